@@ -1,0 +1,1 @@
+//! A cloud in memory; for now its catalogue.

@@ -1,0 +1,1 @@
+//! API types: NodePool, NodeClaim, NodeOverlay, Reservation, FakeNodeClass; label names, defaults, validation.

@@ -1,0 +1,2 @@
+//! Berth's command line.
+fn main() {}

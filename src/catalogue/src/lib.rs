@@ -1,0 +1,1 @@
+//! The instance catalogue file format.

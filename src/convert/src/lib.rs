@@ -1,0 +1,1 @@
+//! Kubernetes and Karpenter objects to the model.

@@ -1,0 +1,1 @@
+//! The pure model: resources, requirements, taints, selectors, instance types, pod classes, the cluster snapshot.

@@ -1,0 +1,1 @@
+//! The plan: from manifests to an answer, its contract and its tables.

@@ -1,0 +1,1 @@
+//! Packing, the slot ledger: which nodes do we launch?

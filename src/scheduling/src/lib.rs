@@ -1,0 +1,1 @@
+//! Does this class fit this bin?

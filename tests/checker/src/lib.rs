@@ -1,0 +1,1 @@
+//! An independent, slow, obvious checker of plans.
