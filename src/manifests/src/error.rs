@@ -1,0 +1,142 @@
+//! What is wrong with a manifest, and where.
+
+use std::fmt;
+
+use crate::options::Source;
+
+/// Problems of one object that are listed; the rest is counted.
+const LISTED_PROBLEMS: usize = 10;
+
+/// One thing wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The field, as `spec.containers[0].resources.requests.cpu`; empty for the whole object.
+    pub path: String,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+/// A manifest that cannot be read or that the API server would refuse.
+///
+/// Displays one line for each problem:
+/// `deploy.yaml: document 3 (Deployment default/web): spec.replicas: found -1, expected …`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ManifestError(Box<Inner>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Inner {
+    place: Place,
+    object: Option<String>,
+    position: Option<(u64, u64)>,
+    problems: Vec<Problem>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    File(String),
+    Document(Source),
+}
+
+impl ManifestError {
+    /// An error about a whole file: it cannot be opened, or it holds no object.
+    pub(crate) fn of_file(file: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            place: Place::File(file.into()),
+            object: None,
+            position: None,
+            problems: vec![Problem {
+                path: String::new(),
+                message: message.into(),
+            }],
+        }))
+    }
+
+    /// An error about one document or item. `problems` is not empty.
+    pub(crate) fn of_document(
+        source: Source,
+        object: Option<String>,
+        position: Option<(u64, u64)>,
+        problems: Vec<Problem>,
+    ) -> Self {
+        Self(Box::new(Inner {
+            place: Place::Document(source),
+            object,
+            position,
+            problems,
+        }))
+    }
+
+    /// An error that a later reading of a delivered object found, for callers of [`crate::read`]:
+    /// it displays as this crate's own do. `kind` and `name` are those of the object.
+    pub fn new(source: Source, kind: &str, name: &str, problems: Vec<Problem>) -> Self {
+        Self::of_document(source, Some(format!("{kind} {name}")), None, problems)
+    }
+
+    /// The file as it was given.
+    pub fn file(&self) -> &str {
+        match &self.0.place {
+            Place::File(file) => file,
+            Place::Document(source) => &source.file,
+        }
+    }
+
+    /// The document, unless the error is about the whole file.
+    pub fn source_document(&self) -> Option<&Source> {
+        match &self.0.place {
+            Place::File(_) => None,
+            Place::Document(source) => Some(source),
+        }
+    }
+
+    /// `Pod default/web`, as far as it is known.
+    pub fn object(&self) -> Option<&str> {
+        self.0.object.as_deref()
+    }
+
+    /// Line and column in the file, both from 1, where the parser has them.
+    pub fn position(&self) -> Option<(u64, u64)> {
+        self.0.position
+    }
+
+    /// All that is wrong; at least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.0.problems
+    }
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (idx, problem) in self.0.problems.iter().take(LISTED_PROBLEMS).enumerate() {
+            if idx > 0 {
+                f.write_str("\n")?;
+            }
+            match &self.0.place {
+                Place::File(file) => f.write_str(file)?,
+                Place::Document(source) => write!(f, "{source}")?,
+            }
+            if let Some(object) = &self.0.object {
+                write!(f, " ({object})")?;
+            }
+            if let Some((line, column)) = self.0.position {
+                write!(f, ", line {line}, column {column}")?;
+            }
+            if !problem.path.is_empty() {
+                write!(f, ": {}", problem.path)?;
+            }
+            write!(f, ": {}", problem.message)?;
+        }
+        let n_unlisted = self.0.problems.len().saturating_sub(LISTED_PROBLEMS);
+        if n_unlisted > 0 {
+            write!(f, "\nand {n_unlisted} more in the same object")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ManifestError({self})")
+    }
+}
+
+impl std::error::Error for ManifestError {}
