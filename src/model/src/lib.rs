@@ -1,1 +1,41 @@
-//! The pure model: resources, requirements, taints, selectors, instance types, pod classes, the cluster snapshot.
+//! The pure model of Berth: resources, requirements, taints, selectors, instance types with integer availability,
+//! pods and the classes they fall into, and the snapshot of a cluster with mark and rollback.
+//!
+//! This crate decides nothing, does no I/O, and knows neither a clock nor Kubernetes' client types.
+//!
+//! ```
+//! use berth_model::{Operator, Requirement, Symbols};
+//!
+//! let mut symbols = Symbols::default();
+//! let (a, b, c) = (symbols.intern("a"), symbols.intern("b"), symbols.intern("c"));
+//! let pool = Requirement::new(Operator::In, [a, b], &symbols);
+//! let pod = Requirement::new(Operator::NotIn, [b], &symbols);
+//! let both = pool.intersect(&pod, &symbols);
+//! assert_eq!(both.single(), Some(a));
+//! assert!(!both.has(c, &symbols));
+//! ```
+
+mod cluster;
+mod instance_type;
+mod labels;
+mod money;
+mod node;
+mod pod;
+mod requirement;
+mod resources;
+mod symbol;
+mod taint;
+
+pub use cluster::{Cluster, WellKnown};
+pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
+pub use labels::{Labels, Selector};
+pub use money::Money;
+pub use node::{Daemon, Node, NodePool};
+pub use pod::{
+    BoundPod, HostPort, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm, Refusal,
+    SpreadConstraint, Volumes,
+};
+pub use requirement::{Operator, Requirement, Requirements};
+pub use resources::{ResourceId, ResourceNames, Resources};
+pub use symbol::{Sym, Symbols};
+pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};

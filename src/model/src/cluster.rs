@@ -1,0 +1,162 @@
+//! Everything a decision is made from: the cluster as it stands, the catalogue, and who is pending.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    Daemon, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
+    ResourceNames, Slots, Sym, Symbols,
+};
+
+/// The label keys that decisions know by meaning, interned.
+#[derive(Clone, Debug)]
+pub struct WellKnown {
+    /// `kubernetes.io/hostname`
+    pub hostname: Sym,
+    /// `topology.kubernetes.io/zone`
+    pub zone: Sym,
+    /// `karpenter.sh/capacity-type`
+    pub capacity_type: Sym,
+    /// `karpenter.sh/nodepool`
+    pub node_pool: Sym,
+    /// `node.kubernetes.io/instance-type`
+    pub instance_type: Sym,
+    /// `kubernetes.io/os`
+    pub os: Sym,
+    /// `kubernetes.io/arch`
+    pub arch: Sym,
+    /// `metadata.name`, the field that node affinity can match
+    pub field_name: Sym,
+    /// `berth.sh/capacity-reservation-id`
+    pub reservation_id: Sym,
+    /// `reserved`
+    pub reserved: Sym,
+}
+
+impl WellKnown {
+    /// Interns the keys.
+    pub fn new(symbols: &mut Symbols) -> Self {
+        WellKnown {
+            hostname: symbols.intern("kubernetes.io/hostname"),
+            zone: symbols.intern("topology.kubernetes.io/zone"),
+            capacity_type: symbols.intern("karpenter.sh/capacity-type"),
+            node_pool: symbols.intern("karpenter.sh/nodepool"),
+            instance_type: symbols.intern("node.kubernetes.io/instance-type"),
+            os: symbols.intern("kubernetes.io/os"),
+            arch: symbols.intern("kubernetes.io/arch"),
+            field_name: symbols.intern("metadata.name"),
+            reservation_id: symbols.intern("berth.sh/capacity-reservation-id"),
+            reserved: symbols.intern("reserved"),
+        }
+    }
+}
+
+/// The input of every decision. Built by the convert crate, or by hand in tests.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// All strings.
+    pub symbols: Symbols,
+    /// The keys known by meaning.
+    pub well_known: WellKnown,
+    /// All resources.
+    pub resource_names: ResourceNames,
+    /// Namespaces with labels; one that is not listed has only `kubernetes.io/metadata.name`.
+    pub namespaces: Vec<Namespace>,
+    /// The catalogue.
+    pub instance_types: Vec<InstanceType>,
+    /// Capacity reservations and other finite supplies.
+    pub slots: Vec<Slots>,
+    /// NodePools, by name.
+    pub node_pools: Vec<NodePool>,
+    /// Nodes, in the order in which they are tried: initialized first, then by name.
+    pub nodes: Vec<Node>,
+    /// DaemonSets.
+    pub daemons: Vec<Daemon>,
+    /// Distinct pod specs.
+    pub specs: Vec<PodSpec>,
+    /// Distinct label sets of pods.
+    pub label_sets: Vec<Labels>,
+    /// Who is pending.
+    pub pending: Vec<PendingRow>,
+    spec_ids: FxHashMap<PodSpec, u32>,
+    label_set_ids: FxHashMap<Labels, u32>,
+    row_ids: FxHashMap<(MemberKind, Sym, u32, u32), u32>,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cluster {
+    /// An empty cluster.
+    pub fn new() -> Self {
+        let mut symbols = Symbols::default();
+        let well_known = WellKnown::new(&mut symbols);
+        let resource_names = ResourceNames::new(&mut symbols);
+        Cluster {
+            symbols,
+            well_known,
+            resource_names,
+            namespaces: Vec::new(),
+            instance_types: Vec::new(),
+            slots: Vec::new(),
+            node_pools: Vec::new(),
+            nodes: Vec::new(),
+            daemons: Vec::new(),
+            specs: Vec::new(),
+            label_sets: Vec::new(),
+            pending: Vec::new(),
+            spec_ids: FxHashMap::default(),
+            label_set_ids: FxHashMap::default(),
+            row_ids: FxHashMap::default(),
+        }
+    }
+
+    /// The index of a spec, new or known.
+    pub fn intern_spec(&mut self, spec: PodSpec) -> u32 {
+        if let Some(&id) = self.spec_ids.get(&spec) {
+            return id;
+        }
+        let id = u32::try_from(self.specs.len()).unwrap_or(u32::MAX);
+        self.specs.push(spec.clone());
+        self.spec_ids.insert(spec, id);
+        id
+    }
+
+    /// The index of a label set, new or known.
+    pub fn intern_labels(&mut self, labels: Labels) -> u32 {
+        if let Some(&id) = self.label_set_ids.get(&labels) {
+            return id;
+        }
+        let id = u32::try_from(self.label_sets.len()).unwrap_or(u32::MAX);
+        self.label_sets.push(labels.clone());
+        self.label_set_ids.insert(labels, id);
+        id
+    }
+
+    /// The pending row of these properties, new or known, to add members to.
+    pub fn pending_row(
+        &mut self,
+        kind: MemberKind,
+        namespace: Sym,
+        spec: u32,
+        labels: u32,
+    ) -> Option<&mut PendingRow> {
+        let next = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
+        let id = *self
+            .row_ids
+            .entry((kind, namespace, spec, labels))
+            .or_insert(next);
+        if id == next {
+            self.pending.push(PendingRow {
+                kind,
+                namespace,
+                spec,
+                labels,
+                members: Vec::new(),
+            });
+        }
+        self.pending.get_mut(id as usize)
+    }
+}

@@ -1,0 +1,58 @@
+//! Nodes that exist and NodePools that may launch more.
+
+use crate::{BoundPod, Labels, Requirements, ResourceId, Resources, Sym, Taint};
+
+/// A node that exists (or a NodeClaim in flight), with what is left of it.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The name.
+    pub name: Sym,
+    /// Its labels, `kubernetes.io/hostname` included (the name, where the object has none), and `metadata.name`.
+    pub labels: Labels,
+    /// Its taints, `spec.unschedulable` included as `node.kubernetes.io/unschedulable:NoSchedule`. Startup taints
+    /// and lifecycle taints of nodes not yet initialized are left out.
+    pub taints: Vec<Taint>,
+    /// Allocatable minus requests of bound pods, minus the unallocated room of Reservations on it, minus daemons
+    /// that are still to come.
+    pub free: Resources,
+    /// What counts against its NodePool's limits.
+    pub capacity: Resources,
+    /// Its NodePool, by index, if it is of one.
+    pub node_pool: Option<u32>,
+    /// Volumes that may be attached, by CSI driver (from CSINode); a driver that is absent has no limit.
+    pub attach_limits: Vec<(Sym, u32)>,
+    /// The pods on it.
+    pub pods: Vec<BoundPod>,
+}
+
+/// A NodePool.
+#[derive(Clone, Debug)]
+pub struct NodePool {
+    /// The name.
+    pub name: Sym,
+    /// The weight, 1 to 100; 0 where unset.
+    pub weight: u32,
+    /// The template's requirements and its labels as requirements, `karpenter.sh/nodepool` included.
+    pub requirements: Requirements,
+    /// The template's taints. Startup taints are not here: they hold no pod back.
+    pub taints: Vec<Taint>,
+    /// Limits by resource, of capacity.
+    pub limits: Vec<(ResourceId, i64)>,
+    /// Limit of the number of nodes.
+    pub node_limit: Option<u32>,
+    /// Capacity of the pool's nodes that exist.
+    pub used: Resources,
+    /// Number of the pool's nodes that exist.
+    pub nodes: u32,
+    /// Why nothing may be launched from it (deleting, static, its class not served), if so.
+    pub refusal: Option<String>,
+}
+
+/// The pod template of a DaemonSet: overhead of every node that it would run on.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    /// `namespace/name`, for people.
+    pub name: String,
+    /// Index into [`crate::Cluster::specs`].
+    pub spec: u32,
+}

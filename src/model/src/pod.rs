@@ -1,0 +1,177 @@
+//! What a pod asks for, as far as placement is concerned.
+
+use crate::{Labels, Requirements, Resources, Selector, Sym, Toleration};
+
+/// A topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpreadConstraint {
+    /// The label that makes domains of nodes.
+    pub key: Sym,
+    /// By how much a domain may exceed the least one.
+    pub max_skew: u32,
+    /// With fewer domains than this the least count is taken as 0.
+    pub min_domains: Option<u32>,
+    /// `DoNotSchedule`; else `ScheduleAnyway`, a preference.
+    pub is_required: bool,
+    /// Which pods count; those of the pod's own namespace.
+    pub selector: Selector,
+    /// Labels whose values in the pod join the selector.
+    pub match_label_keys: Vec<Sym>,
+    /// Count only nodes that the pod's node selector and affinity admit (`nodeAffinityPolicy: Honor`).
+    pub honors_node_affinity: bool,
+    /// Count only nodes whose taints the pod tolerates (`nodeTaintsPolicy: Honor`).
+    pub honors_taints: bool,
+}
+
+/// A pod affinity or anti-affinity term.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodTerm {
+    /// The label that makes domains of nodes.
+    pub key: Sym,
+    /// Which pods are meant.
+    pub selector: Selector,
+    /// The namespaces meant by name. Without names and selector, the pod's own.
+    pub namespaces: Vec<Sym>,
+    /// The namespaces meant by their labels, beside the named ones.
+    pub namespace_selector: Option<Selector>,
+    /// Labels whose values in the pod join the selector as `In`.
+    pub match_label_keys: Vec<Sym>,
+    /// Labels whose values in the pod join the selector as `NotIn`.
+    pub mismatch_label_keys: Vec<Sym>,
+}
+
+/// A port of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostPort {
+    /// The address; `None` is every address (`0.0.0.0`).
+    pub ip: Option<Sym>,
+    /// TCP, UDP or SCTP.
+    pub protocol: Sym,
+    /// The port.
+    pub port: u16,
+}
+
+impl HostPort {
+    /// Whether two pods with these ports cannot share a node.
+    pub fn conflicts(&self, other: &HostPort) -> bool {
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip.is_none() || other.ip.is_none() || self.ip == other.ip)
+    }
+}
+
+/// What a pod's volumes ask of its node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Volumes {
+    /// For each volume with a topology, the alternatives of which one must hold.
+    pub topologies: Vec<Vec<Requirements>>,
+    /// Volumes to attach through a CSI driver: (driver, volume handle or claim). Each counts once a node.
+    pub attachments: Vec<(Sym, Sym)>,
+    /// ReadWriteOncePod claims: one pod in the cluster may use each.
+    pub exclusive_claims: Vec<Sym>,
+}
+
+/// Why a pod is never planned, whatever the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Refusal(pub String);
+
+/// What pods of one shape ask for. Interned: equal specs are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodSpec {
+    /// Requests as kubelet and scheduler count them, one `pods` included.
+    pub requests: Resources,
+    /// `nodeSelector`.
+    pub node_selector: Requirements,
+    /// Required node affinity: one of these terms must hold; none is no constraint. `matchFields` on
+    /// `metadata.name` is a requirement on the key of that name.
+    pub required_terms: Vec<Requirements>,
+    /// Preferred node affinity: weight and term.
+    pub preferred_terms: Vec<(i32, Requirements)>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Topology spread constraints.
+    pub spread: Vec<SpreadConstraint>,
+    /// Required pod affinity.
+    pub affinity: Vec<PodTerm>,
+    /// Required pod anti-affinity.
+    pub anti_affinity: Vec<PodTerm>,
+    /// Preferred pod affinity: weight and term.
+    pub preferred_affinity: Vec<(i32, PodTerm)>,
+    /// Preferred pod anti-affinity: weight and term.
+    pub preferred_anti_affinity: Vec<(i32, PodTerm)>,
+    /// Host ports.
+    pub host_ports: Vec<HostPort>,
+    /// Volumes, resolved against claims, volumes and storage classes.
+    pub volumes: Volumes,
+    /// Priority.
+    pub priority: i32,
+    /// Set when the pod cannot be planned at all.
+    pub refusal: Option<Refusal>,
+}
+
+/// Whether members of a row are pods or pending Reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberKind {
+    /// A pending Reservation; placed before pods of equal priority.
+    Reservation,
+    /// A pod.
+    Pod,
+}
+
+/// A run of members of a row: one object by its name, or `name-0 …` for those of a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberRun {
+    /// The name, or the part before `-0`.
+    pub name: Box<str>,
+    /// `None`: one object of exactly that name. `Some((first, count))`: `name-first … name-(first+count-1)`.
+    pub numbers: Option<(u32, u32)>,
+}
+
+impl MemberRun {
+    /// How many members the run has.
+    pub fn len(&self) -> u32 {
+        self.numbers.map_or(1, |(_, count)| count)
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Pending pods (or Reservations) that are alike in namespace, spec and labels.
+#[derive(Clone, Debug)]
+pub struct PendingRow {
+    /// Pods or Reservations.
+    pub kind: MemberKind,
+    /// The namespace.
+    pub namespace: Sym,
+    /// Index into [`crate::Cluster::specs`].
+    pub spec: u32,
+    /// Index into [`crate::Cluster::label_sets`].
+    pub labels: u32,
+    /// Who is in it, in input order.
+    pub members: Vec<MemberRun>,
+}
+
+/// A pod that runs on a node, or is bound to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPod {
+    /// The namespace.
+    pub namespace: Sym,
+    /// The name.
+    pub name: Box<str>,
+    /// Index into [`crate::Cluster::specs`].
+    pub spec: u32,
+    /// Index into [`crate::Cluster::label_sets`].
+    pub labels: u32,
+}
+
+/// A namespace and its labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// The name.
+    pub name: Sym,
+    /// Its labels, `kubernetes.io/metadata.name` included.
+    pub labels: Labels,
+}

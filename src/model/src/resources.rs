@@ -1,0 +1,190 @@
+//! Resource vectors over interned names, in exact integers.
+
+use smallvec::SmallVec;
+
+use crate::{Sym, Symbols};
+
+/// The position of a resource in every [`Resources`] vector of one universe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub u16);
+
+impl ResourceId {
+    /// CPU, in milli-CPU.
+    pub const CPU: ResourceId = ResourceId(0);
+    /// Memory, in bytes.
+    pub const MEMORY: ResourceId = ResourceId(1);
+    /// Pods, a count; every pod requests one.
+    pub const PODS: ResourceId = ResourceId(2);
+
+    /// As an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The names of the resources of a universe. `cpu`, `memory` and `pods` are always the first three.
+#[derive(Clone, Debug)]
+pub struct ResourceNames {
+    names: Vec<Sym>,
+}
+
+impl ResourceNames {
+    /// The three resources that every universe has.
+    pub fn new(symbols: &mut Symbols) -> Self {
+        ResourceNames {
+            names: ["cpu", "memory", "pods"]
+                .map(|name| symbols.intern(name))
+                .to_vec(),
+        }
+    }
+
+    /// The id of a resource, new or known. There is room for 65,536; further names share the last id.
+    pub fn intern(&mut self, name: Sym) -> ResourceId {
+        let index = self
+            .names
+            .iter()
+            .position(|&known| known == name)
+            .unwrap_or_else(|| {
+                self.names.push(name);
+                self.names.len() - 1
+            });
+        ResourceId(u16::try_from(index).unwrap_or(u16::MAX))
+    }
+
+    /// The name of a resource.
+    pub fn name(&self, id: ResourceId) -> Option<Sym> {
+        self.names.get(id.index()).copied()
+    }
+
+    /// All resources, in order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (ResourceId, Sym)> + '_ {
+        self.names
+            .iter()
+            .enumerate()
+            .map(|(i, &name)| (ResourceId(u16::try_from(i).unwrap_or(u16::MAX)), name))
+    }
+
+    /// How many resources there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Never true: cpu, memory and pods are always there.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+/// Amounts of resources: CPU in milli-CPU, everything else in its whole unit (bytes, pods, devices). A resource
+/// beyond the vector's end is zero. Trailing zeros are kept off, so equal amounts are equal vectors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resources(SmallVec<[i64; 5]>);
+
+impl Resources {
+    /// All zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From amounts in order of [`ResourceId`].
+    pub fn from_amounts(amounts: &[i64]) -> Self {
+        let mut resources = Resources(SmallVec::from_slice(amounts));
+        resources.trim();
+        resources
+    }
+
+    fn trim(&mut self) {
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+
+    /// The amount of one resource.
+    pub fn get(&self, id: ResourceId) -> i64 {
+        self.0.get(id.index()).copied().unwrap_or(0)
+    }
+
+    /// Sets the amount of one resource.
+    pub fn set(&mut self, id: ResourceId, amount: i64) {
+        if self.0.len() <= id.index() {
+            self.0.resize(id.index() + 1, 0);
+        }
+        if let Some(slot) = self.0.get_mut(id.index()) {
+            *slot = amount;
+        }
+        self.trim();
+    }
+
+    /// The amounts, in order of [`ResourceId`], without trailing zeros.
+    pub fn amounts(&self) -> &[i64] {
+        &self.0
+    }
+
+    /// The resources with a non-zero amount.
+    pub fn iter(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
+        let ids = 0..u16::try_from(self.0.len()).unwrap_or(u16::MAX);
+        ids.zip(&self.0)
+            .filter(|(_, amount)| **amount != 0)
+            .map(|(i, &amount)| (ResourceId(i), amount))
+    }
+
+    /// Adds `other` times `count`, stopping at the ends of `i64`.
+    pub fn add_times(&mut self, other: &Resources, count: i64) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = mine.saturating_add(theirs.saturating_mul(count));
+        }
+        self.trim();
+    }
+
+    /// Adds `other`.
+    pub fn add(&mut self, other: &Resources) {
+        self.add_times(other, 1);
+    }
+
+    /// Subtracts `other`; amounts may become negative.
+    pub fn subtract(&mut self, other: &Resources) {
+        self.add_times(other, -1);
+    }
+
+    /// The larger of each amount.
+    pub fn raise_to(&mut self, other: &Resources) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*theirs);
+        }
+        self.trim();
+    }
+
+    /// Negative amounts become zero.
+    pub fn floor_at_zero(&mut self) {
+        for amount in &mut self.0 {
+            *amount = (*amount).max(0);
+        }
+        self.trim();
+    }
+
+    /// Whether a request of `self` fits in `room`: only what is requested counts, so an overdrawn resource that is
+    /// not requested does not matter (as kube-scheduler's NodeResourcesFit).
+    pub fn fits(&self, room: &Resources) -> bool {
+        self.0
+            .iter()
+            .enumerate()
+            .all(|(i, &need)| need <= 0 || need <= room.0.get(i).copied().unwrap_or(0))
+    }
+
+    /// How many requests of `self` fit in `room`, at most `limit`.
+    pub fn times_in(&self, room: &Resources, limit: u32) -> u32 {
+        let mut times = i64::from(limit);
+        for (i, &need) in self.0.iter().enumerate() {
+            if need > 0 {
+                times = times.min(room.0.get(i).copied().unwrap_or(0).max(0) / need);
+            }
+        }
+        u32::try_from(times).unwrap_or(0)
+    }
+}

@@ -1,0 +1,61 @@
+//! Interned strings: label keys, label values, names of things.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+/// An interned string. Equal symbols of one [`Symbols`] are equal strings; the order of symbols is the order of
+/// interning, so sort by text where people see the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sym(u32);
+
+impl Sym {
+    /// The position of the symbol in its table.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The table of interned strings, with each string's value as an integer where it is one (what `Gt` and `Lt`
+/// compare).
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    ids: FxHashMap<Arc<str>, Sym>,
+    texts: Vec<Arc<str>>,
+    integers: Vec<Option<i64>>,
+}
+
+impl Symbols {
+    /// The symbol of `text`, new or known.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        if let Some(&sym) = self.ids.get(text) {
+            return sym;
+        }
+        let sym = Sym(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        let shared: Arc<str> = Arc::from(text);
+        self.integers.push(text.parse().ok());
+        self.texts.push(Arc::clone(&shared));
+        self.ids.insert(shared, sym);
+        sym
+    }
+
+    /// The symbol of `text` if it was interned before.
+    pub fn get(&self, text: &str) -> Option<Sym> {
+        self.ids.get(text).copied()
+    }
+
+    /// The text of a symbol of this table; empty for a symbol of another one.
+    pub fn text(&self, sym: Sym) -> &str {
+        self.texts.get(sym.index()).map_or("", |text| text)
+    }
+
+    /// The shared text of a symbol, for owners that outlive the table.
+    pub fn shared(&self, sym: Sym) -> Arc<str> {
+        self.texts.get(sym.index()).cloned().unwrap_or_default()
+    }
+
+    /// The symbol's value as a decimal integer, if it is one.
+    pub fn integer(&self, sym: Sym) -> Option<i64> {
+        self.integers.get(sym.index()).copied().flatten()
+    }
+}
