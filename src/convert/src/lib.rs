@@ -1,1 +1,27 @@
 //! Kubernetes and Karpenter objects to the model.
+//!
+//! This crate decides what an object means for placement: what a pod requests, which claims its volumes stand for,
+//! how many pods a workload still needs, what is left of a node, which labels an instance type has. It reads no file,
+//! talks to no cluster, knows no clock, and places nothing.
+//!
+//! ```
+//! use berth_convert::{Builder, Options};
+//! use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+//!
+//! let mut pod = Pod::default();
+//! pod.metadata.name = Some("web".to_owned());
+//! pod.spec = Some(PodSpec { containers: vec![Container::default()], ..PodSpec::default() });
+//! let mut builder = Builder::new(Options::default());
+//! builder.add_pod(&pod)?;
+//! let converted = builder.finish()?;
+//! assert_eq!(converted.cluster.pending[0].members[0].name.as_ref(), "web");
+//! # Ok::<(), berth_convert::ConvertError>(())
+//! ```
+
+mod builder;
+mod error;
+mod options;
+
+pub use builder::{Builder, Converted};
+pub use error::{ConvertError, Problem};
+pub use options::{Options, UnknownGate};

@@ -1,0 +1,86 @@
+//! What the conversion takes into account.
+
+/// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "feature gates are independent switches"
+)]
+pub struct Options {
+    /// `ReservedCapacity`: off, reserved offerings do not exist. On by default.
+    pub reserved_capacity: bool,
+    /// `NodeOverlay`: off, NodeOverlay objects change nothing.
+    pub node_overlay: bool,
+    /// `StaticCapacity`: off, a NodePool with `replicas` is refused; on, it launches nothing for pods either.
+    pub static_capacity: bool,
+    /// `SpotToSpotConsolidation`: nothing here depends on it.
+    pub spot_to_spot_consolidation: bool,
+    /// `NodeRepair`: nothing here depends on it.
+    pub node_repair: bool,
+}
+
+/// A feature gate that does not exist, or a value that is neither `true` nor `false`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "feature gate {0:?}: expected ReservedCapacity, NodeOverlay, SpotToSpotConsolidation, NodeRepair or \
+     StaticCapacity, and =true or =false"
+)]
+pub struct UnknownGate(pub String);
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            reserved_capacity: true,
+            node_overlay: false,
+            static_capacity: false,
+            spot_to_spot_consolidation: false,
+            node_repair: false,
+        }
+    }
+}
+
+impl Options {
+    /// Sets gates from Karpenter's notation, `ReservedCapacity=false,NodeOverlay=true`.
+    ///
+    /// # Errors
+    /// A gate that is not known, or a value that is no Boolean.
+    pub fn set_gates(&mut self, gates: &str) -> Result<(), UnknownGate> {
+        for gate in gates.split(',').map(str::trim).filter(|g| !g.is_empty()) {
+            let unknown = || UnknownGate(gate.to_owned());
+            let (name, value) = gate.split_once('=').ok_or_else(unknown)?;
+            let value = value.trim().parse::<bool>().map_err(|_| unknown())?;
+            let switch = match name.trim() {
+                "ReservedCapacity" => &mut self.reserved_capacity,
+                "NodeOverlay" => &mut self.node_overlay,
+                "StaticCapacity" => &mut self.static_capacity,
+                "SpotToSpotConsolidation" => &mut self.spot_to_spot_consolidation,
+                "NodeRepair" => &mut self.node_repair,
+                _ => return Err(unknown()),
+            };
+            *switch = value;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_capacity_is_the_only_gate_on_by_default() {
+        let gates = Options::default();
+        assert!(gates.reserved_capacity);
+        assert!(!gates.node_overlay && !gates.static_capacity);
+    }
+
+    #[test]
+    fn an_unknown_gate_is_an_error() {
+        let mut gates = Options::default();
+        assert!(gates.set_gates("NodeOverlay=true, ReservedCapacity=false").is_ok());
+        assert!(gates.node_overlay && !gates.reserved_capacity);
+        assert!(gates.set_gates("Drift=true").is_err());
+        assert!(gates.set_gates("NodeOverlay=maybe").is_err());
+        assert!(gates.set_gates("NodeOverlay").is_err());
+    }
+}
