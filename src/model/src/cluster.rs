@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    ResourceNames, Slots, Sym, Symbols,
+    Daemon, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec, ResourceNames, Slots,
+    Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -136,26 +136,11 @@ impl Cluster {
     }
 
     /// The pending row of these properties, new or known, to add members to.
-    pub fn pending_row(
-        &mut self,
-        kind: MemberKind,
-        namespace: Sym,
-        spec: u32,
-        labels: u32,
-    ) -> Option<&mut PendingRow> {
+    pub fn pending_row(&mut self, kind: MemberKind, namespace: Sym, spec: u32, labels: u32) -> Option<&mut PendingRow> {
         let next = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
-        let id = *self
-            .row_ids
-            .entry((kind, namespace, spec, labels))
-            .or_insert(next);
+        let id = *self.row_ids.entry((kind, namespace, spec, labels)).or_insert(next);
         if id == next {
-            self.pending.push(PendingRow {
-                kind,
-                namespace,
-                spec,
-                labels,
-                members: Vec::new(),
-            });
+            self.pending.push(PendingRow { kind, namespace, spec, labels, members: Vec::new() });
         }
         self.pending.get_mut(id as usize)
     }

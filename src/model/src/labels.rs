@@ -19,10 +19,7 @@ impl Labels {
 
     /// The value of a key.
     pub fn get(&self, key: Sym) -> Option<Sym> {
-        let at = self
-            .0
-            .binary_search_by_key(&key, |(known, _)| *known)
-            .ok()?;
+        let at = self.0.binary_search_by_key(&key, |(known, _)| *known).ok()?;
         self.0.get(at).map(|(_, value)| *value)
     }
 
@@ -48,8 +45,6 @@ pub struct Selector {
 impl Selector {
     /// Whether the labels are selected.
     pub fn matches(&self, labels: &Labels, symbols: &Symbols) -> bool {
-        self.requirements
-            .as_ref()
-            .is_some_and(|r| r.match_labels(symbols, |key| labels.get(key)))
+        self.requirements.as_ref().is_some_and(|r| r.match_labels(symbols, |key| labels.get(key)))
     }
 }

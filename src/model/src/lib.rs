@@ -25,6 +25,7 @@ mod requirement;
 mod resources;
 mod symbol;
 mod taint;
+mod universe;
 
 pub use cluster::{Cluster, WellKnown};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
@@ -32,10 +33,13 @@ pub use labels::{Labels, Selector};
 pub use money::Money;
 pub use node::{Daemon, Node, NodePool};
 pub use pod::{
-    BoundPod, HostPort, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm, Refusal,
-    SpreadConstraint, Volumes,
+    BoundPod, HostPort, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm, Refusal, SpreadConstraint,
+    Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};
+pub use universe::{
+    ClassId, Column, ColumnTable, Constraint, Counter, CounterId, NodeFilter, PodClass, Preferences, Universe,
+};

@@ -22,10 +22,7 @@ impl Money {
     }
 
     /// The nearest number of dollars, for printing.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "printing only; decisions compare the exact integers"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "printing only; decisions compare the exact integers")]
     pub fn dollars(self) -> f64 {
         // Split, so that the whole dollars and the fraction each convert exactly.
         (self.0 / 1_000_000_000_000) as f64 + (self.0 % 1_000_000_000_000) as f64 / 1e12

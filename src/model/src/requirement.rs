@@ -44,9 +44,7 @@ impl Operator {
     /// The operator of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
-        [In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte]
-            .into_iter()
-            .find(|operator| operator.name() == name)
+        [In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte].into_iter().find(|operator| operator.name() == name)
     }
 }
 
@@ -63,39 +61,23 @@ pub struct Requirement {
 impl Requirement {
     /// From an operator and its values. `Gt`, `Lt`, `Gte` and `Lte` read their first value as an integer; where it
     /// is none, nothing matches, as in Kubernetes.
-    pub fn new(
-        operator: Operator,
-        values: impl IntoIterator<Item = Sym>,
-        symbols: &Symbols,
-    ) -> Self {
+    pub fn new(operator: Operator, values: impl IntoIterator<Item = Sym>, symbols: &Symbols) -> Self {
         let mut values: SmallVec<[Sym; 3]> = values.into_iter().collect();
         let bound = values.first().and_then(|&value| symbols.integer(value));
-        let bounded = |at_least, at_most| Requirement {
-            at_least,
-            at_most,
-            ..Self::exists()
-        };
+        let bounded = |at_least, at_most| Requirement { at_least, at_most, ..Self::exists() };
         match operator {
             Operator::In | Operator::NotIn => {
                 values.sort_unstable();
                 values.dedup();
-                Requirement {
-                    complement: operator == Operator::NotIn,
-                    values,
-                    ..Self::does_not_exist()
-                }
+                Requirement { complement: operator == Operator::NotIn, values, ..Self::does_not_exist() }
             }
             Operator::Exists => Self::exists(),
             Operator::DoesNotExist => Self::does_not_exist(),
             Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => match bound {
                 None => Self::does_not_exist().with_nothing(),
                 Some(bound) => match operator {
-                    Operator::Gt => bound
-                        .checked_add(1)
-                        .map_or_else(Self::nothing, |b| bounded(Some(b), None)),
-                    Operator::Lt => bound
-                        .checked_sub(1)
-                        .map_or_else(Self::nothing, |b| bounded(None, Some(b))),
+                    Operator::Gt => bound.checked_add(1).map_or_else(Self::nothing, |b| bounded(Some(b), None)),
+                    Operator::Lt => bound.checked_sub(1).map_or_else(Self::nothing, |b| bounded(None, Some(b))),
                     Operator::Gte => bounded(Some(bound), None),
                     _ => bounded(None, Some(bound)),
                 },
@@ -105,29 +87,17 @@ impl Requirement {
 
     /// Any value.
     pub fn exists() -> Self {
-        Requirement {
-            complement: true,
-            values: SmallVec::new(),
-            at_least: None,
-            at_most: None,
-            min_values: None,
-        }
+        Requirement { complement: true, values: SmallVec::new(), at_least: None, at_most: None, min_values: None }
     }
 
     /// No label.
     pub fn does_not_exist() -> Self {
-        Requirement {
-            complement: false,
-            ..Self::exists()
-        }
+        Requirement { complement: false, ..Self::exists() }
     }
 
     /// Exactly this value.
     pub fn value(value: Sym) -> Self {
-        Requirement {
-            values: SmallVec::from_slice(&[value]),
-            ..Self::does_not_exist()
-        }
+        Requirement { values: SmallVec::from_slice(&[value]), ..Self::does_not_exist() }
     }
 
     /// One of these values.
@@ -135,10 +105,7 @@ impl Requirement {
         let mut values: SmallVec<[Sym; 3]> = values.into_iter().collect();
         values.sort_unstable();
         values.dedup();
-        Requirement {
-            values,
-            ..Self::does_not_exist()
-        }
+        Requirement { values, ..Self::does_not_exist() }
     }
 
     // Matches no value and no absent label: an empty set that is not DoesNotExist.
@@ -169,26 +136,20 @@ impl Requirement {
             return true;
         }
         symbols.integer(value).is_some_and(|n| {
-            self.at_least.is_none_or(|bound| n >= bound)
-                && self.at_most.is_none_or(|bound| n <= bound)
+            self.at_least.is_none_or(|bound| n >= bound) && self.at_most.is_none_or(|bound| n <= bound)
         })
     }
 
     /// Whether a label with this value satisfies the requirement.
     pub fn has(&self, value: Sym, symbols: &Symbols) -> bool {
-        self.values.binary_search(&value).is_ok() != self.complement
-            && self.in_bounds(value, symbols)
+        self.values.binary_search(&value).is_ok() != self.complement && self.in_bounds(value, symbols)
     }
 
     /// Whether an absent label satisfies the requirement (`NotIn` and `DoesNotExist`).
     pub fn allows_absent(&self) -> bool {
         self.at_least.is_none()
             && self.at_most.is_none()
-            && (if self.complement {
-                !self.values.is_empty()
-            } else {
-                self.values.is_empty()
-            })
+            && (if self.complement { !self.values.is_empty() } else { self.values.is_empty() })
     }
 
     /// Whether only an absent label satisfies the requirement.
@@ -226,32 +187,16 @@ impl Requirement {
             values.extend(other.values.iter().copied());
             values.sort_unstable();
             values.dedup();
-            return Requirement {
-                complement: true,
-                values,
-                at_least,
-                at_most,
-                min_values,
-            };
+            return Requirement { complement: true, values, at_least, at_most, min_values };
         }
         let finite = if self.complement { other } else { self };
-        let values: SmallVec<[Sym; 3]> = finite
-            .values
-            .iter()
-            .copied()
-            .filter(|&v| self.has(v, symbols) && other.has(v, symbols))
-            .collect();
+        let values: SmallVec<[Sym; 3]> =
+            finite.values.iter().copied().filter(|&v| self.has(v, symbols) && other.has(v, symbols)).collect();
         // In ∩ NotIn may be empty without meaning DoesNotExist; DoesNotExist ∩ NotIn is still DoesNotExist.
         if values.is_empty() && !(self.allows_absent() && other.allows_absent()) {
             return Self::nothing();
         }
-        Requirement {
-            complement: false,
-            values,
-            at_least: None,
-            at_most: None,
-            min_values,
-        }
+        Requirement { complement: false, values, at_least: None, at_most: None, min_values }
     }
 
     /// Whether no value and no absence satisfies the requirement.
@@ -312,11 +257,7 @@ impl Requirements {
 
     /// The requirement on a key.
     pub fn get(&self, key: Sym) -> Option<&Requirement> {
-        self.0
-            .binary_search_by_key(&key, |(known, _)| *known)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .map(|(_, r)| r)
+        self.0.binary_search_by_key(&key, |(known, _)| *known).ok().and_then(|at| self.0.get(at)).map(|(_, r)| r)
     }
 
     /// All requirements, in order of the keys' symbols.

@@ -31,23 +31,15 @@ pub struct ResourceNames {
 impl ResourceNames {
     /// The three resources that every universe has.
     pub fn new(symbols: &mut Symbols) -> Self {
-        ResourceNames {
-            names: ["cpu", "memory", "pods"]
-                .map(|name| symbols.intern(name))
-                .to_vec(),
-        }
+        ResourceNames { names: ["cpu", "memory", "pods"].map(|name| symbols.intern(name)).to_vec() }
     }
 
     /// The id of a resource, new or known. There is room for 65,536; further names share the last id.
     pub fn intern(&mut self, name: Sym) -> ResourceId {
-        let index = self
-            .names
-            .iter()
-            .position(|&known| known == name)
-            .unwrap_or_else(|| {
-                self.names.push(name);
-                self.names.len() - 1
-            });
+        let index = self.names.iter().position(|&known| known == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
         ResourceId(u16::try_from(index).unwrap_or(u16::MAX))
     }
 
@@ -58,10 +50,7 @@ impl ResourceNames {
 
     /// All resources, in order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, Sym)> + '_ {
-        self.names
-            .iter()
-            .enumerate()
-            .map(|(i, &name)| (ResourceId(u16::try_from(i).unwrap_or(u16::MAX)), name))
+        self.names.iter().enumerate().map(|(i, &name)| (ResourceId(u16::try_from(i).unwrap_or(u16::MAX)), name))
     }
 
     /// How many resources there are.
@@ -123,9 +112,7 @@ impl Resources {
     /// The resources with a non-zero amount.
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
         let ids = 0..u16::try_from(self.0.len()).unwrap_or(u16::MAX);
-        ids.zip(&self.0)
-            .filter(|(_, amount)| **amount != 0)
-            .map(|(i, &amount)| (ResourceId(i), amount))
+        ids.zip(&self.0).filter(|(_, amount)| **amount != 0).map(|(i, &amount)| (ResourceId(i), amount))
     }
 
     /// Adds `other` times `count`, stopping at the ends of `i64`.
@@ -171,10 +158,7 @@ impl Resources {
     /// Whether a request of `self` fits in `room`: only what is requested counts, so an overdrawn resource that is
     /// not requested does not matter (as kube-scheduler's NodeResourcesFit).
     pub fn fits(&self, room: &Resources) -> bool {
-        self.0
-            .iter()
-            .enumerate()
-            .all(|(i, &need)| need <= 0 || need <= room.0.get(i).copied().unwrap_or(0))
+        self.0.iter().enumerate().all(|(i, &need)| need <= 0 || need <= room.0.get(i).copied().unwrap_or(0))
     }
 
     /// How many requests of `self` fit in `room`, at most `limit`.

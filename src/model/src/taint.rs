@@ -38,11 +38,7 @@ pub struct Taint {
 impl Taint {
     /// `{key: value}`, as kube-scheduler's reason prints it.
     pub fn in_words(&self, symbols: &Symbols) -> String {
-        format!(
-            "{{{}: {}}}",
-            symbols.text(self.key),
-            symbols.text(self.value)
-        )
+        format!("{{{}: {}}}", symbols.text(self.key), symbols.text(self.value))
     }
 }
 
@@ -82,9 +78,7 @@ impl Toleration {
                 TolerationOperator::Equal => self.key.is_some() && self.value == taint.value,
                 TolerationOperator::Lt | TolerationOperator::Gt => {
                     match (symbols.integer(taint.value), symbols.integer(self.value)) {
-                        (Some(taint), Some(mine)) if self.operator == TolerationOperator::Lt => {
-                            taint < mine
-                        }
+                        (Some(taint), Some(mine)) if self.operator == TolerationOperator::Lt => taint < mine,
                         (Some(taint), Some(mine)) => taint > mine,
                         _ => false,
                     }
@@ -102,8 +96,6 @@ pub fn first_untolerated<'a>(
 ) -> Option<&'a Taint> {
     taints.iter().find(|taint| {
         (prefer_counts || taint.effect != Effect::PreferNoSchedule)
-            && !tolerations
-                .iter()
-                .any(|toleration| toleration.tolerates(taint, symbols))
+            && !tolerations.iter().any(|toleration| toleration.tolerates(taint, symbols))
     })
 }

@@ -1,0 +1,343 @@
+//! Pod classes: pods that no rule can tell apart.
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
+use super::topology::{Constraint, Counter, CounterId, NodeFilter};
+use crate::{Cluster, Labels, MemberKind, PodSpec, PodTerm, SpreadConstraint, Sym};
+
+/// An index into [`Universe::classes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+impl ClassId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a class would like, weighted where Kubernetes weighs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Preferences {
+    /// Preferred pod affinity.
+    pub together: Vec<(i32, Constraint)>,
+    /// Preferred pod anti-affinity.
+    pub apart: Vec<(i32, Constraint)>,
+    /// `ScheduleAnyway` spread.
+    pub spread: Vec<Constraint>,
+}
+
+/// Pods that are alike in everything that placement can see.
+#[derive(Clone, Debug)]
+pub struct PodClass {
+    /// Pods or pending Reservations.
+    pub kind: MemberKind,
+    /// Index into [`Cluster::specs`].
+    pub spec: u32,
+    /// How many are pending; 0 for a class that only runs.
+    pub count: u32,
+    /// The rows of [`Cluster::pending`] that it is made of, in input order.
+    pub rows: Vec<u32>,
+    /// The counters in which each of its pods counts, ascending.
+    pub counts_in: Vec<CounterId>,
+    /// What must hold.
+    pub required: Vec<Constraint>,
+    /// What would be good.
+    pub preferred: Preferences,
+}
+
+/// What the pods of a cluster reduce to.
+#[derive(Clone, Debug, Default)]
+pub struct Universe {
+    /// The classes; those of [`Cluster::pending`] in order of first appearance, then those that only run.
+    pub classes: Vec<PodClass>,
+    /// The counters that some constraint reads.
+    pub counters: Vec<Counter>,
+    /// The node filters of counters.
+    pub filters: Vec<NodeFilter>,
+    /// The class of every bound pod, by node and position in [`crate::Node::pods`].
+    pub bound: Vec<Vec<ClassId>>,
+}
+
+/// What makes a class: see [`PodClass`].
+type ClassKey = (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences);
+
+/// Who a class is made from: kind, namespace, spec, labels.
+type Shape = (MemberKind, Sym, u32, u32);
+
+/// The counters that a shape's own spec asks for.
+#[derive(Default)]
+struct OwnConstraints {
+    required: Vec<Asked>,
+    together: Vec<(i32, Asked)>,
+    apart: Vec<(i32, Asked)>,
+    spread: Vec<Asked>,
+    owner_counters: Vec<CounterId>,
+}
+
+/// A constraint before it is known whether the pod itself counts.
+#[derive(Clone, Copy)]
+enum Asked {
+    Spread { counter: CounterId, max_skew: u32, min_domains: Option<u32> },
+    Together(CounterId),
+    Apart(CounterId),
+}
+
+#[derive(Default)]
+struct Builder {
+    selectors: Selectors,
+    counters: Vec<Counter>,
+    counter_ids: FxHashMap<Counter, CounterId>,
+    filters: Vec<NodeFilter>,
+}
+
+impl Universe {
+    /// Reduces a cluster. The cost grows with distinct shapes (namespace, spec, labels), not with pods.
+    pub fn new(cluster: &mut Cluster) -> Self {
+        let namespaces = NamespaceLabels::new(cluster);
+        let cluster = &*cluster;
+        let mut builder = Builder::default();
+        let pending: Vec<Shape> =
+            cluster.pending.iter().map(|row| (row.kind, row.namespace, row.spec, row.labels)).collect();
+        let mut bound: Vec<Shape> = Vec::new();
+        let mut bound_ids: FxHashMap<Shape, usize> = FxHashMap::default();
+        let mut bound_of: Vec<Vec<usize>> = Vec::new();
+        for node in &cluster.nodes {
+            let shapes = node.pods.iter().map(|pod| {
+                let shape = (MemberKind::Pod, pod.namespace, pod.spec, pod.labels);
+                *bound_ids.entry(shape).or_insert_with(|| {
+                    bound.push(shape);
+                    bound.len() - 1
+                })
+            });
+            bound_of.push(shapes.collect());
+        }
+        let shapes: Vec<Shape> = pending.iter().chain(&bound).copied().collect();
+        let own: Vec<OwnConstraints> = shapes
+            .iter()
+            .enumerate()
+            .map(|(index, shape)| builder.constraints(cluster, &namespaces, *shape, index < pending.len()))
+            .collect();
+        let matched: Vec<Vec<u32>> = shapes
+            .iter()
+            .map(|(_, namespace, _, labels)| {
+                builder.selectors.matching(*namespace, labels_of(cluster, *labels), &cluster.symbols)
+            })
+            .collect();
+        builder.finish(cluster, &shapes, pending.len(), &own, &matched, bound_of)
+    }
+
+    /// The class of an id.
+    pub fn class(&self, id: ClassId) -> Option<&PodClass> {
+        self.classes.get(id.index())
+    }
+}
+
+fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
+    static NONE: std::sync::OnceLock<Labels> = std::sync::OnceLock::new();
+    cluster.label_sets.get(id as usize).unwrap_or_else(|| NONE.get_or_init(Labels::default))
+}
+
+impl Builder {
+    fn counter(&mut self, counter: Counter) -> CounterId {
+        let next = CounterId(u32::try_from(self.counters.len()).unwrap_or(u32::MAX));
+        let id = *self.counter_ids.entry(counter.clone()).or_insert(next);
+        if id == next {
+            self.counters.push(counter);
+        }
+        id
+    }
+
+    fn filter(&mut self, filter: NodeFilter) -> Option<u32> {
+        if filter == NodeFilter::default() {
+            return None;
+        }
+        let at = self.filters.iter().position(|known| *known == filter).unwrap_or_else(|| {
+            self.filters.push(filter);
+            self.filters.len() - 1
+        });
+        u32::try_from(at).ok()
+    }
+
+    // The counters of a shape's own terms. Of a pod that already runs only its required anti-affinity matters.
+    fn constraints(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        (_, namespace, spec, labels): Shape,
+        is_pending: bool,
+    ) -> OwnConstraints {
+        let mut own = OwnConstraints::default();
+        let Some(spec) = cluster.specs.get(spec as usize) else {
+            return own;
+        };
+        let labels = labels_of(cluster, labels);
+        let term_counter = |builder: &mut Self, term: &PodTerm, counts_owners: bool| {
+            let selector = with_label_keys(
+                &term.selector,
+                &term.match_label_keys,
+                &term.mismatch_label_keys,
+                labels,
+                &cluster.symbols,
+            );
+            let selector = builder.selectors.intern_term(term, namespace, selector, namespaces, &cluster.symbols);
+            builder.counter(Counter { key: term.key, selector, counts_owners, filter: None })
+        };
+        for term in &spec.anti_affinity {
+            own.owner_counters.push(term_counter(self, term, true));
+            if is_pending {
+                own.required.push(Asked::Apart(term_counter(self, term, false)));
+            }
+        }
+        if !is_pending {
+            return own;
+        }
+        own.required.extend(spec.affinity.iter().map(|term| Asked::Together(term_counter(self, term, false))));
+        let together = spec.preferred_affinity.iter();
+        own.together.extend(together.map(|(weight, term)| (*weight, Asked::Together(term_counter(self, term, false)))));
+        let apart = spec.preferred_anti_affinity.iter();
+        own.apart.extend(apart.map(|(weight, term)| (*weight, Asked::Apart(term_counter(self, term, false)))));
+        for constraint in &spec.spread {
+            let counter = self.spread_counter(cluster, namespace, spec, labels, constraint);
+            let asked = Asked::Spread {
+                counter,
+                max_skew: constraint.max_skew,
+                min_domains: constraint.min_domains.filter(|_| constraint.is_required),
+            };
+            if constraint.is_required { &mut own.required } else { &mut own.spread }.push(asked);
+        }
+        own
+    }
+
+    fn spread_counter(
+        &mut self,
+        cluster: &Cluster,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+        constraint: &SpreadConstraint,
+    ) -> CounterId {
+        let selector =
+            with_label_keys(&constraint.selector, &constraint.match_label_keys, &[], labels, &cluster.symbols);
+        let selector = self.selectors.intern_own(namespace, selector);
+        let mut filter = NodeFilter::default();
+        if constraint.honors_node_affinity {
+            filter.node_selector = spec.node_selector.clone();
+            filter.required_terms.clone_from(&spec.required_terms);
+        }
+        if constraint.honors_taints {
+            filter.tolerations = Some(spec.tolerations.clone());
+        }
+        let filter = self.filter(filter);
+        self.counter(Counter { key: constraint.key, selector, counts_owners: false, filter })
+    }
+
+    fn finish(
+        self,
+        cluster: &Cluster,
+        shapes: &[Shape],
+        n_pending: usize,
+        own: &[OwnConstraints],
+        matched: &[Vec<u32>],
+        bound_of: Vec<Vec<usize>>,
+    ) -> Universe {
+        let needed = self.needed_owner_counters(own, matched);
+        // Counters by selector, so that a shape's matches become counters.
+        let mut by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
+        for (index, counter) in self.counters.iter().enumerate() {
+            let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
+            by_selector.entry(counter.selector).or_default().push(id);
+        }
+        let is_owner = |id: CounterId| self.counters.get(id.index()).is_some_and(|c| c.counts_owners);
+        let mut classes: Vec<PodClass> = Vec::new();
+        let mut ids: FxHashMap<ClassKey, ClassId> = FxHashMap::default();
+        let mut class_of: Vec<ClassId> = Vec::with_capacity(shapes.len());
+        for (index, ((kind, _, spec, _), (own, matched))) in shapes.iter().zip(own.iter().zip(matched)).enumerate() {
+            let reached = || matched.iter().filter_map(|selector| by_selector.get(selector)).flatten().copied();
+            let mut counts_in: Vec<CounterId> = reached().filter(|&id| !is_owner(id)).collect();
+            counts_in.extend(own.owner_counters.iter().copied().filter(|id| needed.contains(id)));
+            counts_in.sort_unstable();
+            counts_in.dedup();
+            let inverse = reached().filter(|&id| index < n_pending && is_owner(id) && needed.contains(&id));
+            let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
+            let (required, preferred) = own.resolve(&counts_in, inverse);
+            let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
+            let id = match ids.entry((*kind, *spec, counts_in, required, preferred)) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let (kind, spec, counts_in, required, preferred) = new.key().clone();
+                    classes.push(PodClass { kind, spec, count: 0, rows: Vec::new(), counts_in, required, preferred });
+                    *new.insert(next)
+                }
+            };
+            class_of.push(id);
+            if let (true, Some(row), Some(class)) =
+                (index < n_pending, cluster.pending.get(index), classes.get_mut(id.index()))
+            {
+                let count = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
+                class.count = class.count.saturating_add(count);
+                class.rows.push(u32::try_from(index).unwrap_or(u32::MAX));
+            }
+        }
+        let bound_class = |shape: usize| class_of.get(n_pending + shape).copied().unwrap_or(ClassId(u32::MAX));
+        let bound = bound_of.into_iter().map(|shapes| shapes.into_iter().map(bound_class).collect()).collect();
+        Universe { classes, counters: self.counters, filters: self.filters, bound }
+    }
+
+    // An owner counter says nothing new where every pod that its selector matches is itself an owner, and every owner
+    // is matched: the counter of matched pods then keeps them apart. This is the common self anti-affinity.
+    fn needed_owner_counters(&self, own: &[OwnConstraints], matched: &[Vec<u32>]) -> rustc_hash::FxHashSet<CounterId> {
+        let mut needed = rustc_hash::FxHashSet::default();
+        let mut owners_by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
+        for (index, counter) in self.counters.iter().enumerate().filter(|(_, c)| c.counts_owners) {
+            let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
+            owners_by_selector.entry(counter.selector).or_default().push(id);
+        }
+        for (own, matched) in own.iter().zip(matched) {
+            for &id in &own.owner_counters {
+                let selector = self.counters.get(id.index()).map(|c| c.selector);
+                if selector.is_none_or(|selector| matched.binary_search(&selector).is_err()) {
+                    needed.insert(id);
+                }
+            }
+            for id in matched.iter().filter_map(|selector| owners_by_selector.get(selector)).flatten() {
+                if !own.owner_counters.contains(id) {
+                    needed.insert(*id);
+                }
+            }
+        }
+        needed
+    }
+}
+
+impl OwnConstraints {
+    fn resolve(&self, counts_in: &[CounterId], inverse: Vec<Constraint>) -> (Vec<Constraint>, Preferences) {
+        let resolve = |asked: &Asked| asked.resolve(counts_in);
+        let mut required = inverse;
+        required.extend(self.required.iter().map(resolve));
+        required.sort_unstable();
+        required.dedup();
+        let preferred = Preferences {
+            together: self.together.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            apart: self.apart.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            spread: self.spread.iter().map(resolve).collect(),
+        };
+        (required, preferred)
+    }
+}
+
+impl Asked {
+    fn resolve(&self, counts_in: &[CounterId]) -> Constraint {
+        let counts_self = |counter: CounterId| counts_in.binary_search(&counter).is_ok();
+        match *self {
+            Asked::Spread { counter, max_skew, min_domains } => {
+                Constraint::Spread { counter, max_skew, min_domains, counts_self: counts_self(counter) }
+            }
+            Asked::Together(counter) => Constraint::Together { counter, counts_self: counts_self(counter) },
+            Asked::Apart(counter) => Constraint::Apart { counter, counts_self: counts_self(counter) },
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Type tables: everything that one NodePool may launch, as columns over which sets are bits.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::{
+    CapacityType, Cluster, Money, NodePool, Requirement, Requirements, ResourceId, Resources, SlotId, Sym, Symbols,
+    first_untolerated,
+};
+
+/// One thing a NodePool may launch: instance type × operating system × offering.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Index into [`Cluster::instance_types`].
+    pub instance_type: u32,
+    /// The operating system.
+    pub os: Option<Sym>,
+    /// The capacity type.
+    pub capacity_type: CapacityType,
+    /// The zone.
+    pub zone: Option<Sym>,
+    /// The finite supply a launch draws from.
+    pub slots: Option<SlotId>,
+    /// What choosing it costs; zero for reserved.
+    pub price: Money,
+    /// What it costs by the price list.
+    pub list_price: Money,
+    /// What pods may use: the type's resources less the daemons that would run there.
+    pub room: Resources,
+    /// The requests of those daemons.
+    pub daemons: Resources,
+}
+
+/// The columns of one NodePool, cheapest first (price, list price, then names), with the sets that placement
+/// intersects.
+#[derive(Clone, Debug)]
+pub struct ColumnTable {
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The columns of reserved capacity.
+    pub reserved: FixedBitSet,
+    /// What the pool asks of labels that no column decides: a node's value is chosen among these.
+    pub open: Requirements,
+    /// The pool's minValues by key.
+    pub min_values: Vec<(Sym, u32)>,
+    /// By daemon: where it would run.
+    pub daemon_columns: Vec<(u32, FixedBitSet)>,
+    values: FxHashMap<Sym, Vec<(Sym, FixedBitSet)>>,
+    amounts: Vec<Amounts>,
+}
+
+/// Columns by their room of one resource: `holds[i]` are those with at least `steps[i]`.
+#[derive(Clone, Debug, Default)]
+struct Amounts {
+    steps: Vec<i64>,
+    holds: Vec<FixedBitSet>,
+}
+
+impl ColumnTable {
+    /// The table of a NodePool.
+    pub fn new(cluster: &Cluster, pool: &NodePool) -> Self {
+        let mut found = everything_on_offer(cluster);
+        let decided: rustc_hash::FxHashSet<Sym> =
+            found.iter().flat_map(|(_, labels)| labels.iter().map(|(key, _)| *key)).collect();
+        let (mut open, mut fixed) = (Requirements::new(), Vec::new());
+        for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !decided.contains(key)) {
+            match requirement.single() {
+                Some(value) => fixed.push((key, value)),
+                None => open.add(key, requirement.clone(), &cluster.symbols),
+            }
+        }
+        found.retain(|(_, labels)| {
+            let label = |key: Sym| labels.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+            pool.requirements.iter().filter(|(key, _)| decided.contains(key)).all(|(key, requirement)| {
+                label(key).map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
+            })
+        });
+        found.sort_by(|(a, _), (b, _)| by_price_then_names(cluster, a, b));
+        let mut table = ColumnTable {
+            reserved: FixedBitSet::with_capacity(found.len()),
+            columns: Vec::with_capacity(found.len()),
+            open,
+            min_values: pool.requirements.iter().filter_map(|(k, r)| r.min_values().map(|n| (k, n))).collect(),
+            daemon_columns: Vec::new(),
+            values: FxHashMap::default(),
+            amounts: Vec::new(),
+        };
+        let n = found.len();
+        for (index, (column, labels)) in found.into_iter().enumerate() {
+            table.reserved.set(index, column.capacity_type == CapacityType::Reserved);
+            for (key, value) in labels.into_iter().chain(fixed.iter().copied()) {
+                let values = table.values.entry(key).or_default();
+                let at = values.iter().position(|(known, _)| *known == value).unwrap_or_else(|| {
+                    values.push((value, FixedBitSet::with_capacity(n)));
+                    values.len() - 1
+                });
+                if let Some((_, set)) = values.get_mut(at) {
+                    set.insert(index);
+                }
+            }
+            table.columns.push(column);
+        }
+        table.subtract_daemons(cluster, pool);
+        table.index_amounts(cluster.resource_names.len());
+        table
+    }
+
+    fn subtract_daemons(&mut self, cluster: &Cluster, pool: &NodePool) {
+        for (index, daemon) in cluster.daemons.iter().enumerate() {
+            let Some(spec) = cluster.specs.get(daemon.spec as usize) else {
+                continue;
+            };
+            if first_untolerated(&pool.taints, &spec.tolerations, false, &cluster.symbols).is_some() {
+                continue;
+            }
+            let mut set = FixedBitSet::with_capacity(self.columns.len());
+            for terms in terms_or_one(&spec.required_terms) {
+                let mut both = spec.node_selector.clone();
+                both.add_all(terms, &cluster.symbols);
+                if self.open_with(&both, &cluster.symbols).is_some() {
+                    set.union_with(&self.admitting(&both, &cluster.symbols));
+                }
+            }
+            for column in set.ones() {
+                if let Some(column) = self.columns.get_mut(column) {
+                    column.room.subtract(&spec.requests);
+                    column.daemons.add(&spec.requests);
+                }
+            }
+            self.daemon_columns.push((u32::try_from(index).unwrap_or(u32::MAX), set));
+        }
+    }
+
+    fn index_amounts(&mut self, n_resources: usize) {
+        let n = self.columns.len();
+        for resource in 0..n_resources {
+            let id = ResourceId(u16::try_from(resource).unwrap_or(u16::MAX));
+            let mut order: Vec<(i64, usize)> =
+                self.columns.iter().enumerate().map(|(index, column)| (column.room.get(id), index)).collect();
+            order.sort_unstable_by(|a, b| b.cmp(a));
+            let mut amounts = Amounts::default();
+            let mut set = FixedBitSet::with_capacity(n);
+            for (position, &(amount, index)) in order.iter().enumerate() {
+                set.insert(index);
+                if order.get(position + 1).is_none_or(|&(next, _)| next != amount) {
+                    amounts.steps.push(amount);
+                    amounts.holds.push(set.clone());
+                }
+            }
+            amounts.steps.reverse();
+            amounts.holds.reverse();
+            self.amounts.push(amounts);
+        }
+    }
+
+    /// The values that columns have for a key, with the columns of each; empty where no column decides it.
+    pub fn values(&self, key: Sym) -> &[(Sym, FixedBitSet)] {
+        self.values.get(&key).map_or(&[], |values| values)
+    }
+
+    /// Whether the columns (or the pool, with one value) decide the label.
+    pub fn decides(&self, key: Sym) -> bool {
+        self.values.contains_key(&key)
+    }
+
+    /// The columns whose labels satisfy the requirements, as far as columns decide them.
+    pub fn admitting(&self, requirements: &Requirements, symbols: &Symbols) -> FixedBitSet {
+        let mut out = self.all();
+        for (key, requirement) in requirements.iter() {
+            if self.open.get(key).is_some() && !self.decides(key) {
+                continue;
+            }
+            out.intersect_with(&self.with_label(key, requirement, symbols));
+        }
+        out
+    }
+
+    fn with_label(&self, key: Sym, requirement: &Requirement, symbols: &Symbols) -> FixedBitSet {
+        let mut set = FixedBitSet::with_capacity(self.columns.len());
+        let mut labelled = FixedBitSet::with_capacity(self.columns.len());
+        for (value, columns) in self.values(key) {
+            labelled.union_with(columns);
+            if requirement.has(*value, symbols) {
+                set.union_with(columns);
+            }
+        }
+        if requirement.allows_absent() {
+            labelled.toggle_range(..);
+            set.union_with(&labelled);
+        }
+        set
+    }
+
+    /// What remains open of the pool's undecided labels under `requirements`; `None` if they contradict it.
+    pub fn open_with(&self, requirements: &Requirements, symbols: &Symbols) -> Option<Requirements> {
+        let mut open = self.open.clone();
+        for (key, requirement) in requirements.iter().filter(|(key, _)| self.open.get(*key).is_some()) {
+            open.add(key, requirement.clone(), symbols);
+        }
+        (!open.is_contradiction()).then_some(open)
+    }
+
+    /// All columns.
+    pub fn all(&self) -> FixedBitSet {
+        let mut all = FixedBitSet::with_capacity(self.columns.len());
+        all.insert_range(..);
+        all
+    }
+
+    /// The columns with at least so much room of a resource; `None` if none has.
+    pub fn holding(&self, resource: ResourceId, amount: i64) -> Option<&FixedBitSet> {
+        let amounts = self.amounts.get(resource.index())?;
+        let step = amounts.steps.partition_point(|&step| step < amount);
+        amounts.holds.get(step)
+    }
+
+    /// Keeps of `set` the columns with room for `requests`.
+    pub fn keep_fitting(&self, set: &mut FixedBitSet, requests: &Resources) {
+        for (resource, amount) in requests.iter().filter(|(_, amount)| *amount > 0) {
+            match self.holding(resource, amount) {
+                Some(holding) => set.intersect_with(holding),
+                None => set.clear(),
+            }
+        }
+    }
+
+    /// The cheapest column of `set` with room for `requests`.
+    pub fn cheapest_fitting(&self, set: &FixedBitSet, requests: &Resources) -> Option<usize> {
+        let mut masks: smallvec::SmallVec<[&[usize]; 6]> = smallvec::SmallVec::new();
+        for (resource, amount) in requests.iter().filter(|(_, amount)| *amount > 0) {
+            masks.push(self.holding(resource, amount)?.as_slice());
+        }
+        for (at, &block) in set.as_slice().iter().enumerate() {
+            let both = masks.iter().fold(block, |both, mask| both & mask.get(at).copied().unwrap_or(0));
+            if both != 0 {
+                return Some(at * usize::BITS as usize + both.trailing_zeros() as usize);
+            }
+        }
+        None
+    }
+}
+
+/// The terms, or one empty term where there is none: an OR over nothing would never hold.
+fn terms_or_one(terms: &[Requirements]) -> impl Iterator<Item = &Requirements> {
+    static ANY: std::sync::OnceLock<Requirements> = std::sync::OnceLock::new();
+    terms.iter().chain(terms.is_empty().then(|| ANY.get_or_init(Requirements::new)))
+}
+
+/// Every column of the catalogue, with its labels.
+fn everything_on_offer(cluster: &Cluster) -> Vec<(Column, Vec<(Sym, Sym)>)> {
+    let mut found = Vec::new();
+    for (index, instance_type) in cluster.instance_types.iter().enumerate() {
+        let systems: Vec<Option<Sym>> = if instance_type.operating_systems.is_empty() {
+            vec![None]
+        } else {
+            instance_type.operating_systems.iter().copied().map(Some).collect()
+        };
+        for offering in &instance_type.offerings {
+            for &os in &systems {
+                let mut labels: Vec<(Sym, Sym)> = instance_type.labels.iter().chain(offering.labels.iter()).collect();
+                labels.extend(os.map(|os| (cluster.well_known.os, os)));
+                let column = Column {
+                    instance_type: u32::try_from(index).unwrap_or(u32::MAX),
+                    os,
+                    capacity_type: offering.capacity_type,
+                    zone: offering.zone,
+                    slots: offering.slots,
+                    price: offering.price,
+                    list_price: offering.list_price,
+                    room: instance_type.resources.clone(),
+                    daemons: Resources::new(),
+                };
+                found.push((column, labels));
+            }
+        }
+    }
+    found
+}
+
+fn by_price_then_names(cluster: &Cluster, a: &Column, b: &Column) -> std::cmp::Ordering {
+    let key = |column: &Column| {
+        let text = |sym: Option<Sym>| sym.map_or("", |sym| cluster.symbols.text(sym));
+        let name = cluster.instance_types.get(column.instance_type as usize).map(|known| known.name);
+        (
+            (column.price, column.list_price),
+            (text(name), text(column.zone), column.capacity_type, text(column.os), column.slots),
+        )
+    };
+    key(a).cmp(&key(b))
+}

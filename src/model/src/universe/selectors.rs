@@ -1,0 +1,151 @@
+//! Distinct selectors with their namespaces, and an index that finds those that match a pod.
+
+use rustc_hash::FxHashMap;
+
+use crate::{Cluster, Labels, PodTerm, Requirement, Selector, Sym, Symbols};
+
+/// The namespaces that a selector looks at; `None` is all of them.
+type Scope = Option<Vec<Sym>>;
+
+/// A selector within namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ScopedSelector {
+    scope: Scope,
+    selector: Selector,
+}
+
+/// All distinct selectors of a universe.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selectors {
+    list: Vec<ScopedSelector>,
+    ids: FxHashMap<ScopedSelector, u32>,
+    // Selectors that need one of some values of a key, by each such pair; the others must always be tried.
+    by_pair: FxHashMap<(Sym, Sym), Vec<u32>>,
+    unindexed: Vec<u32>,
+}
+
+impl Selectors {
+    fn intern(&mut self, scoped: ScopedSelector) -> u32 {
+        if let Some(&id) = self.ids.get(&scoped) {
+            return id;
+        }
+        let id = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        if let Some(requirements) = &scoped.selector.requirements {
+            let narrowest = requirements
+                .iter()
+                .filter_map(|(key, r)| r.finite_values().filter(|values| !values.is_empty()).map(|v| (key, v)))
+                .min_by_key(|(_, values)| values.len());
+            match narrowest {
+                Some((key, values)) => {
+                    for &value in values {
+                        self.by_pair.entry((key, value)).or_default().push(id);
+                    }
+                }
+                None => self.unindexed.push(id),
+            }
+        }
+        self.list.push(scoped.clone());
+        self.ids.insert(scoped, id);
+        id
+    }
+
+    /// The selector of a spread constraint: the pod's own namespace.
+    pub(crate) fn intern_own(&mut self, namespace: Sym, selector: Selector) -> u32 {
+        self.intern(ScopedSelector { scope: Some(vec![namespace]), selector })
+    }
+
+    /// The selector of an affinity term of a pod in `namespace`.
+    pub(crate) fn intern_term(
+        &mut self,
+        term: &PodTerm,
+        namespace: Sym,
+        selector: Selector,
+        namespaces: &NamespaceLabels,
+        symbols: &Symbols,
+    ) -> u32 {
+        let scope = match &term.namespace_selector {
+            None if term.namespaces.is_empty() => Some(vec![namespace]),
+            None => Some(sorted(term.namespaces.clone())),
+            Some(Selector { requirements: Some(all) }) if all.is_empty() => None,
+            Some(by_label) => {
+                let mut scope = term.namespaces.clone();
+                scope.extend(namespaces.matching(by_label, symbols));
+                Some(sorted(scope))
+            }
+        };
+        self.intern(ScopedSelector { scope, selector })
+    }
+
+    /// The selectors that match a pod, in ascending order.
+    pub(crate) fn matching(&self, namespace: Sym, labels: &Labels, symbols: &Symbols) -> Vec<u32> {
+        let candidates = labels.iter().filter_map(|pair| self.by_pair.get(&pair)).flatten();
+        let mut out: Vec<u32> = candidates
+            .chain(&self.unindexed)
+            .copied()
+            .filter(|&id| {
+                self.list.get(id as usize).is_some_and(|scoped| {
+                    scoped.scope.as_ref().is_none_or(|scope| scope.binary_search(&namespace).is_ok())
+                        && scoped.selector.matches(labels, symbols)
+                })
+            })
+            .collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+}
+
+fn sorted(mut namespaces: Vec<Sym>) -> Vec<Sym> {
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    namespaces
+}
+
+/// Adds the pod's own values of `keys` to a selector: as `In` for matchLabelKeys, as `NotIn` for mismatchLabelKeys.
+pub(crate) fn with_label_keys(
+    selector: &Selector,
+    keys: &[Sym],
+    mismatch_keys: &[Sym],
+    labels: &Labels,
+    symbols: &Symbols,
+) -> Selector {
+    let Some(mut requirements) = selector.requirements.clone() else {
+        return selector.clone();
+    };
+    for &key in keys {
+        if let Some(value) = labels.get(key) {
+            requirements.add(key, Requirement::value(value), symbols);
+        }
+    }
+    for &key in mismatch_keys {
+        if let Some(value) = labels.get(key) {
+            requirements.add(key, Requirement::new(crate::Operator::NotIn, [value], symbols), symbols);
+        }
+    }
+    Selector { requirements: Some(requirements) }
+}
+
+/// The labels of every namespace that occurs.
+pub(crate) struct NamespaceLabels(Vec<(Sym, Labels)>);
+
+impl NamespaceLabels {
+    /// Namespaces of the input, and those that only pods mention, which have their name as their one label.
+    pub(crate) fn new(cluster: &mut Cluster) -> Self {
+        let name_key = cluster.symbols.intern("kubernetes.io/metadata.name");
+        let mut mentioned: Vec<Sym> = cluster.pending.iter().map(|row| row.namespace).collect();
+        mentioned.extend(cluster.nodes.iter().flat_map(|node| node.pods.iter().map(|pod| pod.namespace)));
+        let mut known: Vec<(Sym, Labels)> = cluster.namespaces.iter().map(|ns| (ns.name, ns.labels.clone())).collect();
+        known.sort_by_key(|(name, _)| *name);
+        known.dedup_by_key(|(name, _)| *name);
+        for name in sorted(mentioned) {
+            if let Err(at) = known.binary_search_by_key(&name, |(known, _)| *known) {
+                known.insert(at, (name, Labels::new([(name_key, name)])));
+            }
+        }
+        NamespaceLabels(known)
+    }
+
+    fn matching(&self, selector: &Selector, symbols: &Symbols) -> Vec<Sym> {
+        self.0.iter().filter(|(_, labels)| selector.matches(labels, symbols)).map(|(name, _)| *name).collect()
+    }
+}
