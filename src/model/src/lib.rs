@@ -23,6 +23,7 @@ mod node;
 mod pod;
 mod requirement;
 mod resources;
+mod snapshot;
 mod symbol;
 mod taint;
 mod universe;
@@ -38,6 +39,7 @@ pub use pod::{
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use resources::{ResourceId, ResourceNames, Resources};
+pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};
 pub use universe::{

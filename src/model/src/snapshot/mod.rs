@@ -1,0 +1,307 @@
+//! The cluster as a decision sees and changes it: a journal with mark and rollback. Nothing copies the cluster.
+
+mod bins;
+
+use smallvec::SmallVec;
+
+use crate::{ClassId, Cluster, Constraint, CounterId, HostPort, Resources, SlotId, Sym, Universe};
+
+pub use bins::Bin;
+
+/// Pods per counter on one node, ascending by counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostCounts(SmallVec<[(CounterId, u32); 4]>);
+
+impl HostCounts {
+    /// The count of a counter.
+    pub fn get(&self, counter: CounterId) -> u32 {
+        let at = self.0.binary_search_by_key(&counter, |(known, _)| *known);
+        at.ok().and_then(|at| self.0.get(at)).map_or(0, |(_, count)| *count)
+    }
+
+    /// Adds to a counter.
+    pub fn add(&mut self, counter: CounterId, pods: u32) {
+        match self.0.binary_search_by_key(&counter, |(known, _)| *known) {
+            Ok(at) => {
+                if let Some((_, count)) = self.0.get_mut(at) {
+                    *count = count.saturating_add(pods);
+                }
+            }
+            Err(at) => self.0.insert(at, (counter, pods)),
+        }
+    }
+}
+
+/// What a decision has changed of an existing node.
+#[derive(Clone, Debug, Default)]
+pub struct NodeState {
+    /// What is left.
+    pub free: Resources,
+    /// The pods that the decision binds to it.
+    pub added: SmallVec<[(ClassId, u32); 2]>,
+    /// Pods per hostname counter, running ones included.
+    pub host_counts: HostCounts,
+    /// Host ports in use.
+    pub ports: Vec<HostPort>,
+    /// Volumes attached: (driver, volume), sorted.
+    pub attached: Vec<(Sym, Sym)>,
+}
+
+/// A point to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(usize);
+
+#[derive(Clone, Debug)]
+enum Undo {
+    Node(usize, Box<NodeState>),
+    Bin(usize, Box<Bin>),
+    NewBin,
+    Count(CounterId, Option<Sym>, u32),
+    Slots(SlotId, u32),
+    Pool(usize, Box<(Resources, u64)>),
+    Claim(Sym),
+}
+
+/// The state of a decision.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    nodes: Vec<NodeState>,
+    bins: Vec<Bin>,
+    counts: Vec<SmallVec<[(Sym, u32); 4]>>,
+    totals: Vec<u32>,
+    slots: Vec<u32>,
+    pools: Vec<(Resources, u64)>,
+    claims: std::collections::BTreeSet<Sym>,
+    journal: Vec<Undo>,
+}
+
+impl Snapshot {
+    /// The cluster as it stands. `counts_on(counter, node)` tells whether the counter's node filter admits the node.
+    pub fn new(cluster: &Cluster, universe: &Universe, counts_on: impl Fn(CounterId, usize) -> bool) -> Self {
+        let mut snapshot = Snapshot {
+            nodes: Vec::with_capacity(cluster.nodes.len()),
+            bins: Vec::new(),
+            counts: vec![SmallVec::new(); universe.counters.len()],
+            totals: vec![0; universe.counters.len()],
+            slots: cluster.slots.iter().map(|slots| slots.free).collect(),
+            pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
+            claims: std::collections::BTreeSet::new(),
+            journal: Vec::new(),
+        };
+        for (index, node) in cluster.nodes.iter().enumerate() {
+            let mut state = NodeState { free: node.free.clone(), ..NodeState::default() };
+            for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
+                if let Some(spec) = cluster.specs.get(pod.spec as usize) {
+                    state.ports.extend(&spec.host_ports);
+                    state.attached.extend(&spec.volumes.attachments);
+                    snapshot.claims.extend(&spec.volumes.exclusive_claims);
+                }
+                for &counter in universe.class(*class).map_or(&[][..], |class| &class.counts_in) {
+                    if !counts_on(counter, index) {
+                        continue;
+                    }
+                    let key = universe.counters.get(counter.index()).map(|counter| counter.key);
+                    if key == Some(cluster.well_known.hostname) {
+                        state.host_counts.add(counter, 1);
+                        snapshot.add_count(counter, None, 1);
+                    } else if let Some(domain) = key.and_then(|key| node.labels.get(key)) {
+                        snapshot.add_count(counter, Some(domain), 1);
+                    }
+                }
+            }
+            state.attached.sort_unstable();
+            state.attached.dedup();
+            snapshot.nodes.push(state);
+        }
+        snapshot.journal.clear();
+        snapshot
+    }
+
+    /// Here is where [`Snapshot::rollback`] returns to.
+    pub fn mark(&self) -> Mark {
+        Mark(self.journal.len())
+    }
+
+    /// Undoes everything since the mark.
+    pub fn rollback(&mut self, mark: Mark) {
+        while self.journal.len() > mark.0 {
+            match self.journal.pop() {
+                Some(Undo::Node(index, old)) => {
+                    if let Some(node) = self.nodes.get_mut(index) {
+                        *node = *old;
+                    }
+                }
+                Some(Undo::Bin(index, old)) => {
+                    if let Some(bin) = self.bins.get_mut(index) {
+                        *bin = *old;
+                    }
+                }
+                Some(Undo::NewBin) => {
+                    self.bins.pop();
+                }
+                Some(Undo::Count(counter, domain, pods)) => self.change_count(counter, domain, |n| n - pods.min(n)),
+                Some(Undo::Slots(slot, old)) => {
+                    if let Some(free) = self.slots.get_mut(slot.index()) {
+                        *free = old;
+                    }
+                }
+                Some(Undo::Pool(index, old)) => {
+                    if let Some(pool) = self.pools.get_mut(index) {
+                        *pool = *old;
+                    }
+                }
+                Some(Undo::Claim(claim)) => {
+                    self.claims.remove(&claim);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The existing nodes, in the cluster's order.
+    pub fn nodes(&self) -> &[NodeState] {
+        &self.nodes
+    }
+
+    /// The nodes being planned, in order of opening.
+    pub fn bins(&self) -> &[Bin] {
+        &self.bins
+    }
+
+    /// Changes an existing node.
+    pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeState)) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            self.journal.push(Undo::Node(index, Box::new(node.clone())));
+            change(node);
+        }
+    }
+
+    /// Changes a group of planned nodes.
+    pub fn change_bin(&mut self, index: usize, change: impl FnOnce(&mut Bin)) {
+        if let Some(bin) = self.bins.get_mut(index) {
+            self.journal.push(Undo::Bin(index, Box::new(bin.clone())));
+            change(bin);
+        }
+    }
+
+    /// Adds a group of planned nodes; returns its index.
+    pub fn push_bin(&mut self, bin: Bin) -> usize {
+        self.bins.push(bin);
+        self.journal.push(Undo::NewBin);
+        self.bins.len() - 1
+    }
+
+    /// Pods of a counter in a domain.
+    pub fn count(&self, counter: CounterId, domain: Sym) -> u32 {
+        let domains = self.counts.get(counter.index());
+        domains.and_then(|d| d.iter().find(|(known, _)| *known == domain)).map_or(0, |(_, count)| *count)
+    }
+
+    /// The domains with pods of a counter (none for `kubernetes.io/hostname`, which is counted per node).
+    pub fn domains(&self, counter: CounterId) -> impl Iterator<Item = (Sym, u32)> + '_ {
+        self.counts.get(counter.index()).into_iter().flatten().copied().filter(|(_, count)| *count > 0)
+    }
+
+    /// Pods of a counter anywhere.
+    pub fn total(&self, counter: CounterId) -> u32 {
+        self.totals.get(counter.index()).copied().unwrap_or(0)
+    }
+
+    /// Adds pods to a counter, in a domain or (for `kubernetes.io/hostname`) only to its total.
+    pub fn add_count(&mut self, counter: CounterId, domain: Option<Sym>, pods: u32) {
+        self.change_count(counter, domain, |n| n.saturating_add(pods));
+        self.journal.push(Undo::Count(counter, domain, pods));
+    }
+
+    fn change_count(&mut self, counter: CounterId, domain: Option<Sym>, change: impl Fn(u32) -> u32) {
+        if let Some(total) = self.totals.get_mut(counter.index()) {
+            *total = change(*total);
+        }
+        if let (Some(domain), Some(domains)) = (domain, self.counts.get_mut(counter.index())) {
+            match domains.iter_mut().find(|(known, _)| *known == domain) {
+                Some((_, count)) => *count = change(*count),
+                None => domains.push((domain, change(0))),
+            }
+        }
+    }
+
+    /// Free instances of a finite supply.
+    pub fn free_slots(&self, slot: SlotId) -> u32 {
+        self.slots.get(slot.index()).copied().unwrap_or(0)
+    }
+
+    /// Takes instances of a finite supply; false, and nothing is taken, if there are not so many.
+    #[must_use]
+    pub fn take_slots(&mut self, slot: SlotId, instances: u32) -> bool {
+        let Some(free) = self.slots.get_mut(slot.index()) else { return false };
+        let Some(rest) = free.checked_sub(instances) else { return false };
+        self.journal.push(Undo::Slots(slot, *free));
+        *free = rest;
+        true
+    }
+
+    /// Gives instances of a finite supply back.
+    pub fn return_slots(&mut self, slot: SlotId, instances: u32) {
+        if let Some(free) = self.slots.get_mut(slot.index()) {
+            self.journal.push(Undo::Slots(slot, *free));
+            *free = free.saturating_add(instances);
+        }
+    }
+
+    /// What counts against a NodePool's limits: capacity and number of nodes, planned ones included.
+    pub fn pool_use(&self, pool: usize) -> Option<(&Resources, u64)> {
+        self.pools.get(pool).map(|(resources, nodes)| (resources, *nodes))
+    }
+
+    /// Adds nodes (or, with a negative count, takes them off) to what counts against a NodePool's limits.
+    pub fn use_pool(&mut self, pool: usize, capacity: &Resources, nodes: i64) {
+        if let Some(entry) = self.pools.get_mut(pool) {
+            self.journal.push(Undo::Pool(pool, Box::new(entry.clone())));
+            entry.0.add_times(capacity, nodes);
+            entry.1 = entry.1.saturating_add_signed(nodes);
+        }
+    }
+
+    /// Whether a ReadWriteOncePod claim is in use.
+    pub fn is_claim_used(&self, claim: Sym) -> bool {
+        self.claims.contains(&claim)
+    }
+
+    /// Marks a ReadWriteOncePod claim as used.
+    pub fn use_claim(&mut self, claim: Sym) {
+        if self.claims.insert(claim) {
+            self.journal.push(Undo::Claim(claim));
+        }
+    }
+}
+
+/// How many more pods of a class a node may take, as far as constraints on `kubernetes.io/hostname` tell. A new node
+/// can always be made, so the least count over nodes is taken as 0, as Karpenter does.
+pub fn host_allowance(counts: &HostCounts, constraints: &[Constraint], is_first: impl Fn(CounterId) -> bool) -> u32 {
+    let mut allowance = u32::MAX;
+    for constraint in constraints {
+        let count = counts.get(constraint.counter());
+        let limit = match *constraint {
+            Constraint::Spread { max_skew, counts_self: true, .. } => max_skew.saturating_sub(count),
+            Constraint::Spread { max_skew, .. } if count <= max_skew => u32::MAX,
+            Constraint::Spread { .. } => 0,
+            Constraint::Apart { .. } if count > 0 => 0,
+            Constraint::Apart { counts_self, .. } => {
+                if counts_self {
+                    1
+                } else {
+                    u32::MAX
+                }
+            }
+            Constraint::Together { counter, counts_self } => {
+                if count > 0 || (counts_self && is_first(counter)) {
+                    u32::MAX
+                } else {
+                    0
+                }
+            }
+        };
+        allowance = allowance.min(limit);
+    }
+    allowance
+}
