@@ -1,1 +1,59 @@
-//! API types: NodePool, NodeClaim, NodeOverlay, Reservation, FakeNodeClass; label names, defaults, validation.
+//! Berth's API: Karpenter's NodePool, NodeClaim and NodeOverlay, Koordinator's Reservation, Berth's FakeNodeClass.
+//!
+//! The crate says what users may write: every field with its default, the names of labels, annotations and taints,
+//! and what is wrong with an object, in the words of its schema ([`FieldError`]). It never decides what an object
+//! means for a cluster, and by default knows no Kubernetes client: the types are plain serde structs with the traits
+//! of k8s-openapi. Unknown fields are skipped by `ignored_any`, so `serde_ignored` sees them.
+//!
+//! ```
+//! use berth_api::NodePool;
+//!
+//! let pool: NodePool = serde_json::from_str(r#"{
+//!     "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "reserved-only"},
+//!     "spec": {"template": {"spec": {
+//!         "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+//!         "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}]}}}}"#).unwrap();
+//! assert_eq!(pool.spec.template.spec.expire_after.to_string(), "720h");
+//! let errors = pool.validate();
+//! assert_eq!(errors[0].path, "spec.template.spec.requirements[0].values");
+//! assert_eq!(errors[0].message, "requirements with operator 'In' must have a value defined, found none");
+//! ```
+
+#[cfg(feature = "crd")]
+pub mod crd;
+mod crds;
+mod duration;
+mod fake_node_class;
+pub mod labels;
+mod misplaced;
+mod node_claim;
+mod node_overlay;
+mod node_pool;
+mod object;
+mod requirement;
+mod reservation;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use berth_quantity::Quantity;
+
+pub use crds::CRDS;
+pub use duration::{DurationError, GoDuration, NillableDuration};
+pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus, FakeReservation};
+pub use misplaced::misplaced_field;
+pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
+pub use node_overlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement, PriceAdjustment};
+pub use node_pool::{
+    Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool,
+    NodePoolSpec, NodePoolStatus, TemplateMetadata,
+};
+pub use requirement::{NodeClassRef, Operator, Requirement};
+pub use reservation::{
+    AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,
+    ReservationControllerReference, ReservationOwner, ReservationPhase, ReservationSpec, ReservationStatus,
+};
+pub use validate::{Cause, FieldError};
+
+/// Amounts by resource name, as in `limits` and `capacity`.
+pub type ResourceList = BTreeMap<String, Quantity>;

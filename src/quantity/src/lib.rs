@@ -22,6 +22,8 @@
 
 mod parse;
 mod print;
+#[cfg(feature = "schemars")]
+mod schema;
 mod serde_impl;
 #[cfg(test)]
 mod tests;
@@ -129,27 +131,17 @@ impl Quantity {
 
     /// The sum, in the notation of `self` unless that is zero; `None` on overflow.
     pub fn checked_add(self, other: Self) -> Option<Self> {
-        Some(Self::from_nanos(
-            self.nanos.checked_add(other.nanos)?,
-            self.format_beside(other),
-        ))
+        Some(Self::from_nanos(self.nanos.checked_add(other.nanos)?, self.format_beside(other)))
     }
 
     /// The difference, in the notation of `self` unless that is zero; `None` on overflow.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
-        Some(Self::from_nanos(
-            self.nanos.checked_sub(other.nanos)?,
-            self.format_beside(other),
-        ))
+        Some(Self::from_nanos(self.nanos.checked_sub(other.nanos)?, self.format_beside(other)))
     }
 
     /// Zero takes on the other operand's notation, as in apimachinery's `Add` and `Sub`.
     const fn format_beside(self, other: Self) -> Format {
-        if self.is_zero() {
-            other.format
-        } else {
-            self.format
-        }
+        if self.is_zero() { other.format } else { self.format }
     }
 }
 

@@ -59,16 +59,10 @@ impl FromStr for Quantity {
         if whole.is_empty() && fraction.is_empty() {
             return Err(QuantityError::NotANumber(excerpt(text)));
         }
-        let scale = Scale::of(suffix).ok_or_else(|| QuantityError::UnknownSuffix {
-            text: excerpt(text),
-            suffix: excerpt(suffix),
-        })?;
+        let scale = Scale::of(suffix)
+            .ok_or_else(|| QuantityError::UnknownSuffix { text: excerpt(text), suffix: excerpt(suffix) })?;
 
-        let mut digits: Vec<u8> = whole
-            .bytes()
-            .chain(fraction.bytes())
-            .map(|digit| digit - b'0')
-            .collect();
+        let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect();
         let fraction_places = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
         let (exponent, format) = match scale {
             Scale::Binary { shift } => {
@@ -77,12 +71,9 @@ impl FromStr for Quantity {
             }
             Scale::Decimal { exponent, format } => (exponent, format),
         };
-        let places = exponent
-            .saturating_sub(fraction_places)
-            .saturating_add(NANO_PLACES);
+        let places = exponent.saturating_sub(fraction_places).saturating_add(NANO_PLACES);
         let magnitude = scaled_up(&digits, places);
-        Self::with_sign(negative, magnitude, format)
-            .ok_or_else(|| QuantityError::TooLarge(excerpt(text)))
+        Self::with_sign(negative, magnitude, format).ok_or_else(|| QuantityError::TooLarge(excerpt(text)))
     }
 }
 
@@ -102,32 +93,17 @@ impl Quantity {
             Format::BinarySI => {
                 let capped = magnitude.map_or(BINARY_CAP, |nanos| nanos.min(BINARY_CAP));
                 let below_one = capped > 0 && capped < NANOS;
-                (
-                    capped,
-                    if below_one {
-                        Format::DecimalSI
-                    } else {
-                        Format::BinarySI
-                    },
-                )
+                (capped, if below_one { Format::DecimalSI } else { Format::BinarySI })
             }
             _ => (magnitude?, format),
         };
-        Some(Self::from_nanos(
-            if negative { -magnitude } else { magnitude },
-            format,
-        ))
+        Some(Self::from_nanos(if negative { -magnitude } else { magnitude }, format))
     }
 }
 
 impl Scale {
     fn of(suffix: &str) -> Option<Self> {
-        let decimal = |exponent| {
-            Some(Self::Decimal {
-                exponent,
-                format: Format::DecimalSI,
-            })
-        };
+        let decimal = |exponent| Some(Self::Decimal { exponent, format: Format::DecimalSI });
         let binary = |shift| Some(Self::Binary { shift });
         match suffix {
             "n" => decimal(-9),
@@ -148,10 +124,7 @@ impl Scale {
             "Ei" => binary(60),
             _ => {
                 let exponent = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-                Some(Self::Decimal {
-                    exponent,
-                    format: Format::DecimalExponent,
-                })
+                Some(Self::Decimal { exponent, format: Format::DecimalExponent })
             }
         }
     }
@@ -159,10 +132,7 @@ impl Scale {
 
 /// The leading ASCII digits and what follows them.
 fn split_digits(text: &str) -> (&str, &str) {
-    let end = text
-        .bytes()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -189,18 +159,14 @@ fn scaled_up(digits: &[u8], places: i64) -> Option<i128> {
     let Some(digits) = first.map(|first| &digits[first..]) else {
         return Some(0);
     };
-    let cut = usize::try_from(places.saturating_neg())
-        .unwrap_or(0)
-        .min(digits.len());
+    let cut = usize::try_from(places.saturating_neg()).unwrap_or(0).min(digits.len());
     let (kept, dropped) = digits.split_at(digits.len() - cut);
     let zeros = usize::try_from(places).unwrap_or(0);
     if kept.len().saturating_add(zeros) > MAX_DIGITS {
         return None;
     }
     let kept = kept.iter().copied().chain(std::iter::repeat_n(0, zeros));
-    let scaled = kept
-        .map(i128::from)
-        .try_fold(0_i128, |sum, digit| sum.checked_mul(10)?.checked_add(digit))?;
+    let scaled = kept.map(i128::from).try_fold(0_i128, |sum, digit| sum.checked_mul(10)?.checked_add(digit))?;
     scaled.checked_add(i128::from(dropped.iter().any(|&digit| digit != 0)))
 }
 

@@ -33,10 +33,7 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Quantity, E> {
-        Ok(Quantity::from_nanos(
-            i128::from(value) * NANOS,
-            Format::DecimalSI,
-        ))
+        Ok(Quantity::from_nanos(i128::from(value) * NANOS, Format::DecimalSI))
     }
 
     /// The shortest decimal that reads back as this float is what was written, up to 17 digits.

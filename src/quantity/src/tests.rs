@@ -5,8 +5,7 @@ use crate::Format::{BinarySI, DecimalExponent, DecimalSI};
 use crate::{Format, NANOS, Quantity, QuantityError};
 
 fn quantity(text: &str) -> Quantity {
-    text.parse()
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// The cases of apimachinery's TestQuantityParse: text, mantissa, decimal exponent, notation.
@@ -104,17 +103,10 @@ const APIMACHINERY: &[(&str, i128, i32, Format)] = &[
 fn amounts_and_notations_are_those_of_apimachinery_under_every_sign() {
     for &(text, mantissa, exponent, format) in APIMACHINERY {
         let nanos = mantissa * 10_i128.pow(u32::try_from(exponent + 9).unwrap());
-        for (signed, expected) in [
-            (text.to_owned(), nanos),
-            (format!("+{text}"), nanos),
-            (format!("-{text}"), -nanos),
-        ] {
+        for (signed, expected) in [(text.to_owned(), nanos), (format!("+{text}"), nanos), (format!("-{text}"), -nanos)]
+        {
             let parsed = quantity(&signed);
-            assert_eq!(
-                (parsed.nanos(), parsed.format()),
-                (expected, format),
-                "{signed}"
-            );
+            assert_eq!((parsed.nanos(), parsed.format()), (expected, format), "{signed}");
         }
     }
 }
@@ -171,37 +163,19 @@ fn text_outside_the_grammar_is_refused(#[case] text: &str) {
 
 #[test]
 fn amounts_beyond_the_range_are_errors_and_never_wrap() {
-    for text in [
-        "1e30",
-        "170141183460469231731687303716",
-        "-1e1000000000",
-        "1e9223372036854775807",
-    ] {
-        assert_eq!(
-            text.parse::<Quantity>(),
-            Err(QuantityError::TooLarge(text.to_owned()))
-        );
+    for text in ["1e30", "170141183460469231731687303716", "-1e1000000000", "1e9223372036854775807"] {
+        assert_eq!(text.parse::<Quantity>(), Err(QuantityError::TooLarge(text.to_owned())));
     }
     assert_eq!(quantity("0e9223372036854775807").nanos(), 0);
-    assert_eq!(
-        quantity("170141183460469231731687303715.884105727").nanos(),
-        i128::MAX
-    );
+    assert_eq!(quantity("170141183460469231731687303715.884105727").nanos(), i128::MAX);
     assert_eq!(quantity("7e-9223372036854775808").nanos(), 1);
 }
 
 #[test]
 fn errors_name_what_was_found_and_what_was_expected() {
     let error = "2Gb".parse::<Quantity>().unwrap_err().to_string();
-    assert!(
-        error.contains("\"2Gb\"") && error.contains("\"Gb\"") && error.contains("Ki Mi Gi"),
-        "{error}"
-    );
-    let long = "x"
-        .repeat(1000)
-        .parse::<Quantity>()
-        .unwrap_err()
-        .to_string();
+    assert!(error.contains("\"2Gb\"") && error.contains("\"Gb\"") && error.contains("Ki Mi Gi"), "{error}");
+    let long = "x".repeat(1000).parse::<Quantity>().unwrap_err().to_string();
     assert!(long.len() < 200, "{long}");
 }
 
@@ -218,14 +192,8 @@ fn rounding_is_named_by_its_direction(
     #[case] value_floor: i64,
 ) {
     let parsed = quantity(text);
-    assert_eq!(
-        (parsed.milli_ceil(), parsed.milli_floor()),
-        (Some(milli_ceil), Some(milli_floor))
-    );
-    assert_eq!(
-        (parsed.value_ceil(), parsed.value_floor()),
-        (Some(value_ceil), Some(value_floor))
-    );
+    assert_eq!((parsed.milli_ceil(), parsed.milli_floor()), (Some(milli_ceil), Some(milli_floor)));
+    assert_eq!((parsed.value_ceil(), parsed.value_floor()), (Some(value_ceil), Some(value_floor)));
 }
 
 #[test]
@@ -238,23 +206,11 @@ fn conversions_beyond_i64_are_none() {
 #[test]
 fn numbers_and_strings_of_manifests_mean_the_same() {
     let read = |json: &str| serde_json::from_str::<Quantity>(json);
-    for (json, printed) in [
-        ("2", "2"),
-        ("-2", "-2"),
-        ("0.5", "500m"),
-        ("1e-7", "100n"),
-        (r#"" 1Gi ""#, "1Gi"),
-    ] {
+    for (json, printed) in [("2", "2"), ("-2", "-2"), ("0.5", "500m"), ("1e-7", "100n"), (r#"" 1Gi ""#, "1Gi")] {
         assert_eq!(read(json).unwrap().to_string(), printed);
     }
-    assert_eq!(
-        read("18446744073709551615").unwrap().nanos(),
-        i128::from(u64::MAX) * NANOS
-    );
-    assert_eq!(
-        serde_json::to_string(&quantity("1024Mi")).unwrap(),
-        r#""1Gi""#
-    );
+    assert_eq!(read("18446744073709551615").unwrap().nanos(), i128::from(u64::MAX) * NANOS);
+    assert_eq!(serde_json::to_string(&quantity("1024Mi")).unwrap(), r#""1Gi""#);
     for json in ["true", "[1]", "null", r#""ten""#, "1e300"] {
         assert!(read(json).is_err(), "{json}");
     }
@@ -264,21 +220,9 @@ fn numbers_and_strings_of_manifests_mean_the_same() {
 fn zero_takes_on_the_notation_of_what_is_added() {
     let sum = Quantity::ZERO.checked_add(quantity("1Gi")).unwrap();
     assert_eq!(sum.to_string(), "1Gi");
-    assert_eq!(
-        quantity("1Gi")
-            .checked_sub(quantity("512M"))
-            .unwrap()
-            .to_string(),
-        "548576Ki"
-    );
-    assert_eq!(
-        Quantity::from_nanos(i128::MAX, DecimalSI).checked_add(quantity("1n")),
-        None
-    );
-    assert_eq!(
-        Quantity::from_nanos(i128::MIN, DecimalSI).checked_sub(quantity("1n")),
-        None
-    );
+    assert_eq!(quantity("1Gi").checked_sub(quantity("512M")).unwrap().to_string(), "548576Ki");
+    assert_eq!(Quantity::from_nanos(i128::MAX, DecimalSI).checked_add(quantity("1n")), None);
+    assert_eq!(Quantity::from_nanos(i128::MIN, DecimalSI).checked_sub(quantity("1n")), None);
 }
 
 #[test]

@@ -1,0 +1,45 @@
+//! Koordinator's names around Reservations.
+
+/// Annotation on a pod: the Reservation that it draws from, `{"name","uid"}`.
+pub const RESERVATION_ALLOCATED: &str = "scheduling.koordinator.sh/reservation-allocated";
+/// Annotation on a pod: it must draw from a Reservation, and from which; even empty it asks for one.
+pub const RESERVATION_AFFINITY: &str = "scheduling.koordinator.sh/reservation-affinity";
+/// Annotation on a pod: resources whose amounts must equal those of the Reservation, `{"resourceNames"}`.
+pub const EXACT_MATCH_RESERVATION: &str = "scheduling.koordinator.sh/exact-match-reservation";
+/// Annotation on a Reservation: the resources that a Restricted policy restricts, `{"resources"}`.
+pub const RESERVATION_RESTRICTED_OPTIONS: &str = "scheduling.koordinator.sh/reservation-restricted-options";
+/// Annotation on a Reservation: allocatable resources to resize it to, `{"resources"}`.
+pub const RESERVATION_RESIZE_ALLOCATABLE: &str = "scheduling.koordinator.sh/reservation-resize-allocatable";
+/// Annotation on a pod in operating mode Reservation: who may draw from it.
+pub const RESERVATION_OWNERS: &str = "scheduling.koordinator.sh/reservation-owners";
+/// Annotation on a pod in operating mode Reservation: who draws from it now.
+pub const RESERVATION_CURRENT_OWNER: &str = "scheduling.koordinator.sh/reservation-current-owner";
+/// Annotation that marks the stand-in pod of a Reservation; users may not set it.
+pub const RESERVE_POD: &str = "scheduling.koordinator.sh/reserve-pod";
+/// Annotation on a stand-in pod: the name of its Reservation.
+pub const RESERVATION_NAME: &str = "scheduling.koordinator.sh/reservation-name";
+/// Annotation on a stand-in pod: the node that its Reservation is pinned to.
+pub const RESERVATION_NODE: &str = "scheduling.koordinator.sh/reservation-node";
+/// Annotation on a stand-in pod: its Reservation pre-allocates.
+pub const IS_PRE_ALLOCATION: &str = "scheduling.koordinator.sh/is-pre-allocation";
+/// Annotation on a node, resources kept from pods; on a Reservation, the part of it kept from its owners.
+pub const NODE_RESERVATION: &str = "node.koordinator.sh/reservation";
+/// Annotation on a pod: its rank among candidates for pre-allocation, highest first.
+pub const PRE_ALLOCATABLE_PRIORITY: &str = "pod.koordinator.sh/pre-allocatable-priority";
+
+/// Label on a pod: never draw from a Reservation.
+pub const RESERVATION_IGNORED: &str = "scheduling.koordinator.sh/reservation-ignored";
+/// Label on a Reservation: it must be bound to running pods.
+pub const PRE_ALLOCATION_REQUIRED: &str = "scheduling.koordinator.sh/pre-allocation-required";
+/// Label on a Reservation: its order, the lowest that is not zero wins.
+pub const RESERVATION_ORDER: &str = "scheduling.koordinator.sh/reservation-order";
+/// Label on a pod: [`OPERATING_MODE_RESERVATION`] makes it a Reservation itself.
+pub const OPERATING_MODE: &str = "scheduling.koordinator.sh/operating-mode";
+/// The value of [`OPERATING_MODE`] for pods that hold room for others.
+pub const OPERATING_MODE_RESERVATION: &str = "Reservation";
+/// Label on a pod: it may not be preempted.
+pub const DISABLE_PREEMPTIBLE: &str = "scheduling.koordinator.sh/disable-preemptible";
+/// Label on a pod or Reservation: its priority where the pod spec has none.
+pub const PRIORITY: &str = "koordinator.sh/priority";
+/// Label on a pod: Reservations in mode Cluster may be bound to it.
+pub const IS_PRE_ALLOCATABLE: &str = "pod.koordinator.sh/is-pre-allocatable";
