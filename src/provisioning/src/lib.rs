@@ -1,1 +1,40 @@
-//! Packing, the slot ledger: which nodes do we launch?
+//! Which nodes do we launch? First-fit decreasing by class: existing nodes, then nodes being planned, then new ones,
+//! with reserved capacity first.
+//!
+//! [`solve`] reduces a [`Cluster`] to classes, packs them, matches planned nodes to capacity reservations so that no
+//! slot which saves money stays free, and says why anything is left over. It knows no clock, no network and no
+//! randomness: the same input gives the same [`Solution`].
+//!
+//! ```
+//! let mut cluster = berth_model::Cluster::new();
+//! let (universe, solution) = berth_provisioning::solve(&mut cluster, &berth_provisioning::Options::default());
+//! assert!(universe.classes.is_empty() && solution.claims.is_empty());
+//! ```
+
+mod fill;
+mod join;
+mod limits;
+mod matching;
+mod options;
+mod place;
+mod planner;
+mod prepared;
+mod refusals;
+mod shrink;
+mod solution;
+
+use berth_model::{Cluster, Universe};
+
+pub use options::{Effort, Options};
+pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
+
+/// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
+pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
+    let universe = Universe::new(cluster);
+    let mut planner = planner::Planner::new(cluster, &universe, options);
+    planner.pack();
+    planner.match_slots();
+    planner.shrink();
+    let solution = planner.solution();
+    (universe, solution)
+}

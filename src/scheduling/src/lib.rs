@@ -1,1 +1,30 @@
-//! Does this class fit this bin?
+//! Does this class of pods fit this bin? One implementation of every filter, for nodes that exist (a bin with one
+//! candidate) and for nodes to be launched (a set of instance types × zones × capacity types).
+//!
+//! [`Demand`] is a class with its preferences, or those that are left after relaxation, taken as requirements.
+//! [`admit`] narrows a NodePool's columns to those a demand may use, [`admits_node`] asks the same of a node;
+//! narrowing a set equals the union of narrowing its members. [`topology`] tells which domains are open to a demand
+//! now. Resources are compared by the caller, who knows what is already on the bin. Nothing here changes state,
+//! chooses between bins, or knows a price.
+//!
+//! ```
+//! use berth_model::{Cluster, MemberKind, MemberRun, PodSpec, Universe};
+//! use berth_scheduling::demands;
+//!
+//! let mut cluster = Cluster::new();
+//! let (namespace, spec) = (cluster.symbols.intern("default"), cluster.intern_spec(PodSpec::default()));
+//! let labels = cluster.intern_labels(Default::default());
+//! let row = cluster.pending_row(MemberKind::Pod, namespace, spec, labels).unwrap();
+//! row.members.push(MemberRun { name: "web".into(), numbers: Some((0, 3)) });
+//! let universe = Universe::new(&mut cluster);
+//! assert_eq!(universe.classes[0].count, 3);
+//! assert_eq!(demands(&cluster, &universe, berth_model::ClassId(0)).len(), 1, "nothing to relax");
+//! ```
+
+mod admission;
+mod demand;
+pub mod reasons;
+pub mod topology;
+
+pub use admission::{Admission, admit, admits_node, filter_admits_node, filter_columns, node_label};
+pub use demand::{Demand, demands};

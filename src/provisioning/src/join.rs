@@ -1,0 +1,295 @@
+//! Pods join a bin: narrowing it, splitting its group, counting.
+
+use berth_model::{Bin, ColumnTable, CounterId, Requirement, Requirements, Resources, Sym, host_allowance};
+use fixedbitset::FixedBitSet;
+use smallvec::SmallVec;
+
+use crate::planner::Planner;
+use crate::prepared::{Pins, Prepared};
+
+/// What a bin becomes when pods join it.
+pub(crate) struct Join {
+    columns: FixedBitSet,
+    open: Requirements,
+    domains: SmallVec<[(Sym, Sym); 2]>,
+    used: Resources,
+}
+
+impl Planner<'_> {
+    /// Narrows a set of columns to those with a label value; `None` if nothing remains.
+    pub(crate) fn pin(
+        &self,
+        table: &ColumnTable,
+        columns: &mut FixedBitSet,
+        open: &mut Requirements,
+        key: Sym,
+        value: Sym,
+    ) -> Option<()> {
+        if table.decides(key) {
+            let (_, with_value) = table.values(key).iter().find(|(known, _)| *known == value)?;
+            columns.intersect_with(with_value);
+            return (!columns.is_clear()).then_some(());
+        }
+        open.get(key)?;
+        open.add(key, Requirement::value(value), &self.cluster.symbols);
+        (!open.is_contradiction()).then_some(())
+    }
+
+    /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
+    pub(crate) fn allowance_on_bin(&self, bin: &Bin, prepared: &Prepared<'_>) -> u32 {
+        let ports = &prepared.spec.host_ports;
+        if ports.iter().any(|port| bin.ports.iter().any(|used| used.conflicts(port))) {
+            return 0;
+        }
+        let first = |counter: CounterId| self.state.total(counter) == 0;
+        let hosts = host_allowance(&bin.host_counts, &prepared.demand.host, first);
+        if ports.is_empty() { hosts } else { hosts.min(1) }
+    }
+
+    /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
+    pub(crate) fn join(
+        &self,
+        bin: &Bin,
+        prepared: &Prepared<'_>,
+        pins: &Pins,
+        pods: u32,
+        planned: usize,
+    ) -> Option<Join> {
+        let (table, admission) = (self.tables.get(bin.pool)?, prepared.admissions.get(bin.pool)?.as_ref()?);
+        let mut columns = bin.columns.clone();
+        columns.intersect_with(&admission.columns);
+        let mut open = bin.open.clone();
+        if admission.open != table.open {
+            open.add_all(&admission.open, &self.cluster.symbols);
+            if open.is_contradiction() {
+                return None;
+            }
+        }
+        let mut domains = bin.domains.clone();
+        for &(key, value) in pins {
+            match bin.domain(key) {
+                Some(known) if known == value => {}
+                Some(_) => return None,
+                None => {
+                    self.pin(table, &mut columns, &mut open, key, value)?;
+                    domains.push((key, value));
+                }
+            }
+        }
+        for &key in &prepared.demand.decided_keys {
+            if domains.iter().any(|(known, _)| *known == key) {
+                continue;
+            }
+            if let Some(value) = self.value_on(table, &open, planned, key) {
+                self.pin(table, &mut columns, &mut open, key, value)?;
+                domains.push((key, value));
+            }
+        }
+        self.decide_filters(bin.pool, prepared, &mut columns, planned);
+        let mut used = bin.used.clone();
+        used.add_times(prepared.requests, i64::from(pods));
+        table.keep_fitting(&mut columns, &used);
+        if !columns.contains(planned) || !self.keeps_min_values(table, &columns, &open, planned) {
+            return None;
+        }
+        Some(Join { columns, open, domains, used })
+    }
+
+    // The value a node of the planned column would have for a label.
+    fn value_on(&self, table: &ColumnTable, open: &Requirements, planned: usize, key: Sym) -> Option<Sym> {
+        if table.decides(key) {
+            return table.values(key).iter().find(|(_, columns)| columns.contains(planned)).map(|(value, _)| *value);
+        }
+        let values = open.get(key)?.finite_values()?;
+        values.iter().copied().min_by_key(|&value| self.cluster.symbols.text(value))
+    }
+
+    // A counter with a node filter must know whether the bin's nodes count: keeps the columns on one side of it.
+    fn decide_filters(&self, pool: usize, prepared: &Prepared<'_>, columns: &mut FixedBitSet, planned: usize) {
+        for &counter in prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts) {
+            if let Some(filter) = self.filter_of(counter, pool) {
+                if filter.contains(planned) {
+                    columns.intersect_with(filter);
+                } else {
+                    columns.difference_with(filter);
+                }
+            }
+        }
+    }
+
+    fn filter_of(&self, counter: CounterId, pool: usize) -> Option<&FixedBitSet> {
+        let filter = self.universe.counters.get(counter.index())?.filter?;
+        self.filter_columns.get(filter as usize)?.get(pool)
+    }
+
+    /// Whether a set of columns keeps the pool's minValues (Strict). A paid node counts paid types; a node on a slot
+    /// counts types before the pin.
+    fn keeps_min_values(
+        &self,
+        table: &ColumnTable,
+        columns: &FixedBitSet,
+        open: &Requirements,
+        planned: usize,
+    ) -> bool {
+        table.min_values.iter().all(|&(key, least)| {
+            if !table.decides(key) {
+                return open.get(key).and_then(Requirement::finite_values).is_none_or(|v| v.len() >= least as usize);
+            }
+            let counted = |columns_with: &FixedBitSet| {
+                if table.reserved.contains(planned) {
+                    !columns.is_disjoint(columns_with)
+                } else {
+                    columns.intersection(columns_with).any(|at| !table.reserved.contains(at))
+                }
+            };
+            table.values(key).iter().filter(|(_, with)| counted(with)).count() >= least as usize
+        })
+    }
+
+    /// Applies a join of `pods` each to `nodes` nodes of the group at `index`.
+    pub(crate) fn commit(
+        &mut self,
+        index: usize,
+        nodes: u32,
+        prepared: &Prepared<'_>,
+        pods: u32,
+        join: Join,
+        planned: usize,
+    ) {
+        let Some(bin) = self.state.bins().get(index) else { return };
+        let (whole, before, pool) = (bin.nodes == nodes, bin.planned, bin.pool);
+        if before != planned {
+            self.replan(pool, before, planned, nodes);
+        }
+        let mut changed = bin_with(self.tables.get(pool), self.state.bins().get(index), join, planned);
+        changed.nodes = nodes;
+        self.count_on_bin(&mut changed, prepared, pods);
+        match changed.contents.iter_mut().find(|(class, _)| *class == prepared.demand.class) {
+            Some((_, count)) => *count = count.saturating_add(pods),
+            None => changed.contents.push((prepared.demand.class, pods)),
+        }
+        changed.ports.extend(prepared.spec.host_ports.iter().copied());
+        if whole {
+            self.state.change_bin(index, |bin| *bin = changed);
+        } else {
+            self.state.change_bin(index, |bin| bin.nodes -= nodes.min(bin.nodes));
+            self.state.push_bin(changed);
+        }
+    }
+
+    // Moves the ledger and the limits from one planned column to another.
+    fn replan(&mut self, pool: usize, before: usize, planned: usize, nodes: u32) {
+        let columns = self.tables.get(pool).map_or(&[][..], |table| &table.columns);
+        let slots = |at: usize| columns.get(at).and_then(|column| column.slots);
+        let (old, new) = (slots(before), slots(planned));
+        if let Some(slot) = old {
+            self.state.return_slots(slot, nodes);
+        }
+        if let Some(slot) = new {
+            // The caller has checked that so many are free.
+            let taken = self.state.take_slots(slot, nodes);
+            debug_assert!(taken, "a slot was overdrawn");
+        }
+        let capacities = (self.capacity(pool, before).cloned(), self.capacity(pool, planned).cloned());
+        if let (Some(before), Some(planned)) = capacities {
+            self.state.use_pool(pool, &before, -i64::from(nodes));
+            self.state.use_pool(pool, &planned, i64::from(nodes));
+        }
+    }
+
+    /// Plans another column for a whole group; its contents stay.
+    pub(crate) fn move_bin(&mut self, index: usize, planned: usize) {
+        let Some(bin) = self.state.bins().get(index) else { return };
+        let (pool, before, nodes) = (bin.pool, bin.planned, bin.nodes);
+        if before == planned {
+            return;
+        }
+        self.replan(pool, before, planned, nodes);
+        let room = self.tables.get(pool).and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
+        self.state.change_bin(index, |bin| {
+            bin.planned = planned;
+            bin.slack = room.unwrap_or_default();
+            bin.slack.subtract(&bin.used);
+        });
+    }
+
+    fn count_on_bin(&mut self, bin: &mut Bin, prepared: &Prepared<'_>, pods: u32) {
+        let all = pods.saturating_mul(bin.nodes);
+        let (universe, pool) = (self.universe, bin.pool);
+        for &counter in &prepared.demand.keyed_counts {
+            let admitted = self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned));
+            let key = universe.counters.get(counter.index()).map(|counter| counter.key);
+            if let (true, Some(domain)) = (admitted, key.and_then(|key| bin.domain(key))) {
+                self.state.add_count(counter, Some(domain), all);
+            }
+        }
+        for &counter in &prepared.demand.host_counts {
+            if self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned)) {
+                bin.host_counts.add(counter, pods);
+                self.state.add_count(counter, None, all);
+            }
+        }
+        for &claim in &prepared.spec.volumes.exclusive_claims {
+            self.state.use_claim(claim);
+        }
+    }
+
+    /// Opens `nodes` new nodes on a column, with `pods` of a demand each; false if they may not.
+    pub(crate) fn open(
+        &mut self,
+        pool: usize,
+        planned: usize,
+        nodes: u32,
+        prepared: &Prepared<'_>,
+        pins: &Pins,
+        pods: u32,
+    ) -> bool {
+        let Some(table) = self.tables.get(pool) else { return false };
+        let Some(column) = table.columns.get(planned) else { return false };
+        let slots = column.slots;
+        let empty = Bin {
+            pool,
+            nodes,
+            columns: table.all(),
+            planned,
+            slack: column.room.clone(),
+            open: table.open.clone(),
+            domains: SmallVec::new(),
+            used: Resources::new(),
+            contents: SmallVec::new(),
+            host_counts: berth_model::HostCounts::default(),
+            ports: SmallVec::new(),
+        };
+        let Some(join) = self.join(&empty, prepared, pins, pods, planned) else { return false };
+        if let Some(slot) = slots
+            && !self.state.take_slots(slot, nodes)
+        {
+            return false;
+        }
+        if let Some(capacity) = self.capacity(pool, planned).cloned() {
+            self.state.use_pool(pool, &capacity, i64::from(nodes));
+        }
+        let index = self.state.push_bin(empty);
+        self.commit(index, nodes, prepared, pods, join, planned);
+        true
+    }
+}
+
+fn bin_with(table: Option<&ColumnTable>, bin: Option<&Bin>, join: Join, planned: usize) -> Bin {
+    let room = table.and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
+    let mut slack = room.unwrap_or_default();
+    slack.subtract(&join.used);
+    Bin {
+        pool: bin.map_or(0, |bin| bin.pool),
+        nodes: 0,
+        columns: join.columns,
+        planned,
+        slack,
+        open: join.open,
+        domains: join.domains,
+        used: join.used,
+        contents: bin.map(|bin| bin.contents.clone()).unwrap_or_default(),
+        host_counts: bin.map(|bin| bin.host_counts.clone()).unwrap_or_default(),
+        ports: bin.map(|bin| bin.ports.clone()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,55 @@
+//! NodePool limits: how many more nodes of a type a pool may hold.
+
+use berth_model::Resources;
+
+use crate::planner::Planner;
+
+impl Planner<'_> {
+    /// What counts against limits when a column of a pool is launched.
+    pub(crate) fn capacity(&self, pool: usize, column: usize) -> Option<&Resources> {
+        let column = self.tables.get(pool)?.columns.get(column)?;
+        self.cluster.instance_types.get(column.instance_type as usize).map(|known| &known.resources)
+    }
+
+    /// Whether a pool has limits at all.
+    pub(crate) fn is_limited(&self, pool: usize) -> bool {
+        self.cluster.node_pools.get(pool).is_some_and(|pool| !pool.limits.is_empty() || pool.node_limit.is_some())
+    }
+
+    /// How many nodes of `column` the pool's limits still hold, each in place of one of `instead` where that is given.
+    pub(crate) fn allowance(&self, pool: usize, column: usize, instead: Option<usize>) -> u32 {
+        let (Some(definition), Some((used, nodes))) = (self.cluster.node_pools.get(pool), self.state.pool_use(pool))
+        else {
+            return 0;
+        };
+        let Some(capacity) = self.capacity(pool, column) else { return 0 };
+        let given_up = instead.and_then(|column| self.capacity(pool, column));
+        let mut allowance = i64::from(u32::MAX);
+        if let (Some(limit), None) = (definition.node_limit, instead) {
+            let left = u64::from(limit).saturating_sub(nodes);
+            allowance = allowance.min(i64::try_from(left).unwrap_or(i64::MAX));
+        }
+        for &(resource, limit) in &definition.limits {
+            let each = capacity.get(resource) - given_up.map_or(0, |capacity| capacity.get(resource));
+            if each > 0 {
+                allowance = allowance.min((limit - used.get(resource)).max(0) / each);
+            }
+        }
+        u32::try_from(allowance).unwrap_or(u32::MAX)
+    }
+
+    /// The limit that keeps a pool from one more node of `column`, by resource name.
+    pub(crate) fn exceeded_limit(&self, pool: usize, column: usize) -> Option<String> {
+        let definition = self.cluster.node_pools.get(pool)?;
+        let (used, nodes) = self.state.pool_use(pool)?;
+        if definition.node_limit.is_some_and(|limit| nodes >= u64::from(limit)) {
+            return Some("nodes".to_owned());
+        }
+        let capacity = self.capacity(pool, column)?;
+        let (resource, _) = definition.limits.iter().find(|(resource, limit)| {
+            capacity.get(*resource) > 0 && used.get(*resource).saturating_add(capacity.get(*resource)) > *limit
+        })?;
+        let name = self.cluster.resource_names.name(*resource)?;
+        Some(self.cluster.symbols.text(name).to_owned())
+    }
+}

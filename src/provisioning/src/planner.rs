@@ -1,0 +1,232 @@
+//! The state of a solve, and the order in which classes are packed.
+
+use std::rc::Rc;
+
+use berth_model::{
+    ClassId, Cluster, ColumnTable, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId, Resources,
+    Snapshot, Sym, Universe,
+};
+use berth_scheduling::{Demand, demands, filter_admits_node, filter_columns};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::Options;
+use crate::prepared::Prepared;
+
+/// Everything a solve needs at hand.
+pub(crate) struct Planner<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) universe: &'a Universe,
+    pub(crate) options: &'a Options,
+    /// By NodePool.
+    pub(crate) tables: Vec<ColumnTable>,
+    pub(crate) state: Snapshot,
+    /// Pools of equal weight together, heaviest first.
+    pub(crate) pools_by_weight: Vec<Vec<usize>>,
+    /// By filter and NodePool: the columns it admits.
+    pub(crate) filter_columns: Vec<Vec<FixedBitSet>>,
+    /// Nodes alike in labels (the hostname aside) and taints have one kind.
+    pub(crate) node_kinds: Vec<u32>,
+    /// Requests of the pods that are still to be packed.
+    pub(crate) remaining: Resources,
+    /// The columns that are no dearer than any with as much room, by pool and admitted columns.
+    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<[usize]>>,
+    /// By class: how many were not placed, with the demand that was tried last.
+    pub(crate) left: Vec<(ClassId, u32)>,
+    /// Per counter: the domains that its nodes may have, in order of name.
+    domains: Vec<Option<Rc<[Sym]>>>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, options: &'a Options) -> Self {
+        let tables: Vec<ColumnTable> = cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect();
+        let filter_admits = |counter: CounterId, node: usize| {
+            let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
+            let filter = filter.and_then(|filter| universe.filters.get(filter as usize));
+            match (filter, cluster.nodes.get(node)) {
+                (Some(filter), Some(node)) => filter_admits_node(cluster, node, filter),
+                _ => true,
+            }
+        };
+        let state = Snapshot::new(cluster, universe, filter_admits);
+        let pools = || cluster.node_pools.iter().zip(&tables);
+        let filter_columns = universe
+            .filters
+            .iter()
+            .map(|filter| pools().map(|(pool, table)| filter_columns(cluster, pool, table, filter)).collect())
+            .collect();
+        Planner {
+            cluster,
+            universe,
+            options,
+            state,
+            pools_by_weight: pools_by_weight(cluster),
+            filter_columns,
+            node_kinds: node_kinds(cluster),
+            remaining: Resources::new(),
+            frontiers: FxHashMap::default(),
+            left: Vec::new(),
+            domains: vec![None; universe.counters.len()],
+            tables,
+        }
+    }
+
+    /// Packs every class: those of higher priority first, then Reservations before pods, then those that only
+    /// reserved capacity can take, then by size. What fails for want of another class's pods is tried again.
+    pub(crate) fn pack(&mut self) {
+        let mut order: Vec<ClassId> = self.pending().map(|(id, _)| id).collect();
+        for (id, class) in self.pending().collect::<Vec<_>>() {
+            let spec = self.spec(class);
+            self.remaining.add_times(&spec.requests, i64::from(class.count));
+            if spec.refusal.is_some() {
+                order.retain(|&other| other != id);
+                self.left.push((id, class.count));
+            }
+        }
+        let keys: FxHashMap<ClassId, _> = order.iter().map(|&id| (id, self.order_key(id))).collect();
+        order.sort_by(|a, b| keys.get(a).cmp(&keys.get(b)));
+        let mut waiting: Vec<(ClassId, u32)> =
+            order.into_iter().map(|id| (id, self.universe.class(id).map_or(0, |class| class.count))).collect();
+        loop {
+            let mut failed = Vec::new();
+            let mut progressed = false;
+            for (id, count) in waiting {
+                let placed = self.place_class(id, count);
+                progressed |= placed > 0;
+                if let Some(class) = self.universe.class(id) {
+                    let requests = self.spec(class).requests.clone();
+                    self.remaining.add_times(&requests, -i64::from(placed));
+                }
+                if placed < count {
+                    failed.push((id, count - placed));
+                }
+            }
+            if failed.is_empty() || !progressed {
+                self.left.extend(failed);
+                self.left.sort_unstable();
+                return;
+            }
+            waiting = failed;
+        }
+    }
+
+    // Places as many as possible with all preferences, the rest with ever fewer.
+    fn place_class(&mut self, id: ClassId, count: u32) -> u32 {
+        let mut placed = 0;
+        for demand in demands(self.cluster, self.universe, id) {
+            let prepared = Prepared::new(self, demand);
+            placed += self.place(&prepared, count - placed);
+            if placed == count {
+                break;
+            }
+        }
+        placed
+    }
+
+    fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {
+        let classes = self.universe.classes.iter().enumerate();
+        classes
+            .filter(|(_, class)| class.count > 0)
+            .map(|(index, class)| (ClassId(u32::try_from(index).unwrap_or(u32::MAX)), class))
+    }
+
+    pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
+        static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
+        self.cluster.specs.get(class.spec as usize).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
+    }
+
+    fn order_key(&self, id: ClassId) -> impl Ord + use<> {
+        use std::cmp::Reverse;
+        let Some(class) = self.universe.class(id) else {
+            return (Reverse(0), MemberKind::Pod, false, false, Reverse((0, 0)), id);
+        };
+        let spec = self.spec(class);
+        let reserved = Requirement::value(self.cluster.well_known.reserved);
+        let asks_reserved = |terms: &berth_model::Requirements| {
+            terms.get(self.cluster.well_known.capacity_type).is_some_and(|r| *r == reserved)
+        };
+        let only_reserved = asks_reserved(&spec.node_selector)
+            || (!spec.required_terms.is_empty() && spec.required_terms.iter().all(asks_reserved));
+        let has_devices = spec.requests.amounts().len() > 3;
+        (
+            Reverse(spec.priority),
+            class.kind,
+            !only_reserved,
+            !has_devices,
+            Reverse((spec.requests.get(ResourceId::CPU), spec.requests.get(ResourceId::MEMORY))),
+            id,
+        )
+    }
+
+    /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.
+    pub(crate) fn domains(&mut self, counter: CounterId) -> Rc<[Sym]> {
+        if let Some(Some(known)) = self.domains.get(counter.index()) {
+            return Rc::clone(known);
+        }
+        let Some(definition) = self.universe.counters.get(counter.index()) else { return Rc::from([]) };
+        let filter = definition.filter;
+        let mut found: Vec<Sym> = Vec::new();
+        for node in &self.cluster.nodes {
+            let admits = filter.and_then(|filter| self.universe.filters.get(filter as usize));
+            if admits.is_none_or(|filter| filter_admits_node(self.cluster, node, filter)) {
+                found.extend(node.labels.get(definition.key));
+            }
+        }
+        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&self.tables).enumerate() {
+            if pool.refusal.is_some() {
+                continue;
+            }
+            let admitted = filter.and_then(|f| self.filter_columns.get(f as usize)).and_then(|f| f.get(index));
+            for (value, columns) in table.values(definition.key) {
+                let live =
+                    columns.ones().any(|at| {
+                        admitted.is_none_or(|admitted| admitted.contains(at))
+                            && table.columns.get(at).and_then(|column| column.slots).is_none_or(|slot| {
+                                self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0)
+                            })
+                    });
+                if live {
+                    found.push(*value);
+                }
+            }
+            if let Some(values) = table.open.get(definition.key).and_then(|r| r.finite_values()) {
+                found.extend(values);
+            }
+        }
+        found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
+        found.dedup();
+        let domains: Rc<[Sym]> = Rc::from(found);
+        if let Some(slot) = self.domains.get_mut(counter.index()) {
+            *slot = Some(Rc::clone(&domains));
+        }
+        domains
+    }
+
+    /// The demand that is tried last, with no preference left.
+    pub(crate) fn last_demand(&self, id: ClassId) -> Option<Demand> {
+        demands(self.cluster, self.universe, id).pop()
+    }
+}
+
+fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
+    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> = Default::default();
+    for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
+        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
+    }
+    by_weight.into_values().collect()
+}
+
+fn node_kinds(cluster: &Cluster) -> Vec<u32> {
+    let mut ids: FxHashMap<(Vec<(Sym, Sym)>, &[berth_model::Taint]), u32> = FxHashMap::default();
+    let kind = |node: &'_ berth_model::Node| {
+        node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
+    };
+    cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+            *ids.entry((kind(node), &node.taints[..])).or_insert(next)
+        })
+        .collect()
+}

@@ -1,0 +1,72 @@
+//! A demand with what the solve works out once for it.
+
+use std::cell::OnceCell;
+
+use berth_model::{PodSpec, Requirements, Resources, Sym};
+use berth_scheduling::{Admission, Demand, admit, admits_node};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::planner::Planner;
+
+/// A demand, what each pool admits of it, and the nodes that admit it.
+pub(crate) struct Prepared<'a> {
+    pub(crate) demand: Demand,
+    pub(crate) spec: &'a PodSpec,
+    pub(crate) requests: &'a Resources,
+    /// By NodePool.
+    pub(crate) admissions: Vec<Option<Admission>>,
+    nodes: OnceCell<Vec<usize>>,
+}
+
+/// Decided values of topology keys.
+pub(crate) type Pins = [(Sym, Sym)];
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(planner: &Planner<'a>, demand: Demand) -> Self {
+        static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
+        let cluster = planner.cluster;
+        let spec = cluster.specs.get(demand.spec as usize).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default));
+        let pools = cluster.node_pools.iter().zip(&planner.tables);
+        let admissions = pools.map(|(pool, table)| admit(cluster, pool, table, &demand)).collect();
+        Prepared { spec, requests: &spec.requests, admissions, demand, nodes: OnceCell::new() }
+    }
+
+    /// The nodes whose labels and taints admit the demand, in the cluster's order.
+    pub(crate) fn nodes(&self, planner: &Planner<'a>) -> &[usize] {
+        self.nodes.get_or_init(|| {
+            let cluster = planner.cluster;
+            let own = [cluster.well_known.hostname, cluster.well_known.field_name];
+            let names = |terms: &Requirements| own.iter().any(|&key| terms.get(key).is_some());
+            let by_kind = !self.demand.terms.iter().chain(self.spec.volumes.topologies.iter().flatten()).any(names);
+            let mut kinds: FxHashMap<u32, bool> = FxHashMap::default();
+            let nodes = cluster.nodes.iter().zip(&planner.node_kinds).enumerate();
+            nodes
+                .filter(|(_, (node, kind))| {
+                    if by_kind {
+                        *kinds.entry(**kind).or_insert_with(|| admits_node(cluster, node, &self.demand))
+                    } else {
+                        admits_node(cluster, node, &self.demand)
+                    }
+                })
+                .map(|(index, _)| index)
+                .collect()
+        })
+    }
+
+    /// What a pool admits of the demand under decided topology values.
+    pub(crate) fn admitted(
+        &self,
+        planner: &Planner<'_>,
+        pool: usize,
+        pins: &Pins,
+    ) -> Option<(FixedBitSet, Requirements)> {
+        let admission = self.admissions.get(pool)?.as_ref()?;
+        let table = planner.tables.get(pool)?;
+        let (mut columns, mut open) = (admission.columns.clone(), admission.open.clone());
+        for &(key, value) in pins {
+            planner.pin(table, &mut columns, &mut open, key, value)?;
+        }
+        (!columns.is_clear()).then_some((columns, open))
+    }
+}

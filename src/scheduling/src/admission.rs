@@ -1,0 +1,119 @@
+//! Taints, node selectors, node affinity, volume topology and ports of daemons: what does not depend on what else is
+//! on the bin.
+
+use berth_model::{
+    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirements, Sym, Symbols, first_untolerated,
+};
+use fixedbitset::FixedBitSet;
+
+use crate::Demand;
+
+/// The columns of a NodePool that a demand may use, and what it leaves of the labels that no column decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The columns.
+    pub columns: FixedBitSet,
+    /// The pool's undecided labels, narrowed.
+    pub open: Requirements,
+}
+
+/// Narrows a NodePool to what a demand may use; `None` if that is nothing.
+pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Option<Admission> {
+    let spec = cluster.specs.get(demand.spec as usize)?;
+    let symbols = &cluster.symbols;
+    if pool.refusal.is_some()
+        || first_untolerated(&pool.taints, &spec.tolerations, demand.avoids_preferred_taints, symbols).is_some()
+    {
+        return None;
+    }
+    let mut admission = admit_terms(table, &demand.terms, symbols)?;
+    for alternatives in &spec.volumes.topologies {
+        let mut any = FixedBitSet::with_capacity(table.columns.len());
+        for alternative in alternatives.iter().filter(|a| open_allows(&admission.open, a, symbols)) {
+            any.union_with(&table.admitting(alternative, symbols));
+        }
+        admission.columns.intersect_with(&any);
+    }
+    for (daemon, columns) in &table.daemon_columns {
+        let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.specs.get(d.spec as usize));
+        if daemon.is_some_and(|daemon| ports_conflict(spec, daemon)) {
+            admission.columns.difference_with(columns);
+        }
+    }
+    (!admission.columns.is_clear()).then_some(admission)
+}
+
+// The alternatives that agree on the undecided labels are united; the first of which something remains is taken.
+fn admit_terms(table: &ColumnTable, terms: &[Requirements], symbols: &Symbols) -> Option<Admission> {
+    let mut found: Vec<Admission> = Vec::new();
+    for term in terms {
+        let Some(open) = table.open_with(term, symbols) else { continue };
+        let columns = table.admitting(term, symbols);
+        match found.iter_mut().find(|known| known.open == open) {
+            Some(known) => known.columns.union_with(&columns),
+            None => found.push(Admission { columns, open }),
+        }
+    }
+    found.into_iter().find(|admission| !admission.columns.is_clear())
+}
+
+fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbols) -> bool {
+    let mut both = open.clone();
+    for (key, requirement) in requirements.iter().filter(|(key, _)| open.get(*key).is_some()) {
+        both.add(key, requirement.clone(), symbols);
+    }
+    !both.is_contradiction()
+}
+
+fn ports_conflict(a: &PodSpec, b: &PodSpec) -> bool {
+    a.host_ports.iter().any(|mine| b.host_ports.iter().any(|theirs| mine.conflicts(theirs)))
+}
+
+/// The value of a label of a node, or of the field `metadata.name`.
+pub fn node_label(cluster: &Cluster, node: &Node, key: Sym) -> Option<Sym> {
+    if key == cluster.well_known.field_name { Some(node.name) } else { node.labels.get(key) }
+}
+
+/// Whether a node admits a demand, as far as taints, node selector, node affinity and volume topology tell.
+pub fn admits_node(cluster: &Cluster, node: &Node, demand: &Demand) -> bool {
+    let Some(spec) = cluster.specs.get(demand.spec as usize) else { return false };
+    first_untolerated(&node.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols).is_none()
+        && matches_any(cluster, node, &demand.terms)
+        && spec.volumes.topologies.iter().all(|alternatives| matches_any(cluster, node, alternatives))
+}
+
+pub(crate) fn matches_any(cluster: &Cluster, node: &Node, terms: &[Requirements]) -> bool {
+    terms.iter().any(|term| term.match_labels(&cluster.symbols, |key| node_label(cluster, node, key)))
+}
+
+/// Whether a counter's node filter admits a node.
+pub fn filter_admits_node(cluster: &Cluster, node: &Node, filter: &NodeFilter) -> bool {
+    filter.node_selector.match_labels(&cluster.symbols, |key| node_label(cluster, node, key))
+        && (filter.required_terms.is_empty() || matches_any(cluster, node, &filter.required_terms))
+        && filter
+            .tolerations
+            .as_ref()
+            .is_none_or(|tolerations| first_untolerated(&node.taints, tolerations, false, &cluster.symbols).is_none())
+}
+
+/// The columns of a NodePool whose nodes a counter's node filter admits.
+pub fn filter_columns(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, filter: &NodeFilter) -> FixedBitSet {
+    let symbols = &cluster.symbols;
+    let none = FixedBitSet::with_capacity(table.columns.len());
+    if let Some(tolerations) = &filter.tolerations
+        && first_untolerated(&pool.taints, tolerations, false, symbols).is_some()
+    {
+        return none;
+    }
+    let mut out = none;
+    let any = [Requirements::new()];
+    let terms = if filter.required_terms.is_empty() { &any[..] } else { &filter.required_terms };
+    for term in terms {
+        let mut both = filter.node_selector.clone();
+        both.add_all(term, symbols);
+        if open_allows(&table.open, &both, symbols) {
+            out.union_with(&table.admitting(&both, symbols));
+        }
+    }
+    out
+}

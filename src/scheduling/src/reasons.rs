@@ -1,0 +1,1 @@
+//! Why not: refusals in the field's words, counted by cause.

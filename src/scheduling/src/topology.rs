@@ -1,0 +1,95 @@
+//! Which domains of a topology key are open to a demand now, and for how many pods.
+
+use berth_model::{Constraint, CounterId, Snapshot, Sym};
+
+/// The counts of one key's domains while pods are being assigned to them.
+#[derive(Clone, Debug)]
+pub struct Domains {
+    /// The domains, in the order in which ties are broken.
+    pub names: Vec<Sym>,
+    /// By constraint: what it is and the pods that it counts in each domain.
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    constraint: Constraint,
+    counts: Vec<u32>,
+    // For spread: which of the domains it looks at (its node filter may leave some out).
+    eligible: Vec<bool>,
+    // For affinity: whether no pod is counted anywhere, so that a pod that counts itself may be the first.
+    is_first: bool,
+}
+
+impl Domains {
+    /// Reads the counts of `constraints`, all on one key. `is_eligible(counter, domain)` tells whether the counter's
+    /// node filter leaves the domain any node.
+    pub fn new(
+        state: &Snapshot,
+        names: Vec<Sym>,
+        constraints: &[Constraint],
+        is_eligible: impl Fn(CounterId, Sym) -> bool,
+    ) -> Self {
+        let rules = constraints.iter().map(|&constraint| {
+            let counter = constraint.counter();
+            Rule {
+                constraint,
+                counts: names.iter().map(|&name| state.count(counter, name)).collect(),
+                eligible: names.iter().map(|&name| is_eligible(counter, name)).collect(),
+                is_first: state.total(counter) == 0,
+            }
+        });
+        Domains { rules: rules.collect(), names }
+    }
+
+    /// Whether one more pod may go to a domain.
+    pub fn allows(&self, domain: usize) -> bool {
+        self.rules.iter().all(|rule| {
+            let Some(&count) = rule.counts.get(domain) else { return false };
+            match rule.constraint {
+                Constraint::Apart { .. } => count == 0,
+                Constraint::Together { counts_self, .. } => count > 0 || (rule.is_first && counts_self),
+                Constraint::Spread { max_skew, min_domains, counts_self, .. } => {
+                    let with = count.saturating_add(u32::from(counts_self));
+                    rule.eligible.get(domain) == Some(&true) && with.saturating_sub(rule.least(min_domains)) <= max_skew
+                }
+            }
+        })
+    }
+
+    /// How full a domain is in the eyes of the spread constraints: pods go to the least first.
+    pub fn load(&self, domain: usize) -> u64 {
+        let spread = self.rules.iter().filter(|rule| matches!(rule.constraint, Constraint::Spread { .. }));
+        spread.map(|rule| u64::from(rule.counts.get(domain).copied().unwrap_or(0))).sum()
+    }
+
+    /// Counts one pod of the demand in a domain.
+    pub fn add(&mut self, domain: usize) {
+        for rule in &mut self.rules {
+            let (Constraint::Spread { counts_self, .. }
+            | Constraint::Together { counts_self, .. }
+            | Constraint::Apart { counts_self, .. }) = rule.constraint;
+            if counts_self && let Some(count) = rule.counts.get_mut(domain) {
+                *count = count.saturating_add(1);
+                rule.is_first = false;
+            }
+        }
+    }
+
+    /// Whether a pod would be the first of its own affinity, and so chooses the domain for all that follow.
+    pub fn chooses_home(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.is_first && matches!(rule.constraint, Constraint::Together { counts_self: true, .. }))
+    }
+}
+
+impl Rule {
+    fn least(&self, min_domains: Option<u32>) -> u32 {
+        let eligible = || self.counts.iter().zip(&self.eligible).filter(|(_, eligible)| **eligible);
+        if min_domains.is_some_and(|least| (eligible().count() as u64) < u64::from(least)) {
+            return 0;
+        }
+        eligible().map(|(count, _)| *count).min().unwrap_or(0)
+    }
+}
