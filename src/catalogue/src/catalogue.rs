@@ -12,7 +12,7 @@ use crate::{CatalogueError, InstanceTypeEntry, OfferingEntry, RequirementEntry, 
 ///
 /// Every offering has one capacity type and at most one zone. Every reserved offering names its reservation under
 /// [`label::CAPACITY_RESERVATION_ID`] and carries its count.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalogue {
     types: Vec<InstanceTypeEntry>,
     reservations: BTreeMap<String, ReservationEntry>,

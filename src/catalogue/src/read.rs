@@ -237,3 +237,6 @@ fn count(cx: Context<'_>, field: &str, expected: &str, value: &Value<'_>) -> Res
     }
     .ok_or_else(|| cx.error(field, expected, value))
 }
+
+#[cfg(test)]
+mod tests;
