@@ -1,5 +1,7 @@
 //! Objects as manifests have them: defaults, unknown fields, misplaced fields, durations, and back to text.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its input has failed")]
+
 use berth_api::{
     AllocatePolicy, ConsolidationPolicy, GoDuration, NillableDuration, NodeClaim, NodePool, PreAllocationMode,
     Reservation, ReservationPhase, labels, misplaced_field,

@@ -1,5 +1,7 @@
 //! Good and bad objects of every kind: each bad one differs from a good one in one place.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its input has failed")]
+
 use berth_api::{Cause, FakeNodeClass, FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
 use rstest::rstest;
 use serde_json::{Value, json};
