@@ -16,6 +16,18 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// A problem at a field.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+
+    /// A problem of the object as a whole.
+    pub(crate) fn of_object(message: impl Into<String>) -> Self {
+        Self::new("", message)
+    }
+}
+
 /// A manifest that cannot be read or that the API server would refuse.
 ///
 /// Displays one line for each problem:
@@ -44,10 +56,7 @@ impl ManifestError {
             place: Place::File(file.into()),
             object: None,
             position: None,
-            problems: vec![Problem {
-                path: String::new(),
-                message: message.into(),
-            }],
+            problems: vec![Problem::of_object(message)],
         }))
     }
 
@@ -58,12 +67,7 @@ impl ManifestError {
         position: Option<(u64, u64)>,
         problems: Vec<Problem>,
     ) -> Self {
-        Self(Box::new(Inner {
-            place: Place::Document(source),
-            object,
-            position,
-            problems,
-        }))
+        Self(Box::new(Inner { place: Place::Document(source), object, position, problems }))
     }
 
     /// An error that a later reading of a delivered object found, for callers of [`crate::read`]:

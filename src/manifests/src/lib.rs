@@ -32,10 +32,20 @@
 //! # Ok::<(), ManifestError>(())
 //! ```
 
+mod check;
+mod chunks;
+mod document;
 mod error;
+mod kinds;
 mod object;
 mod options;
+mod parse;
+mod path;
+mod pipeline;
 mod read;
+mod split;
+mod typed;
+mod value;
 
 pub use error::{ManifestError, Problem};
 pub use object::Object;

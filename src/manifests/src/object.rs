@@ -2,6 +2,17 @@
 
 use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use crate::error::Problem;
+use crate::typed::{self, Typed};
+
+/// A kind that is read, in the one version that is read.
+pub(crate) struct KnownKind {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) parse: fn(&Value) -> Result<Typed<Object>, Problem>,
+}
 
 macro_rules! objects {
     ($($kind:ident($type:ty) in $api_version:literal,)*) => {
@@ -29,6 +40,15 @@ macro_rules! objects {
             }
         }
 
+        /// Every kind that is read.
+        pub(crate) const KNOWN_KINDS: &[KnownKind] = &[
+            $(KnownKind {
+                api_version: $api_version,
+                kind: stringify!($kind),
+                parse: |value| Ok(typed::deserialize::<$type>(value)?.map(Object::from)),
+            },)*
+        ];
+
         $(impl From<$type> for Object {
             fn from(object: $type) -> Self {
                 Self::$kind(Box::new(object))
@@ -54,4 +74,9 @@ objects! {
     PriorityClass(scheduling::v1::PriorityClass) in "scheduling.k8s.io/v1",
     StorageClass(storage::v1::StorageClass) in "storage.k8s.io/v1",
     CSINode(storage::v1::CSINode) in "storage.k8s.io/v1",
+    NodePool(berth_api::NodePool) in "karpenter.sh/v1",
+    NodeClaim(berth_api::NodeClaim) in "karpenter.sh/v1",
+    NodeOverlay(berth_api::NodeOverlay) in "karpenter.sh/v1alpha1",
+    Reservation(berth_api::Reservation) in "scheduling.koordinator.sh/v1alpha1",
+    FakeNodeClass(berth_api::FakeNodeClass) in "berth.sh/v1alpha1",
 }

@@ -21,11 +21,7 @@ pub enum Input {
 impl Input {
     /// `-` is standard input, anything else a path.
     pub fn from_arg(arg: &str) -> Self {
-        if arg == "-" {
-            Self::Stdin
-        } else {
-            Self::Path(arg.into())
-        }
+        if arg == "-" { Self::Stdin } else { Self::Path(arg.into()) }
     }
 }
 
@@ -56,11 +52,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            validate: Validate::default(),
-            max_object_bytes: MAX_OBJECT_BYTES,
-            parallel: true,
-        }
+        Self { validate: Validate::default(), max_object_bytes: MAX_OBJECT_BYTES, parallel: true }
     }
 }
 

@@ -1,0 +1,75 @@
+//! Quantities in requests, limits, overhead and capacity.
+
+use std::collections::BTreeMap;
+
+use berth_quantity::Quantity;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Wire;
+
+use super::{Problems, syntax};
+use crate::error::Problem;
+use crate::path::{push_key, shorten};
+
+type Amounts = BTreeMap<String, Wire>;
+
+/// Resources that may be promised twice; of all others requests and limits are equal.
+fn is_overcommitted(name: &str) -> bool {
+    !name.starts_with("hugepages-")
+        && (!name.contains('/') || name.starts_with("kubernetes.io/") || name.contains(".kubernetes.io/"))
+}
+
+pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements, problems: &mut Problems) {
+    let requests_path = format!("{path}.requests");
+    if let Some(requests) = &resources.requests {
+        check_amounts(&requests_path, requests, problems);
+    }
+    let Some(limits) = &resources.limits else { return };
+    check_amounts(&format!("{path}.limits"), limits, problems);
+    for (name, request) in resources.requests.iter().flatten() {
+        let Some(limit) = limits.get(name) else { continue };
+        let amount = |text: &Wire| text.0.parse::<Quantity>().ok();
+        let (Some(asked), Some(most)) = (amount(request), amount(limit)) else { continue };
+        let expected = if asked > most {
+            "at most the limit"
+        } else if asked != most && !is_overcommitted(name) {
+            "exactly the limit, as this resource cannot be overcommitted:"
+        } else {
+            continue;
+        };
+        let message = format!("found {}, expected {expected} {}", shorten(&request.0), shorten(&limit.0));
+        problems.push(Problem::new(key_path(&requests_path, name), message));
+    }
+}
+
+/// Each amount is a quantity of zero or more that fits 64 bits.
+pub(super) fn check_amounts(path: &str, amounts: &Amounts, problems: &mut Problems) {
+    for (name, amount) in amounts {
+        if !syntax::is_qualified_name(name) {
+            syntax::check_key(path, name, problems);
+        }
+        let found = &amount.0;
+        let message = match found.parse::<Quantity>() {
+            Err(error) => error.to_string(),
+            Ok(quantity) if quantity.is_negative() => {
+                format!("found {}, expected 0 or more", shorten(found))
+            }
+            Ok(quantity) if is_absurd(name, quantity) => {
+                format!("found {}, more than any machine has", shorten(found))
+            }
+            Ok(_) => continue,
+        };
+        problems.push(Problem::new(key_path(path, name), message));
+    }
+}
+
+/// Beyond what the arithmetic of nodes takes: 2⁶³-1 units, thousandths for cpu.
+fn is_absurd(name: &str, quantity: Quantity) -> bool {
+    let most = if name == "cpu" { quantity.milli_ceil() } else { quantity.value_ceil() };
+    most.is_none_or(|most| most == i64::MAX)
+}
+
+fn key_path(path: &str, name: &str) -> String {
+    let mut path = path.to_owned();
+    push_key(&mut path, name);
+    path
+}

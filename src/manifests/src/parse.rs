@@ -1,0 +1,245 @@
+//! From the text of one document to checked objects.
+
+use serde_json::Value;
+
+use crate::check;
+use crate::document::{Document, Format, ListType, Role};
+use crate::error::{ManifestError, Problem};
+use crate::kinds::{self, Disposition};
+use crate::object::Object;
+use crate::options::{Options, Source, Validate};
+use crate::path::shorten;
+use crate::value::{self, SyntaxError};
+
+/// What came of one object.
+pub(crate) enum Outcome {
+    Object { source: Source, object: Object, warning: Option<ManifestError> },
+    PassedOver { group: String, kind: String },
+}
+
+/// Parses a document into its objects: one, or those of a `List`. Stops at the first error.
+pub(crate) fn parse(document: &Document, options: &Options) -> (Vec<Outcome>, Option<ManifestError>) {
+    let mut reading = Reading { document, options, outcomes: Vec::new() };
+    let error = reading.document().err();
+    (reading.outcomes, error)
+}
+
+struct Reading<'a> {
+    document: &'a Document,
+    options: &'a Options,
+    outcomes: Vec<Outcome>,
+}
+
+impl Reading<'_> {
+    fn document(&mut self) -> Result<(), ManifestError> {
+        let document = self.document;
+        let value = self.value()?;
+        match document.role {
+            // Comments in quotes' clothing, as `--- # nothing here` or `null`, hold no object.
+            Role::Whole if value.is_null() => Ok(()),
+            Role::Whole | Role::Item => self.object(&value, &document.source, document.list_type.as_deref()),
+            Role::Envelope => self.envelope(&value),
+        }
+    }
+
+    fn value(&self) -> Result<Value, ManifestError> {
+        let limit = self.options.max_object_bytes;
+        let text = std::str::from_utf8(&self.document.text).map_err(|error| {
+            let before = self.document.text.get(..error.valid_up_to()).unwrap_or_default();
+            let line = memchr::memchr_iter(b'\n', before).count() as u64 + 1;
+            let begin = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+            let position = Some((line, (before.len() - begin) as u64 + 1));
+            let message = "found bytes that are not UTF-8, expected UTF-8 text".to_owned();
+            self.syntax_error(SyntaxError { message, position })
+        })?;
+        let value = match self.document.format {
+            Format::Yaml => value::from_yaml(text, limit),
+            // YAML in JSON's brackets: trailing commas, comments.
+            Format::Json => {
+                value::from_json(text, limit).or_else(|error| value::from_yaml(text, limit).map_err(|_| error))
+            }
+        };
+        value.map_err(|error| self.syntax_error(error))
+    }
+
+    fn syntax_error(&self, error: SyntaxError) -> ManifestError {
+        let position = error.position.map(|(line, column)| self.document.position_in_file(line, column));
+        let language = match self.document.format {
+            Format::Json => "JSON",
+            Format::Yaml => "YAML",
+        };
+        let message = format!("malformed {language}: {}", crate::path::shorten_long(&error.message));
+        let problems = vec![Problem::of_object(message)];
+        ManifestError::of_document(self.document.source.clone(), None, position, problems)
+    }
+
+    /// A `List` whose items have been handed out.
+    fn envelope(&self, value: &Value) -> Result<(), ManifestError> {
+        let (_, kind) = self.type_of(value, &self.document.source, None)?;
+        if kind.ends_with("List") {
+            return Ok(());
+        }
+        let message = format!("found {:?} with \"items\" before its kind, expected a List", shorten(kind));
+        Err(self.error(&self.document.source, value, vec![Problem::new("kind", message)]))
+    }
+
+    fn object(&mut self, value: &Value, source: &Source, list_type: Option<&ListType>) -> Result<(), ManifestError> {
+        let (api_version, kind) = self.type_of(value, source, list_type)?;
+        if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) {
+            return self.items(value, source, api_version, kind);
+        }
+        let known = match kinds::dispose(api_version, kind) {
+            Ok(Disposition::Read(known)) => known,
+            Ok(Disposition::PassOver { group }) => {
+                self.outcomes.push(Outcome::PassedOver { group, kind: kind.to_owned() });
+                return Ok(());
+            }
+            Err(problem) => return Err(self.error(source, value, vec![problem])),
+        };
+        let typed = (known.parse)(value).or_else(|problem| {
+            // Go reads null as the empty string; k8s-openapi does not.
+            let mut filled = value.clone();
+            if fill_nulls(&mut filled) { (known.parse)(&filled) } else { Err(problem) }
+        });
+        let typed = typed.map_err(|problem| {
+            let mut problems = misplaced_in_spec(kind, value);
+            problems.push(problem);
+            self.error(source, value, problems)
+        })?;
+        let unknown: Vec<_> = typed.unknown_fields.into_iter().map(|path| unknown_field(kind, path)).collect();
+        let mut object = typed.object;
+        let mut problems = Vec::new();
+        let mut warning = None;
+        if !unknown.is_empty() {
+            match self.options.validate {
+                Validate::Strict => problems = unknown,
+                Validate::Warn => warning = Some(self.error(source, value, unknown)),
+                Validate::Ignore => {}
+            }
+        }
+        check::complete(&mut object, source);
+        check::object(&object, &mut problems);
+        if !problems.is_empty() {
+            return Err(self.error(source, value, problems));
+        }
+        self.outcomes.push(Outcome::Object { source: source.clone(), object, warning });
+        Ok(())
+    }
+
+    fn items(&mut self, list: &Value, source: &Source, api_version: &str, kind: &str) -> Result<(), ManifestError> {
+        let list_type = kind
+            .strip_suffix("List")
+            .filter(|kind| !kind.is_empty())
+            .map(|kind| ListType { api_version: api_version.to_owned(), kind: kind.to_owned() });
+        let items = list.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (item, value) in (0..).zip(items) {
+            let source = Source { item: Some(item), ..source.clone() };
+            self.object(value, &source, list_type.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// `apiVersion` and `kind`, which the list's may stand in for.
+    fn type_of<'v>(
+        &self,
+        value: &'v Value,
+        source: &Source,
+        list_type: Option<&'v ListType>,
+    ) -> Result<(&'v str, &'v str), ManifestError> {
+        let Value::Object(object) = value else {
+            let message = format!("found {}, expected an object with apiVersion and kind", name_of(value));
+            return Err(self.error(source, value, vec![Problem::of_object(message)]));
+        };
+        let mut problems = Vec::new();
+        let mut field = |name, default: Option<&'v str>| match (object.get(name), default) {
+            (Some(Value::String(text)), _) if !text.is_empty() => text.as_str(),
+            (None, Some(default)) => default,
+            (None, None) => {
+                problems.push(Problem::new(name, "is missing, expected as in \"apiVersion: v1\", \"kind: Pod\""));
+                ""
+            }
+            (Some(other), _) => {
+                let message = format!("found {}, expected text", name_of(other));
+                problems.push(Problem::new(name, message));
+                ""
+            }
+        };
+        let api_version = field("apiVersion", list_type.map(|list| &*list.api_version));
+        let kind = field("kind", list_type.map(|list| &*list.kind));
+        if problems.is_empty() { Ok((api_version, kind)) } else { Err(self.error(source, value, problems)) }
+    }
+
+    fn error(&self, source: &Source, value: &Value, problems: Vec<Problem>) -> ManifestError {
+        let default = self.document.list_type.as_ref().map(|list| list.kind.as_str());
+        let kind = value.get("kind").and_then(Value::as_str).or(default).filter(|kind| !kind.is_empty());
+        let metadata = |name| {
+            let text = value.get("metadata")?.get(name)?.as_str()?;
+            (!text.is_empty()).then(|| shorten(text))
+        };
+        let name = metadata("name").or_else(|| metadata("generateName"));
+        let object = kind.map(shorten).map(|kind| match (metadata("namespace"), name) {
+            (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
+            (None, Some(name)) => format!("{kind} {name}"),
+            _ => kind,
+        });
+        ManifestError::of_document(source.clone(), object, None, problems)
+    }
+}
+
+/// Fields that stand at the wrong place, where what they leave out at the right one is an error.
+fn misplaced_in_spec(kind: &str, value: &Value) -> Vec<Problem> {
+    let fields = value.get("spec").and_then(Value::as_object);
+    let paths = fields.into_iter().flatten().map(|(name, _)| format!("spec.{name}"));
+    let is_misplaced = |path: &String| berth_api::misplaced_field(kind, path).is_some();
+    paths.filter(is_misplaced).map(|path| unknown_field(kind, path)).collect()
+}
+
+fn unknown_field(kind: &str, path: String) -> Problem {
+    let dotted: String = path
+        .split('[')
+        .enumerate()
+        .map(|(idx, part)| if idx == 0 { part } else { part.split_once(']').map_or("", |(_, after)| after) })
+        .collect();
+    let message = match berth_api::misplaced_field(kind, &dotted) {
+        Some(hint) => format!("unknown field: {hint}"),
+        None => format!("unknown field: {kind} has none of this name here"),
+    };
+    Problem::new(path, message)
+}
+
+/// Makes nulls in maps of text empty, as Go reads them; tells whether there were any.
+fn fill_nulls(value: &mut Value) -> bool {
+    const MAPS_OF_TEXT: [&str; 4] = ["labels", "annotations", "nodeSelector", "matchLabels"];
+    let mut is_filled = false;
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if let (true, Value::Object(entries)) = (MAPS_OF_TEXT.contains(&&**name), &mut *field) {
+                    for entry in entries.values_mut().filter(|entry| entry.is_null()) {
+                        *entry = Value::String(String::new());
+                        is_filled = true;
+                    }
+                }
+                is_filled |= fill_nulls(field);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                is_filled |= fill_nulls(item);
+            }
+        }
+        _ => {}
+    }
+    is_filled
+}
+
+fn name_of(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => format!("the boolean {value}"),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the text {:?}", shorten(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}

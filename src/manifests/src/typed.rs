@@ -1,0 +1,82 @@
+//! From a value to a type, with the path of what does not fit and of what is left over.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::Problem;
+use crate::path;
+
+/// An object and the fields that its type does not have.
+pub(crate) struct Typed<T> {
+    pub(crate) object: T,
+    pub(crate) unknown_fields: Vec<String>,
+}
+
+impl<T> Typed<T> {
+    pub(crate) fn map<U>(self, into: impl FnOnce(T) -> U) -> Typed<U> {
+        Typed { object: into(self.object), unknown_fields: self.unknown_fields }
+    }
+}
+
+/// Reads `value` as a `T`.
+pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>, Problem> {
+    let mut unknown_fields = Vec::new();
+    let mut note = |path: serde_ignored::Path<'_>| {
+        let mut field = String::new();
+        write_ignored(&path, &mut field);
+        unknown_fields.push(field);
+    };
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
+        Ok(object) => Ok(Typed { object, unknown_fields }),
+        Err(error) => Err(problem(&track.path(), &error.to_string())),
+    }
+}
+
+fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => {}
+        Path::Seq { parent, index } => {
+            write_ignored(parent, field);
+            path::push_index(field, *index);
+        }
+        Path::Map { parent, key } => {
+            write_ignored(parent, field);
+            path::push_key(field, key);
+        }
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
+            write_ignored(parent, field)
+        }
+    }
+}
+
+fn problem(at: &serde_path_to_error::Path, message: &str) -> Problem {
+    use serde_path_to_error::Segment;
+    let mut field = String::new();
+    for segment in at.iter() {
+        match segment {
+            Segment::Seq { index } => path::push_index(&mut field, *index),
+            Segment::Map { key } => path::push_key(&mut field, key),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    Problem::new(field, in_plain_words(message))
+}
+
+/// serde's "invalid type: string "x", expected i32" as "found string "x", expected an integer".
+fn in_plain_words(message: &str) -> String {
+    let found = ["invalid type: ", "invalid value: ", "invalid length: "]
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix));
+    let Some((found, expected)) = found.and_then(|found| found.rsplit_once(", expected ")) else {
+        return path::shorten_long(message);
+    };
+    let expected = match expected {
+        "i32" | "i64" => "an integer",
+        "f64" => "a number",
+        other => other,
+    };
+    format!("found {}, expected {expected}", path::shorten_long(found))
+}
