@@ -1,18 +1,63 @@
 //! Objects are folded in one at a time, in any order; what they mean together is decided at the end.
 
-use berth_model::Cluster;
-use k8s_openapi::api::{apps, batch, core, scheduling, storage};
+use std::hash::{Hash, Hasher};
 
-use crate::{ConvertError, Options};
+use berth_api::labels::koordinator::RESERVATION_AFFINITY;
+use berth_api::{FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
+use berth_catalogue::Catalogue;
+use berth_model::{Cluster, Labels, Namespace, Refusal, Sym};
+use indexmap::{IndexMap, IndexSet};
+use k8s_openapi::api::{core, scheduling, storage};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+
+use crate::claims::Storage;
+use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::overlay::OverlayRecord;
+use crate::pod::Draft;
+use crate::pool::PoolRecord;
+use crate::reservation::ReservationRecord;
+use crate::workloads::{Owner, Workloads};
+use crate::{ConvertError, Options, Problem, catalogue, node, overlay, pod, pool, reservation, terms};
+
+/// kube-scheduler's default namespace and kubectl's.
+const DEFAULT_NAMESPACE: &str = "default";
+/// Koordinator's reason where a pod asks for a Reservation and none matches.
+const NO_RESERVATION: &str = "node(s) no reservations match reservation affinity";
+
+pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
 
 /// Folds objects into a [`Cluster`]. Each `add_*` reads one object and keeps little of it. Of several objects of one
-/// kind and name the last counts. Errors are those of the object given; nothing of it is kept then.
+/// kind and name the last counts, and a warning says so.
+///
+/// # Errors
+/// Every `add_*` fails where a field of the object cannot be understood, and names it; the object counts as not given
+/// then.
 pub struct Builder {
-    #[allow(dead_code)]
-    options: Options,
+    pub(crate) options: Options,
+    pub(crate) cluster: Cluster,
+    pub(crate) warnings: FxIndexSet<String>,
+    pub(crate) drafts: FxIndexSet<Draft>,
+    pub(crate) owners: FxIndexSet<Owner>,
+    pub(crate) pods: Vec<PodRecord>,
+    pod_ids: FxHashMap<u64, u32>,
+    n_generated: u32,
+    namespaces: FxIndexMap<Sym, Labels>,
+    pub(crate) workloads: Workloads,
+    pub(crate) storage: Storage,
+    pub(crate) priorities: FxHashMap<Sym, i32>,
+    pub(crate) default_priority: Option<i32>,
+    pub(crate) nodes: FxIndexMap<Sym, NodeRecord>,
+    pub(crate) node_claims: FxIndexMap<Sym, NodeClaimRecord>,
+    pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
+    pub(crate) pools: FxIndexMap<Sym, PoolRecord>,
+    pub(crate) reservations: FxIndexMap<Sym, ReservationRecord>,
+    pub(crate) overlays: FxIndexMap<Sym, OverlayRecord>,
 }
 
 /// What became of the objects.
+#[derive(Debug)]
 pub struct Converted {
     /// The input of every decision.
     pub cluster: Cluster,
@@ -20,64 +65,298 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-macro_rules! adders {
-    ($($(#[$doc:meta])* $name:ident($type:ty);)*) => {
-        impl Builder {
-            $($(#[$doc])* pub fn $name(&mut self, object: &$type) -> Result<(), ConvertError> { let _ = object; Ok(()) })*
-        }
-    };
+/// A pod that runs or is to run.
+#[derive(Debug)]
+pub(crate) struct PodRecord {
+    pub(crate) namespace: Sym,
+    pub(crate) name: Box<str>,
+    pub(crate) draft: u32,
+    pub(crate) labels: u32,
+    /// The node that it is bound to.
+    pub(crate) node: Option<Sym>,
+    /// Index into the owners.
+    pub(crate) owner: Option<u32>,
+    /// Whether it is there no more: terminal, or being deleted.
+    pub(crate) is_gone: bool,
+    /// Whether it is a static pod's mirror, which no other node takes.
+    pub(crate) is_static: bool,
 }
 
-adders! {
-    /// A pod, pending or bound.
-    add_pod(core::v1::Pod);
-    /// A node.
-    add_node(core::v1::Node);
-    /// A namespace with its labels.
-    add_namespace(core::v1::Namespace);
-    /// A ReplicationController.
-    add_replication_controller(core::v1::ReplicationController);
-    /// A volume.
-    add_persistent_volume(core::v1::PersistentVolume);
-    /// A claim.
-    add_persistent_volume_claim(core::v1::PersistentVolumeClaim);
-    /// A Deployment.
-    add_deployment(apps::v1::Deployment);
-    /// A StatefulSet.
-    add_stateful_set(apps::v1::StatefulSet);
-    /// A ReplicaSet.
-    add_replica_set(apps::v1::ReplicaSet);
-    /// A DaemonSet.
-    add_daemon_set(apps::v1::DaemonSet);
-    /// A Job.
-    add_job(batch::v1::Job);
-    /// A CronJob.
-    add_cron_job(batch::v1::CronJob);
-    /// A PriorityClass.
-    add_priority_class(scheduling::v1::PriorityClass);
-    /// A StorageClass.
-    add_storage_class(storage::v1::StorageClass);
-    /// A CSINode with attach limits.
-    add_csi_node(storage::v1::CSINode);
+pub(crate) fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
-// To come when berth_api has the types, all with the same shape:
-// add_node_pool(&NodePool), add_node_claim(&NodeClaim), add_node_overlay(&NodeOverlay), add_reservation(&Reservation),
-// and set_catalogue(&mut self, &berth_catalogue::Catalogue).
+
+fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(), ConvertError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let problems = errors.into_iter().map(|error| Problem::new(error.path, error.message));
+    Err(ConvertError::new(kind, name, problems.collect()))
+}
+
+pub(crate) fn name_of<'a>(kind: &'static str, metadata: &'a ObjectMeta) -> Result<&'a str, ConvertError> {
+    metadata.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+        ConvertError::new(kind, "without a name", vec![Problem::new("metadata.name", "expected a name")])
+    })
+}
+
+pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
+    let namespace = metadata.namespace.as_deref().filter(|name| !name.is_empty());
+    namespace.unwrap_or(DEFAULT_NAMESPACE)
+}
+
+// === impl Builder ===
 
 impl Builder {
     /// Nothing yet.
     pub fn new(options: Options) -> Self {
-        Builder { options }
+        Builder {
+            options,
+            cluster: Cluster::new(),
+            warnings: FxIndexSet::default(),
+            drafts: FxIndexSet::default(),
+            owners: FxIndexSet::default(),
+            pods: Vec::new(),
+            pod_ids: FxHashMap::default(),
+            n_generated: 0,
+            namespaces: FxIndexMap::default(),
+            workloads: Workloads::default(),
+            storage: Storage::default(),
+            priorities: FxHashMap::default(),
+            default_priority: None,
+            nodes: FxIndexMap::default(),
+            node_claims: FxIndexMap::default(),
+            attach_limits: FxHashMap::default(),
+            pools: FxIndexMap::default(),
+            reservations: FxIndexMap::default(),
+            overlays: FxIndexMap::default(),
+        }
     }
 
-    /// What all the objects mean together.
+    pub(crate) fn warn_of_repeat(&mut self, kind: &str, name: &str) {
+        self.warnings.insert(format!("{kind} {name}: given more than once; the last counts"));
+    }
+
+    pub(crate) fn owner_of(&mut self, metadata: &ObjectMeta, namespace: Sym) -> Option<Owner> {
+        Owner::of(metadata, namespace, &mut self.cluster.symbols)
+    }
+
+    /// A pod. One that is bound takes room on its node, one that is not is planned; one that has ended or is being
+    /// deleted counts for nothing.
+    pub fn add_pod(&mut self, object: &core::v1::Pod) -> Result<(), ConvertError> {
+        let metadata = &object.metadata;
+        let name = match (metadata.name.as_deref(), metadata.generate_name.as_deref()) {
+            (None | Some(""), Some(prefix)) => {
+                self.n_generated += 1;
+                format!("{prefix}{}", self.n_generated - 1).into_boxed_str()
+            }
+            _ => name_of("Pod", metadata)?.into(),
+        };
+        let namespace = self.cluster.symbols.intern(namespace_of(metadata));
+        let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+        let mut record = PodRecord {
+            namespace,
+            name,
+            draft: 0,
+            labels: 0,
+            node: None,
+            owner: None,
+            is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
+            is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
+        };
+        if !record.is_gone {
+            let default = core::v1::PodSpec::default();
+            let spec = object.spec.as_ref().unwrap_or(&default);
+            let draft = pod::draft(spec, &mut self.cluster);
+            let mut draft = draft.map_err(|problem| {
+                let name = format!("{}/{}", namespace_of(metadata), record.name);
+                ConvertError::new("Pod", name, vec![problem.under("spec")])
+            })?;
+            refuse_reservation_affinity(metadata, &mut draft);
+            record.draft = self.intern_draft(draft);
+            let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
+            record.node = node.map(|name| self.cluster.symbols.intern(name));
+            let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
+            record.labels = self.cluster.intern_labels(labels);
+            let owner = self.owner_of(metadata, namespace);
+            record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
+        }
+        self.keep_pod(record);
+        Ok(())
+    }
+
+    fn keep_pod(&mut self, record: PodRecord) {
+        let mut hasher = FxHasher::default();
+        (record.namespace, &record.name).hash(&mut hasher);
+        let next = index(self.pods.len());
+        let known = *self.pod_ids.entry(hasher.finish()).or_insert(next);
+        match self.pods.get_mut(known as usize) {
+            Some(pod) if pod.namespace == record.namespace && pod.name == record.name => {
+                let namespace = self.cluster.symbols.text(record.namespace);
+                let name = format!("{namespace}/{}", record.name);
+                *pod = record;
+                self.warn_of_repeat("Pod", &name);
+            }
+            // None: it is new. Another pod: two names with one hash, of which a repetition may go unnoticed.
+            _ => self.pods.push(record),
+        }
+    }
+
+    pub(crate) fn intern_draft(&mut self, draft: Draft) -> u32 {
+        index(self.drafts.insert_full(draft).0)
+    }
+
+    /// A namespace with its labels.
+    pub fn add_namespace(&mut self, object: &core::v1::Namespace) -> Result<(), ConvertError> {
+        let name = name_of("Namespace", &object.metadata)?;
+        let symbols = &mut self.cluster.symbols;
+        let name = symbols.intern(name);
+        let own = (symbols.intern("kubernetes.io/metadata.name"), name);
+        let labels = terms::labels_of(object.metadata.labels.as_ref(), symbols);
+        let labels = Labels::new(labels.iter().chain([own]));
+        self.namespaces.insert(name, labels);
+        Ok(())
+    }
+
+    /// A PriorityClass.
+    pub fn add_priority_class(&mut self, object: &scheduling::v1::PriorityClass) -> Result<(), ConvertError> {
+        let name = name_of("PriorityClass", &object.metadata)?;
+        let name = self.cluster.symbols.intern(name);
+        self.priorities.insert(name, object.value);
+        if object.global_default == Some(true) {
+            // Of several defaults the API server takes the lowest.
+            let lowest = self.default_priority.map_or(object.value, |known| known.min(object.value));
+            self.default_priority = Some(lowest);
+        }
+        Ok(())
+    }
+
+    /// A StorageClass.
+    pub fn add_storage_class(&mut self, object: &storage::v1::StorageClass) -> Result<(), ConvertError> {
+        let name = name_of("StorageClass", &object.metadata)?;
+        let name = self.cluster.symbols.intern(name);
+        self.storage.add_class(name, object, &mut self.cluster.symbols);
+        Ok(())
+    }
+
+    /// A volume.
+    pub fn add_persistent_volume(&mut self, object: &core::v1::PersistentVolume) -> Result<(), ConvertError> {
+        let name = name_of("PersistentVolume", &object.metadata)?;
+        let sym = self.cluster.symbols.intern(name);
+        self.storage
+            .add_volume(sym, object, &mut self.cluster.symbols)
+            .map_err(|problem| ConvertError::new("PersistentVolume", name, vec![problem]))
+    }
+
+    /// A claim.
+    pub fn add_persistent_volume_claim(
+        &mut self,
+        object: &core::v1::PersistentVolumeClaim,
+    ) -> Result<(), ConvertError> {
+        let name = name_of("PersistentVolumeClaim", &object.metadata)?;
+        let symbols = &mut self.cluster.symbols;
+        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
+        self.storage.add_claim(id, object, &mut self.cluster);
+        Ok(())
+    }
+
+    /// A CSINode, for its attach limits.
+    pub fn add_csi_node(&mut self, object: &storage::v1::CSINode) -> Result<(), ConvertError> {
+        let name = name_of("CSINode", &object.metadata)?;
+        let name = self.cluster.symbols.intern(name);
+        let limits = node::read_attach_limits(object, &mut self.cluster.symbols);
+        self.storage.limited_drivers.extend(limits.iter().map(|(driver, _)| *driver));
+        self.attach_limits.insert(name, limits);
+        Ok(())
+    }
+
+    /// A node.
+    pub fn add_node(&mut self, object: &core::v1::Node) -> Result<(), ConvertError> {
+        let name = name_of("Node", &object.metadata)?;
+        let sym = self.cluster.symbols.intern(name);
+        let record = node::read_node(sym, object, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("Node", name, vec![problem]))?;
+        if self.nodes.insert(sym, record).is_some() {
+            self.warn_of_repeat("Node", name);
+        }
+        Ok(())
+    }
+
+    /// A NodeClaim: a node in flight, where it is launched and has no node yet.
+    pub fn add_node_claim(&mut self, object: &NodeClaim) -> Result<(), ConvertError> {
+        let name = name_of("NodeClaim", &object.metadata)?;
+        let sym = self.cluster.symbols.intern(name);
+        let record = node::read_node_claim(sym, object, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("NodeClaim", name, vec![problem]))?;
+        if self.node_claims.insert(sym, record).is_some() {
+            self.warn_of_repeat("NodeClaim", name);
+        }
+        Ok(())
+    }
+
+    /// A NodePool, validated as the API server and Karpenter would.
+    pub fn add_node_pool(&mut self, object: &NodePool) -> Result<(), ConvertError> {
+        let name = name_of("NodePool", &object.metadata)?;
+        problems("NodePool", name, object.validate())?;
+        let record = pool::read_pool(name, object, self.options, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("NodePool", name, vec![problem]))?;
+        if self.pools.insert(record.pool.name, record).is_some() {
+            self.warn_of_repeat("NodePool", name);
+        }
+        Ok(())
+    }
+
+    /// A NodeOverlay; without the gate it is validated and changes nothing.
+    pub fn add_node_overlay(&mut self, object: &NodeOverlay) -> Result<(), ConvertError> {
+        let name = name_of("NodeOverlay", &object.metadata)?;
+        problems("NodeOverlay", name, object.validate())?;
+        let record = overlay::read_overlay(name, object, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("NodeOverlay", name, vec![problem]))?;
+        if self.options.node_overlay {
+            let sym = self.cluster.symbols.intern(name);
+            self.overlays.insert(sym, record);
+        } else {
+            self.warnings.insert("NodeOverlays change nothing: the feature gate NodeOverlay is off".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A Reservation of Koordinator.
+    pub fn add_reservation(&mut self, object: &Reservation) -> Result<(), ConvertError> {
+        let name = name_of("Reservation", &object.metadata)?;
+        problems("Reservation", name, object.validate())?;
+        let drafts = &mut self.drafts;
+        let mut intern = |draft| index(drafts.insert_full(draft).0);
+        let record = reservation::read_reservation(object, &mut self.cluster, &mut intern)
+            .map_err(|problem| ConvertError::new("Reservation", name, vec![problem]))?;
+        let sym = self.cluster.symbols.intern(name);
+        if self.reservations.insert(sym, record).is_some() {
+            self.warn_of_repeat("Reservation", name);
+        }
+        Ok(())
+    }
+
+    /// The instance types that every NodePool may launch; a later catalogue takes the place of an earlier one.
     ///
     /// # Errors
-    /// Only what no single object could show.
-    pub fn finish(self) -> Result<Converted, ConvertError> {
-        Ok(Converted {
-            cluster: Cluster::new(),
-            warnings: Vec::new(),
-        })
+    /// Amounts that cannot be counted with; none in a catalogue that was checked.
+    pub fn set_catalogue(&mut self, catalogue: &Catalogue) -> Result<(), ConvertError> {
+        let with_reserved = self.options.reserved_capacity;
+        catalogue::convert(catalogue, with_reserved, &mut self.cluster, &mut self.warnings)
+            .map_err(|problem| ConvertError::new("Catalogue", "of instance types", vec![problem]))
+    }
+
+    pub(crate) fn take_namespaces(&mut self) -> Vec<Namespace> {
+        let namespaces = std::mem::take(&mut self.namespaces).into_iter();
+        namespaces.map(|(name, labels)| Namespace { name, labels }).collect()
+    }
+}
+
+/// A pod that asks for a Reservation may run nowhere else, and none is matched here.
+pub(crate) fn refuse_reservation_affinity(metadata: &ObjectMeta, draft: &mut Draft) {
+    let annotations = metadata.annotations.as_ref();
+    if annotations.is_some_and(|all| all.contains_key(RESERVATION_AFFINITY)) {
+        let refusal = Refusal(NO_RESERVATION.to_owned());
+        draft.spec.refusal.get_or_insert(refusal);
     }
 }

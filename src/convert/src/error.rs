@@ -11,6 +11,24 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Problem { path: path.into(), message: message.into() }
+    }
+
+    /// The same problem seen from the object that holds `parent`.
+    pub(crate) fn under(mut self, parent: impl fmt::Display) -> Self {
+        self.path = if self.path.is_empty() {
+            parent.to_string()
+        } else if self.path.starts_with('[') {
+            format!("{parent}{}", self.path)
+        } else {
+            format!("{parent}.{}", self.path)
+        };
+        self
+    }
+}
+
 /// An object that cannot be converted. Displays one line for each problem:
 /// `Deployment default/web: spec.replicas: found -1, expected …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,11 +44,7 @@ struct Inner {
 impl ConvertError {
     /// An error about the object `name` (`namespace/name`) of a kind. `problems` is not empty.
     pub(crate) fn new(kind: &'static str, name: impl Into<String>, problems: Vec<Problem>) -> Self {
-        ConvertError(Box::new(Inner {
-            kind,
-            name: name.into(),
-            problems,
-        }))
+        ConvertError(Box::new(Inner { kind, name: name.into(), problems }))
     }
 
     /// The kind of the object, as manifests write it.

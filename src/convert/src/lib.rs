@@ -18,9 +18,28 @@
 //! # Ok::<(), berth_convert::ConvertError>(())
 //! ```
 
+mod add_workload;
 mod builder;
+mod catalogue;
+mod claims;
+mod drivers;
 mod error;
+mod finish;
+mod names;
+mod node;
 mod options;
+mod overlay;
+mod pod;
+mod pool;
+mod quantities;
+mod requests;
+mod reservation;
+mod resolve;
+mod standing;
+mod terms;
+#[cfg(test)]
+mod tests;
+mod workloads;
 
 pub use builder::{Builder, Converted};
 pub use error::{ConvertError, Problem};

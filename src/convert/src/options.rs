@@ -2,10 +2,7 @@
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "feature gates are independent switches"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "feature gates are independent switches")]
 pub struct Options {
     /// `ReservedCapacity`: off, reserved offerings do not exist. On by default.
     pub reserved_capacity: bool,

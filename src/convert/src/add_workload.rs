@@ -1,0 +1,171 @@
+//! Workloads as they are read: a template, and how many pods of it are wanted.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
+use k8s_openapi::api::{apps, batch, core};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::builder::{name_of, namespace_of, refuse_reservation_affinity};
+use crate::workloads::{Workload, WorkloadKind, wanted_by_job};
+use crate::{Builder, ConvertError, Problem, pod, terms};
+
+/// What a workload is, beside its template.
+struct Given<'a> {
+    kind: WorkloadKind,
+    metadata: &'a ObjectMeta,
+    template: Option<&'a PodTemplateSpec>,
+    /// Where the template is in the object.
+    path: &'static str,
+    claim_templates: &'a [PersistentVolumeClaim],
+    first: i32,
+    wants: u32,
+}
+
+impl Builder {
+    /// A Deployment: pods `name-0 …` for the replicas that have none yet.
+    pub fn add_deployment(&mut self, object: &apps::v1::Deployment) -> Result<(), ConvertError> {
+        let spec = object.spec.as_ref();
+        self.add_workload(&Given {
+            kind: WorkloadKind::Deployment,
+            metadata: &object.metadata,
+            template: spec.map(|spec| &spec.template),
+            path: "spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: replicas(spec.and_then(|spec| spec.replicas)),
+        })
+    }
+
+    /// A ReplicaSet, as a Deployment; one that a Deployment of the input owns is part of that.
+    pub fn add_replica_set(&mut self, object: &apps::v1::ReplicaSet) -> Result<(), ConvertError> {
+        let spec = object.spec.as_ref();
+        self.add_workload(&Given {
+            kind: WorkloadKind::ReplicaSet,
+            metadata: &object.metadata,
+            template: spec.and_then(|spec| spec.template.as_ref()),
+            path: "spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: replicas(spec.and_then(|spec| spec.replicas)),
+        })
+    }
+
+    /// A ReplicationController, as a Deployment.
+    pub fn add_replication_controller(&mut self, object: &core::v1::ReplicationController) -> Result<(), ConvertError> {
+        let spec = object.spec.as_ref();
+        self.add_workload(&Given {
+            kind: WorkloadKind::ReplicationController,
+            metadata: &object.metadata,
+            template: spec.and_then(|spec| spec.template.as_ref()),
+            path: "spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: replicas(spec.and_then(|spec| spec.replicas)),
+        })
+    }
+
+    /// A StatefulSet: pods by ordinal, each with the claims of its ordinal.
+    pub fn add_stateful_set(&mut self, object: &apps::v1::StatefulSet) -> Result<(), ConvertError> {
+        let spec = object.spec.as_ref();
+        let templates = spec.and_then(|spec| spec.volume_claim_templates.as_deref());
+        let ordinals = spec.and_then(|spec| spec.ordinals.as_ref());
+        self.add_workload(&Given {
+            kind: WorkloadKind::StatefulSet,
+            metadata: &object.metadata,
+            template: spec.map(|spec| &spec.template),
+            path: "spec.template",
+            claim_templates: templates.unwrap_or_default(),
+            first: ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0),
+            wants: replicas(spec.and_then(|spec| spec.replicas)),
+        })
+    }
+
+    /// A DaemonSet: overhead of every node that it matches.
+    pub fn add_daemon_set(&mut self, object: &apps::v1::DaemonSet) -> Result<(), ConvertError> {
+        self.add_workload(&Given {
+            kind: WorkloadKind::DaemonSet,
+            metadata: &object.metadata,
+            template: object.spec.as_ref().map(|spec| &spec.template),
+            path: "spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: 1,
+        })
+    }
+
+    /// A Job: as many pods as it may run at the same time, of those that have still to complete.
+    pub fn add_job(&mut self, object: &batch::v1::Job) -> Result<(), ConvertError> {
+        self.add_workload(&Given {
+            kind: WorkloadKind::Job,
+            metadata: &object.metadata,
+            template: object.spec.as_ref().map(|spec| &spec.template),
+            path: "spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: wanted_by_job(object),
+        })
+    }
+
+    /// A CronJob: one run of it, unless it has an unfinished Job in the input.
+    pub fn add_cron_job(&mut self, object: &batch::v1::CronJob) -> Result<(), ConvertError> {
+        let spec = object.spec.as_ref();
+        let run =
+            batch::v1::Job { spec: spec.and_then(|spec| spec.job_template.spec.clone()), ..batch::v1::Job::default() };
+        let is_suspended = spec.and_then(|spec| spec.suspend) == Some(true);
+        self.add_workload(&Given {
+            kind: WorkloadKind::CronJob,
+            metadata: &object.metadata,
+            template: run.spec.as_ref().map(|spec| &spec.template),
+            path: "spec.jobTemplate.spec.template",
+            claim_templates: &[],
+            first: 0,
+            wants: if is_suspended { 0 } else { wanted_by_job(&run) },
+        })
+    }
+
+    fn add_workload(&mut self, given: &Given<'_>) -> Result<(), ConvertError> {
+        let kind = given.kind.name();
+        let (metadata, name) = (given.metadata, name_of(kind, given.metadata)?);
+        let full_name = format!("{}/{name}", namespace_of(metadata));
+        let spec = given.template.and_then(|template| template.spec.as_ref());
+        let Some(spec) = spec else {
+            let problem = Problem::new(format!("{}.spec", given.path), "expected a pod spec");
+            return Err(ConvertError::new(kind, full_name, vec![problem]));
+        };
+        let template = given.template.and_then(|template| template.metadata.as_ref());
+        let path = format!("{}.spec", given.path);
+        let draft = pod::with_claim_templates(spec, given.claim_templates, &mut self.cluster);
+        let mut draft =
+            draft.map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(path)]))?;
+        if let Some(template) = template {
+            refuse_reservation_affinity(template, &mut draft);
+        }
+        if given.kind == WorkloadKind::DaemonSet {
+            pod::tolerate_as_daemon(spec, &mut draft, &mut self.cluster);
+        }
+        let labels = template.and_then(|template| template.labels.as_ref());
+        let labels = terms::labels_of(labels, &mut self.cluster.symbols);
+        let namespace = self.cluster.symbols.intern(namespace_of(metadata));
+        let is_deleting = metadata.deletion_timestamp.is_some();
+        let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+        let workload = Workload {
+            kind: given.kind,
+            namespace,
+            name: self.cluster.symbols.intern(name),
+            uid: uid.map(|uid| self.cluster.symbols.intern(uid)),
+            owner: self.owner_of(metadata, namespace),
+            draft: self.intern_draft(draft),
+            labels: self.cluster.intern_labels(labels),
+            first: u32::try_from(given.first).unwrap_or(0),
+            wants: if is_deleting { 0 } else { given.wants },
+        };
+        if !self.workloads.add(workload) {
+            self.warn_of_repeat(kind, &full_name);
+        }
+        Ok(())
+    }
+}
+
+/// Replicas; one where the object does not say.
+fn replicas(replicas: Option<i32>) -> u32 {
+    u32::try_from(replicas.unwrap_or(1)).unwrap_or(0)
+}

@@ -1,0 +1,279 @@
+//! What all the objects mean together: who is pending, and what is left of each node.
+
+use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, Sym};
+use rustc_hash::FxHashMap;
+
+use crate::builder::{Builder, Converted, FxIndexMap, FxIndexSet, PodRecord};
+use crate::reservation::ReservationRecord;
+use crate::resolve::Resolver;
+use crate::standing::{self, Standing};
+use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
+use crate::{ConvertError, overlay, pool};
+
+impl Builder {
+    /// What all the objects mean together.
+    ///
+    /// # Errors
+    /// None today; what is wrong with an object is said when it is added.
+    pub fn finish(mut self) -> Result<Converted, ConvertError> {
+        self.cluster.namespaces = self.take_namespaces();
+        let mut cluster = self.cluster;
+        let mut warnings = self.warnings;
+        self.storage.settle_default(&cluster.symbols);
+        let overlays = self.overlays.into_values().collect();
+        overlay::apply(overlays, &mut cluster, &mut warnings);
+
+        let mut standing =
+            Standing::new(self.nodes, &self.node_claims, &self.pools, self.attach_limits, &mut cluster, &mut warnings);
+        let fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
+        // Running pods first: their claims may be exclusive.
+        for (pod, fate) in self.pods.iter().zip(&fates) {
+            if let (Fate::Bound(_) | Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
+                let claims = &draft.claims;
+                self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
+            }
+        }
+        let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority);
+        let children = children(&self.pods, &fates, &self.owners, &self.workloads);
+
+        // Before pods are bound: nodes keep room for the daemons that they lack.
+        let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
+        add_pending_reservations(&self.reservations, &mut resolver, &mut cluster, &mut warnings);
+        let pods = self.pods.into_iter().zip(fates);
+        let daemon_of = |owner: u32| {
+            let owner = self.owners.get_index(owner as usize)?;
+            daemons.get(&self.workloads.root(owner)?).copied()
+        };
+        place_pods(pods, daemon_of, &mut standing, &mut resolver, &mut cluster, &mut warnings);
+        expand_workloads(&self.workloads, &children, &mut resolver, &mut cluster, &mut warnings);
+        for record in self.reservations.values() {
+            if let ReservationRecord::Room { node, unallocated } = record {
+                standing.hold_room(*node, unallocated);
+            }
+        }
+        let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
+        if pools.is_empty() {
+            warnings.insert(
+                "no NodePool given: planning with one open pool, \"default\", of any Linux type on amd64".to_owned(),
+            );
+            pools.push(pool::open_pool(&mut cluster));
+        }
+        pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
+        standing::finish(standing, pools, &mut cluster);
+        Ok(Converted { cluster, warnings: warnings.into_iter().collect() })
+    }
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is planned.
+    Pending,
+    /// It takes room on the node of that position.
+    Bound(usize),
+    /// It runs where this plan does not look: on a node that goes away with it, or one that is not in the input.
+    Elsewhere,
+    /// It counts for nothing.
+    Gone,
+}
+
+fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> {
+    Some(owners.get_index(pod.owner? as usize)?.kind)
+}
+
+fn fates(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads, standing: &Standing) -> Vec<Fate> {
+    let fate = |pod: &PodRecord| {
+        let kind = owner_kind(pod, owners);
+        let is_daemon = kind == Some(OwnerKind::Workload(WorkloadKind::DaemonSet));
+        if pod.is_gone {
+            return Fate::Gone;
+        }
+        let Some(node) = pod.node else {
+            // A DaemonSet of the input has its room on the nodes counted already.
+            let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+            let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
+            return if is_counted { Fate::Gone } else { Fate::Pending };
+        };
+        if let Some(position) = standing.position(node) {
+            return Fate::Bound(position);
+        }
+        let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node);
+        if standing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
+    };
+    pods.iter().map(fate).collect()
+}
+
+/// How many pods each workload has in the input, by the workload's index.
+fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Vec<Children> {
+    let mut children = vec![Children::default(); workloads.len()];
+    let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
+    for (pod, fate) in pods.iter().zip(fates) {
+        let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
+        let Some(root) = root.filter(|_| *fate != Fate::Gone) else { continue };
+        if let Some(children) = children.get_mut(root) {
+            children.count += 1;
+            if workloads.kind(root) == Some(WorkloadKind::StatefulSet) {
+                let ordinal = pod.name.rsplit_once('-').and_then(|(_, n)| n.parse::<u32>().ok());
+                children.ordinals.extend(ordinal);
+            }
+        }
+    }
+    children
+}
+
+fn add_pending_reservations(
+    reservations: &FxIndexMap<Sym, ReservationRecord>,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    for (name, record) in reservations {
+        if let ReservationRecord::Pending { namespace, draft, labels } = record {
+            let name = cluster.symbols.text(*name).to_owned();
+            let spec = resolver.pending(*draft, *namespace, &name, cluster, warnings);
+            let run = MemberRun { name: name.into(), numbers: None };
+            add_member(MemberKind::Reservation, *namespace, spec, *labels, run, cluster);
+        }
+    }
+}
+
+fn add_member(kind: MemberKind, namespace: Sym, spec: u32, labels: u32, run: MemberRun, cluster: &mut Cluster) {
+    if let Some(row) = cluster.pending_row(kind, namespace, spec, labels) {
+        row.members.push(run);
+    }
+}
+
+fn place_pods(
+    pods: impl Iterator<Item = (PodRecord, Fate)>,
+    daemon_of: impl Fn(u32) -> Option<usize>,
+    standing: &mut Standing,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let mut n_elsewhere = 0_usize;
+    for (pod, fate) in pods {
+        match fate {
+            Fate::Pending => {
+                let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let run = MemberRun { name: pod.name, numbers: None };
+                add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
+            }
+            Fate::Bound(position) => {
+                let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let daemon = pod.owner.and_then(&daemon_of);
+                let bound = BoundPod { namespace: pod.namespace, name: pod.name, spec, labels: pod.labels };
+                standing.bind(position, bound, daemon, cluster);
+            }
+            Fate::Elsewhere => {
+                let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));
+                n_elsewhere += usize::from(is_unknown);
+            }
+            Fate::Gone => {}
+        }
+    }
+    if n_elsewhere > 0 {
+        warnings
+            .insert(format!("{n_elsewhere} pods are bound to nodes that are not in the input; they count for nothing"));
+    }
+}
+
+fn expand_workloads(
+    workloads: &Workloads,
+    children: &[Children],
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let are_expanded = workloads.are_expanded();
+    for ((workload, children), is_expanded) in workloads.iter().zip(children).zip(are_expanded) {
+        if !is_expanded {
+            continue;
+        }
+        if workload.kind == WorkloadKind::StatefulSet {
+            expand_ordinals(workload, children, resolver, cluster, warnings);
+            continue;
+        }
+        let wants = workload.wants.saturating_sub(children.count);
+        let name = cluster.symbols.text(workload.name).to_owned();
+        if resolver.is_per_pod(workload.draft) {
+            for i in 0..wants {
+                add_one(workload, &name, i, resolver, cluster, warnings);
+            }
+        } else if wants > 0 {
+            let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
+            add_run(workload, &name, spec, (0, wants), cluster);
+        }
+    }
+}
+
+/// The ordinals that have no pod yet, in runs of pods that are alike.
+fn expand_ordinals(
+    workload: &Workload,
+    children: &Children,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let name = cluster.symbols.text(workload.name).to_owned();
+    let is_per_pod = resolver.is_per_pod(workload.draft);
+    let last = workload.first.saturating_add(workload.wants);
+    if !is_per_pod && children.ordinals.is_empty() {
+        if workload.wants > 0 {
+            let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
+            add_run(workload, &name, spec, (workload.first, last - workload.first), cluster);
+        }
+        return;
+    }
+    for ordinal in (workload.first..last).filter(|ordinal| !children.ordinals.contains(ordinal)) {
+        add_one(workload, &name, ordinal, resolver, cluster, warnings);
+    }
+}
+
+/// Adds the pod of one number, to the run that ends before it where they are alike.
+fn add_one(
+    workload: &Workload,
+    name: &str,
+    number: u32,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let pod = format!("{name}-{number}");
+    let spec = resolver.pending(workload.draft, workload.namespace, &pod, cluster, warnings);
+    add_run(workload, name, spec, (number, 1), cluster);
+}
+
+fn add_run(workload: &Workload, name: &str, spec: u32, numbers: (u32, u32), cluster: &mut Cluster) {
+    let row = cluster.pending_row(MemberKind::Pod, workload.namespace, spec, workload.labels);
+    let Some(row) = row else { return };
+    if let Some(last) = row.members.last_mut()
+        && let Some((first, count)) = &mut last.numbers
+        && *last.name == *name
+        && first.saturating_add(*count) == numbers.0
+    {
+        *count += numbers.1;
+        return;
+    }
+    row.members.push(MemberRun { name: name.into(), numbers: Some(numbers) });
+}
+
+/// Adds the DaemonSets; the position of each among the cluster's daemons, by the workload's index.
+fn add_daemons(
+    workloads: &Workloads,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> FxHashMap<usize, usize> {
+    let mut positions = FxHashMap::default();
+    for (index, workload) in workloads.iter().enumerate() {
+        if workload.kind == WorkloadKind::DaemonSet && workload.wants > 0 {
+            let (namespace, name) = (cluster.symbols.text(workload.namespace), cluster.symbols.text(workload.name));
+            let name = format!("{namespace}/{name}");
+            let spec = resolver.bound(workload.draft, workload.namespace, &name, cluster, warnings);
+            positions.insert(index, cluster.daemons.len());
+            cluster.daemons.push(Daemon { name, spec });
+        }
+    }
+    positions
+}

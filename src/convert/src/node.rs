@@ -1,0 +1,176 @@
+//! Nodes and NodeClaims as they are read.
+
+use std::collections::BTreeMap;
+
+use berth_api::labels;
+use berth_api::{NodeClaim, Operator};
+use berth_model::{Cluster, Effect, Labels, Resources, Sym, Symbols, Taint};
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::storage::v1::CSINode;
+
+use crate::Problem;
+use crate::pod::effect;
+use crate::quantities::{Amounts, room};
+use crate::terms::node_labels;
+
+/// Taints that a node carries only until it is initialized, as Karpenter's KnownEphemeralTaints.
+const EPHEMERAL_TAINTS: [(&str, Effect); 5] = [
+    ("node.kubernetes.io/not-ready", Effect::NoSchedule),
+    ("node.kubernetes.io/not-ready", Effect::NoExecute),
+    ("node.kubernetes.io/unreachable", Effect::NoSchedule),
+    ("node.cloudprovider.kubernetes.io/uninitialized", Effect::NoSchedule),
+    (labels::UNREGISTERED_TAINT, Effect::NoExecute),
+];
+
+/// A node, or a NodeClaim in flight, before pods are counted.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeRecord {
+    pub(crate) name: Sym,
+    pub(crate) labels: Vec<(Sym, Sym)>,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) allocatable: Resources,
+    pub(crate) capacity: Resources,
+    pub(crate) provider_id: Option<Sym>,
+    pub(crate) is_deleting: bool,
+}
+
+/// A NodeClaim.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeClaimRecord {
+    /// The node that it would be, if there is none yet.
+    pub(crate) node: NodeRecord,
+    pub(crate) startup_taints: Vec<Taint>,
+    pub(crate) node_name: Option<Sym>,
+    pub(crate) is_launched: bool,
+}
+
+pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> Result<NodeRecord, Problem> {
+    let spec = node.spec.as_ref();
+    let unschedulable = spec.and_then(|spec| spec.unschedulable) == Some(true);
+    let spec_taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let mut taints = read_taints(spec_taints, &mut cluster.symbols).map_err(|problem| problem.under("spec.taints"))?;
+    if unschedulable {
+        let cordon = Taint {
+            key: cluster.symbols.intern(labels::UNSCHEDULABLE_TAINT),
+            value: cluster.symbols.intern(""),
+            effect: Effect::NoSchedule,
+        };
+        if !taints.iter().any(|taint| taint.key == cordon.key && taint.effect == cordon.effect) {
+            taints.push(cordon);
+        }
+    }
+    let disrupted = cluster.symbols.intern(labels::DISRUPTED_TAINT);
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    let capacity = status.and_then(|status| status.capacity.as_ref()).or(allocatable);
+    let provider_id = spec.and_then(|spec| spec.provider_id.as_deref());
+    Ok(NodeRecord {
+        name,
+        labels: node_labels(node.metadata.labels.iter().flatten(), &mut cluster.symbols),
+        is_deleting: node.metadata.deletion_timestamp.is_some()
+            || taints.iter().any(|taint| taint.key == disrupted && taint.effect == Effect::NoSchedule),
+        taints,
+        allocatable: room(allocatable.or(capacity), cluster).map_err(|problem| problem.under("status.allocatable"))?,
+        capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
+        provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
+    })
+}
+
+pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluster) -> Result<NodeClaimRecord, Problem> {
+    let status = claim.status.as_ref();
+    let metadata = claim.metadata.labels.clone().unwrap_or_default();
+    let mut pairs: BTreeMap<String, String> = BTreeMap::new();
+    for requirement in &claim.spec.requirements {
+        if let (Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
+            pairs.insert(requirement.key.clone(), value.clone());
+        }
+    }
+    pairs.extend(metadata);
+    let mut amounts = |list: Option<&berth_api::ResourceList>, field: &str| {
+        let amounts = list.map(|list| Amounts::read_exact(list, cluster)).transpose();
+        amounts.map(|amounts| amounts.unwrap_or_default().rounded_down()).map_err(|problem| problem.under(field))
+    };
+    let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;
+    let capacity = amounts(status.map(|status| &status.capacity), "status.capacity")?;
+    let symbols = &mut cluster.symbols;
+    let provider_id = status.and_then(|s| s.provider_id.as_deref()).filter(|id| !id.is_empty());
+    let node_name = status.and_then(|s| s.node_name.as_deref()).filter(|name| !name.is_empty());
+    Ok(NodeClaimRecord {
+        node: NodeRecord {
+            name,
+            labels: node_labels(&pairs, symbols),
+            taints: read_taints(&claim.spec.taints, symbols).map_err(|problem| problem.under("spec.taints"))?,
+            allocatable,
+            capacity,
+            provider_id: provider_id.map(|id| symbols.intern(id)),
+            is_deleting: claim.metadata.deletion_timestamp.is_some(),
+        },
+        startup_taints: read_taints(&claim.spec.startup_taints, symbols)
+            .map_err(|problem| problem.under("spec.startupTaints"))?,
+        node_name: node_name.map(|name| symbols.intern(name)),
+        is_launched: provider_id.is_some(),
+    })
+}
+
+pub(crate) fn read_taints(taints: &[core::Taint], symbols: &mut Symbols) -> Result<Vec<Taint>, Problem> {
+    let mut read = Vec::with_capacity(taints.len());
+    for (i, taint) in taints.iter().enumerate() {
+        let effect = effect(&taint.effect).and_then(|effect| {
+            effect.ok_or_else(|| Problem::new("effect", "expected NoSchedule, PreferNoSchedule or NoExecute"))
+        });
+        read.push(Taint {
+            key: symbols.intern(&taint.key),
+            value: symbols.intern(taint.value.as_deref().unwrap_or_default()),
+            effect: effect.map_err(|problem| problem.under(format!("[{i}]")))?,
+        });
+    }
+    Ok(read)
+}
+
+/// Volumes that may be attached, by driver.
+pub(crate) fn read_attach_limits(node: &CSINode, symbols: &mut Symbols) -> Vec<(Sym, u32)> {
+    node.spec
+        .drivers
+        .iter()
+        .filter_map(|driver| {
+            let count = driver.allocatable.as_ref()?.count?;
+            Some((symbols.intern(&driver.name), u32::try_from(count).unwrap_or(0)))
+        })
+        .collect()
+}
+
+// === impl NodeRecord ===
+
+impl NodeRecord {
+    /// The value of a label.
+    pub(crate) fn label(&self, key: Sym) -> Option<Sym> {
+        self.labels.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// Whether Karpenter or Berth made the node and it is still coming up.
+    pub(crate) fn is_coming_up(&self, symbols: &mut Symbols) -> bool {
+        let (pool, initialized) = (symbols.intern(labels::NODEPOOL), symbols.intern(labels::INITIALIZED));
+        let is_initialized = self.label(initialized).is_some_and(|value| symbols.text(value) == "true");
+        self.label(pool).is_some() && !is_initialized
+    }
+
+    /// The taints that will be left once the node is up.
+    pub(crate) fn lasting_taints(&self, startup: &[Taint], symbols: &Symbols) -> Vec<Taint> {
+        let is_ephemeral = |taint: &Taint| {
+            EPHEMERAL_TAINTS.iter().any(|(key, effect)| *effect == taint.effect && symbols.text(taint.key) == *key)
+        };
+        let is_startup =
+            |taint: &Taint| startup.iter().any(|known| known.key == taint.key && known.effect == taint.effect);
+        let mut taints = self.taints.clone();
+        taints.retain(|taint| !is_ephemeral(taint) && !is_startup(taint));
+        taints
+    }
+
+    /// The labels with the host name and the field that node affinity can match.
+    pub(crate) fn all_labels(&self, cluster: &Cluster) -> Labels {
+        let known = &cluster.well_known;
+        let hostname = self.label(known.hostname).unwrap_or(self.name);
+        let own = [(known.hostname, hostname), (known.field_name, self.name)];
+        Labels::new(self.labels.iter().copied().chain(own))
+    }
+}

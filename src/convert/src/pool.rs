@@ -1,0 +1,117 @@
+//! NodePools.
+
+use berth_api::labels;
+use berth_api::{NodePool, Requirement as ApiRequirement};
+use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
+
+use crate::node::read_taints;
+use crate::quantities::{Amounts, resource_id};
+use crate::terms::{node_key, requirement};
+use crate::{Options, Problem};
+
+const STATIC: &str = "NodePool is static: it keeps its replicas and launches nothing for pods";
+const DELETING: &str = "NodePool is being deleted";
+
+/// A NodePool, with what the model's has no place for.
+pub(crate) struct PoolRecord {
+    pub(crate) pool: berth_model::NodePool,
+    pub(crate) startup_taints: Vec<Taint>,
+}
+
+pub(crate) fn read_pool(
+    name: &str,
+    object: &NodePool,
+    options: Options,
+    cluster: &mut Cluster,
+) -> Result<PoolRecord, Problem> {
+    let spec = &object.spec;
+    let template = &spec.template.spec;
+    let nodes = spec.limits.get("nodes").map(|quantity| quantity.value_floor());
+    let node_limit = nodes.map(|nodes| {
+        let nodes = nodes.unwrap_or(i64::MAX).max(0);
+        u32::try_from(nodes).unwrap_or(u32::MAX)
+    });
+    let mut resources = spec.limits.clone();
+    resources.remove("nodes");
+    let amounts =
+        Amounts::read_exact(&resources, cluster).map_err(|problem| problem.under("spec.limits"))?.rounded_down();
+    let mut limits = Vec::with_capacity(resources.len());
+    for name in resources.keys() {
+        let id = resource_id(name, cluster).map_err(|problem| problem.under("spec.limits"))?;
+        limits.push((id, amounts.get(id)));
+    }
+    limits.sort_unstable();
+    let symbols = &mut cluster.symbols;
+    let mut requirements = requirements_of(&template.requirements, symbols)
+        .map_err(|problem| problem.under("spec.template.spec.requirements"))?;
+    let mut require = |key: &str, value: &str| {
+        let (key, value) = (node_key(key, symbols), symbols.intern(value));
+        requirements.add(key, Requirement::value(value), symbols);
+    };
+    for (key, value) in &spec.template.metadata.labels {
+        require(key, value);
+    }
+    require(labels::NODEPOOL, name);
+    if let Some(class) = &template.node_class_ref {
+        require(&labels::node_class(&class.group, &class.kind), &class.name);
+    }
+    let refusal = if object.metadata.deletion_timestamp.is_some() {
+        Some(DELETING.to_owned())
+    } else if spec.is_static() && options.static_capacity {
+        Some(STATIC.to_owned())
+    } else if spec.is_static() {
+        Some(format!("{STATIC}; the feature gate StaticCapacity is off"))
+    } else {
+        None
+    };
+    Ok(PoolRecord {
+        startup_taints: read_taints(&template.startup_taints, symbols)
+            .map_err(|problem| problem.under("spec.template.spec.startupTaints"))?,
+        pool: berth_model::NodePool {
+            name: symbols.intern(name),
+            weight: u32::try_from(spec.weight()).unwrap_or(0),
+            requirements,
+            taints: read_taints(&template.taints, symbols)
+                .map_err(|problem| problem.under("spec.template.spec.taints"))?,
+            limits,
+            node_limit,
+            used: Resources::new(),
+            nodes: 0,
+            refusal,
+        },
+    })
+}
+
+fn requirements_of(list: &[ApiRequirement], symbols: &mut Symbols) -> Result<Requirements, Problem> {
+    let mut requirements = Requirements::new();
+    for (i, entry) in list.iter().enumerate() {
+        let key = node_key(&entry.key, symbols);
+        let min_values = entry.min_values.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let requirement = requirement(entry.operator.as_str(), &entry.values, symbols)
+            .map_err(|problem| problem.under(format!("[{i}]")))?
+            .with_min_values(min_values);
+        requirements.add(key, requirement, symbols);
+    }
+    Ok(requirements)
+}
+
+/// The pool that stands in where the input has none: anything that runs Linux on amd64.
+pub(crate) fn open_pool(cluster: &mut Cluster) -> berth_model::NodePool {
+    let symbols = &mut cluster.symbols;
+    let mut requirements = Requirements::new();
+    for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::NODEPOOL, "default")] {
+        let (key, value): (Sym, Sym) = (symbols.intern(key), symbols.intern(value));
+        requirements.add(key, Requirement::value(value), symbols);
+    }
+    berth_model::NodePool {
+        name: symbols.intern("default"),
+        weight: 0,
+        requirements,
+        taints: Vec::new(),
+        limits: Vec::new(),
+        node_limit: None,
+        used: Resources::new(),
+        nodes: 0,
+        refusal: None,
+    }
+}

@@ -1,0 +1,119 @@
+//! Drafts to specs: claims and priorities are looked up, once for pods that are alike.
+
+use berth_model::{Cluster, PodSpec, Refusal, Sym, Volumes};
+use rustc_hash::FxHashMap;
+
+use crate::builder::FxIndexSet;
+use crate::claims::Storage;
+use crate::pod::{Draft, Priority};
+
+/// The priority classes that every cluster has.
+const SYSTEM_CLASSES: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// Looks up what specs refer to.
+pub(crate) struct Resolver {
+    pub(crate) drafts: FxIndexSet<Draft>,
+    pub(crate) storage: Storage,
+    pub(crate) priorities: FxHashMap<Sym, i32>,
+    pub(crate) default_priority: Option<i32>,
+    /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
+    known: FxHashMap<(u32, Sym, bool), u32>,
+}
+
+impl Resolver {
+    pub(crate) fn new(
+        drafts: FxIndexSet<Draft>,
+        storage: Storage,
+        priorities: FxHashMap<Sym, i32>,
+        default_priority: Option<i32>,
+    ) -> Self {
+        Resolver { drafts, storage, priorities, default_priority, known: FxHashMap::default() }
+    }
+
+    /// The draft of that index.
+    pub(crate) fn draft(&self, draft: u32) -> Option<&Draft> {
+        self.drafts.get_index(draft as usize)
+    }
+
+    /// Whether the spec depends on the pod's name.
+    pub(crate) fn is_per_pod(&self, draft: u32) -> bool {
+        self.draft(draft).is_some_and(|draft| Storage::is_per_pod(&draft.claims))
+    }
+
+    /// The spec of a pod that is to be placed.
+    pub(crate) fn pending(
+        &mut self,
+        draft: u32,
+        namespace: Sym,
+        pod: &str,
+        cluster: &mut Cluster,
+        warnings: &mut FxIndexSet<String>,
+    ) -> u32 {
+        self.resolve((draft, namespace, false), pod, cluster, warnings)
+    }
+
+    /// The spec of a pod that has its node: nothing holds it back any more.
+    pub(crate) fn bound(
+        &mut self,
+        draft: u32,
+        namespace: Sym,
+        pod: &str,
+        cluster: &mut Cluster,
+        warnings: &mut FxIndexSet<String>,
+    ) -> u32 {
+        self.resolve((draft, namespace, true), pod, cluster, warnings)
+    }
+
+    fn resolve(
+        &mut self,
+        key: (u32, Sym, bool),
+        pod: &str,
+        cluster: &mut Cluster,
+        warnings: &mut FxIndexSet<String>,
+    ) -> u32 {
+        if let Some(&spec) = self.known.get(&key) {
+            return spec;
+        }
+        let (draft, namespace, is_bound) = key;
+        let Some(draft) = self.drafts.get_index(draft as usize) else {
+            return cluster.intern_spec(PodSpec::default());
+        };
+        let mut spec = draft.spec.clone();
+        spec.priority = self.priority(draft.priority, cluster, warnings);
+        let symbols = &mut cluster.symbols;
+        let outcome = self.storage.resolve(&draft.claims, namespace, pod, &mut spec.volumes, symbols);
+        if is_bound {
+            spec.refusal = None;
+            spec.volumes = Volumes { attachments: spec.volumes.attachments, ..Volumes::default() };
+        } else if let Err(Refusal(reason)) = outcome {
+            spec.refusal.get_or_insert(Refusal(reason));
+        }
+        let is_per_pod = Storage::is_per_pod(&draft.claims);
+        let spec = cluster.intern_spec(spec);
+        if !is_per_pod {
+            self.known.insert(key, spec);
+        }
+        spec
+    }
+
+    fn priority(&self, priority: Priority, cluster: &Cluster, warnings: &mut FxIndexSet<String>) -> i32 {
+        match priority {
+            Priority::Set(priority) => priority,
+            Priority::Default => self.default_priority.unwrap_or(0),
+            Priority::Class(class) => self.priorities.get(&class).copied().unwrap_or_else(|| {
+                let name = cluster.symbols.text(class);
+                let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
+                system.map_or_else(
+                    || {
+                        warnings.insert(format!(
+                            "no PriorityClass with name {name} was found; its pods are planned with priority 0"
+                        ));
+                        0
+                    },
+                    |(_, priority)| *priority,
+                )
+            }),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The nodes that stand: which of them are capacity, and what is left of each once pods, daemons to come and
+//! Reservations have their part.
+
+use berth_model::{BoundPod, Cluster, Node, NodePool, PodSpec, Resources, Sym, Symbols, Taint, first_untolerated};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::builder::{FxIndexMap, FxIndexSet};
+use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::pool::PoolRecord;
+
+/// Nodes while pods are bound to them.
+pub(crate) struct Standing {
+    nodes: Vec<Node>,
+    /// For each node, the DaemonSets that have a pod on it, by position among the cluster's daemons.
+    daemons_on: Vec<FxHashSet<usize>>,
+    positions: FxHashMap<Sym, usize>,
+    deleting: FxHashSet<Sym>,
+}
+
+impl Standing {
+    /// The nodes that are capacity, initialized ones first, then by name: those of the input and NodeClaims in
+    /// flight, without those that are going away.
+    pub(crate) fn new(
+        records: FxIndexMap<Sym, NodeRecord>,
+        claims: &FxIndexMap<Sym, NodeClaimRecord>,
+        pools: &FxIndexMap<Sym, PoolRecord>,
+        mut attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
+        cluster: &mut Cluster,
+        warnings: &mut FxIndexSet<String>,
+    ) -> Self {
+        let by_node = claims.values().filter_map(|claim| Some((claim.node_name?, claim)));
+        let by_node: FxHashMap<Sym, &NodeClaimRecord> = by_node.collect();
+        let by_provider = claims.values().filter_map(|claim| Some((claim.node.provider_id?, claim)));
+        let by_provider: FxHashMap<Sym, &NodeClaimRecord> = by_provider.collect();
+        let mut matched: FxHashSet<Sym> = FxHashSet::default();
+        let mut deleting: FxHashSet<Sym> = FxHashSet::default();
+        let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();
+        for (name, record) in records {
+            let by_provider = record.provider_id.and_then(|id| by_provider.get(&id));
+            let claim = by_provider.or_else(|| by_node.get(&name)).copied();
+            matched.extend(claim.map(|claim| claim.node.name));
+            if record.is_deleting || claim.is_some_and(|claim| claim.node.is_deleting) {
+                deleting.insert(name);
+            } else {
+                let is_coming_up = record.is_coming_up(&mut cluster.symbols);
+                kept.push((is_coming_up, record, claim));
+            }
+        }
+        let names: FxHashSet<Sym> = kept.iter().map(|(_, record, _)| record.name).collect();
+        for (name, claim) in claims {
+            let is_taken = matched.contains(name) || deleting.contains(name) || names.contains(name);
+            if is_taken || claim.node.is_deleting {
+                continue;
+            }
+            if !claim.is_launched {
+                let name = cluster.symbols.text(*name);
+                warnings.insert(format!("NodeClaim {name}: not launched yet; it is no capacity"));
+                continue;
+            }
+            kept.push((true, with_type(claim.node.clone(), cluster), Some(claim)));
+        }
+        kept.sort_by(|(a_coming, a, _), (b_coming, b, _)| {
+            let texts = || cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name));
+            a_coming.cmp(b_coming).then_with(texts)
+        });
+        let pool_label = cluster.well_known.node_pool;
+        let mut nodes = Vec::with_capacity(kept.len());
+        for (is_coming_up, record, claim) in kept {
+            let pool = record.label(pool_label).and_then(|pool| pools.get(&pool));
+            nodes.push(Node {
+                name: record.name,
+                labels: record.all_labels(cluster),
+                taints: if is_coming_up {
+                    record.lasting_taints(startup_taints(claim, pool), &cluster.symbols)
+                } else {
+                    record.taints.clone()
+                },
+                free: if is_coming_up { with_claimed(&record.allocatable, claim) } else { record.allocatable.clone() },
+                capacity: record.capacity.clone(),
+                node_pool: None,
+                attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),
+                pods: Vec::new(),
+            });
+        }
+        let positions = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
+        Standing { daemons_on: vec![FxHashSet::default(); nodes.len()], nodes, positions, deleting }
+    }
+
+    /// The position of a node that is capacity.
+    pub(crate) fn position(&self, name: Sym) -> Option<usize> {
+        self.positions.get(&name).copied()
+    }
+
+    /// Whether a node of the input is going away.
+    pub(crate) fn is_deleting(&self, name: Sym) -> bool {
+        self.deleting.contains(&name)
+    }
+
+    /// Binds a pod, of the DaemonSet at that position if it is of one.
+    pub(crate) fn bind(&mut self, position: usize, pod: BoundPod, daemon: Option<usize>, cluster: &Cluster) {
+        let Some(node) = self.nodes.get_mut(position) else { return };
+        if let Some(spec) = cluster.specs.get(pod.spec as usize) {
+            node.free.subtract(&spec.requests);
+        }
+        node.pods.push(pod);
+        if let Some(on) = self.daemons_on.get_mut(position) {
+            on.extend(daemon);
+        }
+    }
+
+    /// Keeps room on a node for the owners of a Reservation.
+    pub(crate) fn hold_room(&mut self, node: Sym, room: &Resources) {
+        let position = self.position(node);
+        if let Some(node) = position.and_then(|position| self.nodes.get_mut(position)) {
+            node.free.subtract(room);
+        }
+    }
+}
+
+/// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster.
+pub(crate) fn finish(mut standing: Standing, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
+    for (node, on) in standing.nodes.iter_mut().zip(&standing.daemons_on) {
+        for (position, daemon) in cluster.daemons.iter().enumerate() {
+            let spec = cluster.specs.get(daemon.spec as usize);
+            if let Some(spec) = spec.filter(|_| !on.contains(&position))
+                && runs_on(spec, node, &cluster.symbols)
+            {
+                node.free.subtract(&spec.requests);
+            }
+        }
+        let pool = node.labels.get(cluster.well_known.node_pool);
+        let position = pool.and_then(|name| pools.iter().position(|pool| pool.name == name));
+        if let Some((position, pool)) = position.and_then(|i| Some((i, pools.get_mut(i)?))) {
+            pool.used.add(&node.capacity);
+            pool.nodes += 1;
+            node.node_pool = u32::try_from(position).ok();
+        }
+    }
+    cluster.nodes = standing.nodes;
+    cluster.node_pools = pools;
+}
+
+/// Whether a DaemonSet would run on the node.
+fn runs_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
+    let label = |key| node.labels.get(key);
+    let terms = &spec.required_terms;
+    spec.node_selector.match_labels(symbols, label)
+        && (terms.is_empty() || terms.iter().any(|term| term.match_labels(symbols, label)))
+        && first_untolerated(&node.taints, &spec.tolerations, false, symbols).is_none()
+}
+
+fn startup_taints<'a>(claim: Option<&'a NodeClaimRecord>, pool: Option<&'a PoolRecord>) -> &'a [Taint] {
+    let of_claim = claim.map(|claim| claim.startup_taints.as_slice());
+    of_claim.or(pool.map(|pool| pool.startup_taints.as_slice())).unwrap_or_default()
+}
+
+/// What a node that comes up does not report yet its NodeClaim promises: devices appear last.
+fn with_claimed(allocatable: &Resources, claim: Option<&NodeClaimRecord>) -> Resources {
+    let mut all = allocatable.clone();
+    for (id, amount) in claim.into_iter().flat_map(|claim| claim.node.allocatable.iter()) {
+        if all.get(id) == 0 {
+            all.set(id, amount);
+        }
+    }
+    all
+}
+
+/// A NodeClaim in flight that does not say what it will have is what its type has in the catalogue.
+fn with_type(mut record: NodeRecord, cluster: &Cluster) -> NodeRecord {
+    let named = record.label(cluster.well_known.instance_type);
+    let found = cluster.instance_types.iter().find(|known| Some(known.name) == named);
+    if let Some(found) = found.filter(|_| record.allocatable == Resources::new()) {
+        record.allocatable = found.resources.clone();
+    }
+    if record.capacity == Resources::new() {
+        record.capacity = record.allocatable.clone();
+    }
+    record
+}

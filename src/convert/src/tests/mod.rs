@@ -1,0 +1,1 @@
+//! Facts of the domain, one file a subject.

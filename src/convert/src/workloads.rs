@@ -1,0 +1,218 @@
+//! Workloads: how many pods each still needs, and which pods are already there for it.
+
+use berth_model::{Sym, Symbols};
+use indexmap::IndexMap;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+
+/// Kinds whose objects stand for pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WorkloadKind {
+    Deployment,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    CronJob,
+}
+
+/// The kind of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerKind {
+    Workload(WorkloadKind),
+    /// A node: the pod is static.
+    Node,
+    /// Anything else.
+    Other,
+}
+
+/// The controller of an object, as the object names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    pub(crate) kind: OwnerKind,
+    namespace: Sym,
+    name: Sym,
+    uid: Option<Sym>,
+    /// The Deployment behind a ReplicaSet, read off the ReplicaSet's name and the pod's template hash: a dump may
+    /// have Deployments and pods but not the ReplicaSets between.
+    deployment: Option<Sym>,
+}
+
+/// An object that stands for pods.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) kind: WorkloadKind,
+    pub(crate) namespace: Sym,
+    pub(crate) name: Sym,
+    pub(crate) uid: Option<Sym>,
+    pub(crate) owner: Option<Owner>,
+    /// Index of the template's draft.
+    pub(crate) draft: u32,
+    /// Index of the template's label set.
+    pub(crate) labels: u32,
+    /// The first ordinal.
+    pub(crate) first: u32,
+    /// How many pods it wants at the same time; 0 if it wants none any more.
+    pub(crate) wants: u32,
+}
+
+/// Workloads by kind, namespace and name, in order of the input.
+#[derive(Default)]
+pub(crate) struct Workloads {
+    list: IndexMap<(WorkloadKind, Sym, Sym), Workload, FxBuildHasher>,
+}
+
+/// The pods that a workload has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Children {
+    /// How many.
+    pub(crate) count: u32,
+    /// The ordinals, of a StatefulSet's.
+    pub(crate) ordinals: FxHashSet<u32>,
+}
+
+impl WorkloadKind {
+    /// The kind's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            WorkloadKind::Deployment => "Deployment",
+            WorkloadKind::ReplicaSet => "ReplicaSet",
+            WorkloadKind::ReplicationController => "ReplicationController",
+            WorkloadKind::StatefulSet => "StatefulSet",
+            WorkloadKind::DaemonSet => "DaemonSet",
+            WorkloadKind::Job => "Job",
+            WorkloadKind::CronJob => "CronJob",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet};
+        [Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CronJob]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+impl Owner {
+    /// The controller of an object in a namespace.
+    pub(crate) fn of(metadata: &ObjectMeta, namespace: Sym, symbols: &mut Symbols) -> Option<Self> {
+        const HASH: &str = "pod-template-hash";
+        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+        let kind = match WorkloadKind::from_name(&owner.kind) {
+            Some(kind) => OwnerKind::Workload(kind),
+            None if owner.kind == "Node" => OwnerKind::Node,
+            None => OwnerKind::Other,
+        };
+        let hash = metadata.labels.as_ref().and_then(|labels| labels.get(HASH));
+        let deployment = hash
+            .filter(|_| kind == OwnerKind::Workload(WorkloadKind::ReplicaSet))
+            .and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+        Some(Owner {
+            kind,
+            namespace,
+            name: symbols.intern(&owner.name),
+            uid: (!owner.uid.is_empty()).then(|| symbols.intern(&owner.uid)),
+            deployment: deployment.map(|name| symbols.intern(name)),
+        })
+    }
+}
+
+impl Workloads {
+    /// Adds a workload; whether there was none of its kind and name.
+    pub(crate) fn add(&mut self, workload: Workload) -> bool {
+        let id = (workload.kind, workload.namespace, workload.name);
+        self.list.insert(id, workload).is_none()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Workload> {
+        self.list.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn kind(&self, index: usize) -> Option<WorkloadKind> {
+        self.list.get_index(index).map(|(_, workload)| workload.kind)
+    }
+
+    /// The workload that an owner reference means.
+    fn find(&self, owner: &Owner) -> Option<usize> {
+        let OwnerKind::Workload(kind) = owner.kind else {
+            return None;
+        };
+        let exact = self.list.get_full(&(kind, owner.namespace, owner.name));
+        let exact = exact.filter(|(_, _, found)| {
+            // A manifest has no uid; then kind and name decide.
+            found.uid.zip(owner.uid).is_none_or(|(found, named)| found == named)
+        });
+        exact.map(|(index, ..)| index).or_else(|| {
+            let id = (WorkloadKind::Deployment, owner.namespace, owner.deployment?);
+            self.list.get_index_of(&id)
+        })
+    }
+
+    /// The workload that a pod's owner is expanded as: the topmost that is in the input, but a Job stands for itself
+    /// and not for its CronJob.
+    pub(crate) fn root(&self, owner: &Owner) -> Option<usize> {
+        let mut root = self.find(owner)?;
+        // Owners form no cycle in a cluster, but may in a file.
+        for _ in 0..8 {
+            let (_, workload) = self.list.get_index(root)?;
+            let above = workload.owner.as_ref().and_then(|owner| self.find(owner));
+            match above {
+                Some(above) if workload.kind != WorkloadKind::Job && above != root => root = above,
+                _ => break,
+            }
+        }
+        Some(root)
+    }
+
+    /// Which workloads are expanded: not those whose controller is, nor a CronJob that has an unfinished Job.
+    pub(crate) fn are_expanded(&self) -> Vec<bool> {
+        let mut expanded: Vec<bool> = self
+            .list
+            .values()
+            .map(|workload| match workload.kind {
+                WorkloadKind::DaemonSet => false,
+                WorkloadKind::Job => true,
+                _ => workload.owner.as_ref().is_none_or(|owner| self.find(owner).is_none()),
+            })
+            .collect();
+        for job in self.list.values() {
+            if job.kind == WorkloadKind::Job && job.wants > 0 {
+                let above = job.owner.as_ref().and_then(|owner| self.find(owner));
+                if let Some(above) = above.and_then(|above| expanded.get_mut(above)) {
+                    *above = false;
+                }
+            }
+        }
+        expanded
+    }
+}
+
+/// How many pods a Job wants at the same time: the smaller of its parallelism and of what it still has to complete.
+pub(crate) fn wanted_by_job(job: &Job) -> u32 {
+    let Some(spec) = &job.spec else { return 0 };
+    let status = job.status.as_ref();
+    let is_finished = status.is_some_and(|status| {
+        status.completion_time.is_some()
+            || status.conditions.iter().flatten().any(|condition| {
+                condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
+            })
+    });
+    if is_finished || spec.suspend == Some(true) {
+        return 0;
+    }
+    let count = |n: Option<i32>| n.map(|n| u32::try_from(n).unwrap_or(0));
+    let succeeded = status.and_then(|status| count(status.succeeded)).unwrap_or(0);
+    let parallelism = count(spec.parallelism).unwrap_or(1);
+    match count(spec.completions) {
+        Some(completions) => parallelism.min(completions.saturating_sub(succeeded)),
+        // A work queue: done as soon as one pod succeeds. Without parallelism it is one pod.
+        None if succeeded > 0 => 0,
+        None => parallelism,
+    }
+}
