@@ -124,7 +124,8 @@ impl Planner<'_> {
 
     /// Whether a set of columns keeps the pool's minValues (Strict). A paid node counts paid types; a node on a slot
     /// counts types before the pin.
-    fn keeps_min_values(
+    #[expect(clippy::unused_self, reason = "one of the planner's questions about a join")]
+    pub(crate) fn keeps_min_values(
         &self,
         table: &ColumnTable,
         columns: &FixedBitSet,

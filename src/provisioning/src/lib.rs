@@ -11,6 +11,7 @@
 //! assert!(universe.classes.is_empty() && solution.claims.is_empty());
 //! ```
 
+mod claims;
 mod fill;
 mod join;
 mod limits;
@@ -21,6 +22,7 @@ mod planner;
 mod prepared;
 mod refusals;
 mod shrink;
+mod slots;
 mod solution;
 
 use berth_model::{Cluster, Universe};
@@ -33,6 +35,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::new(cluster, &universe, options);
     planner.pack();
+    planner.shrink();
     planner.match_slots();
     planner.shrink();
     let solution = planner.solution();

@@ -6,7 +6,7 @@ use berth_model::{
     ClassId, Cluster, ColumnTable, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId, Resources,
     Snapshot, Sym, Universe,
 };
-use berth_scheduling::{Demand, demands, filter_admits_node, filter_columns};
+use berth_scheduling::{demands, filter_admits_node, filter_columns};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -201,15 +201,11 @@ impl<'a> Planner<'a> {
         }
         domains
     }
-
-    /// The demand that is tried last, with no preference left.
-    pub(crate) fn last_demand(&self, id: ClassId) -> Option<Demand> {
-        demands(self.cluster, self.universe, id).pop()
-    }
 }
 
 fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
-    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> = Default::default();
+    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> =
+        std::collections::BTreeMap::new();
     for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
         by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
     }
@@ -217,7 +213,8 @@ fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
 }
 
 fn node_kinds(cluster: &Cluster) -> Vec<u32> {
-    let mut ids: FxHashMap<(Vec<(Sym, Sym)>, &[berth_model::Taint]), u32> = FxHashMap::default();
+    type Kind<'a> = (Vec<(Sym, Sym)>, &'a [berth_model::Taint]);
+    let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
     let kind = |node: &'_ berth_model::Node| {
         node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
     };

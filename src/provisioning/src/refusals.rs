@@ -1,14 +1,144 @@
-//! Why a class could not be placed.
+//! Why a class could not be placed: each node's and each instance type's first obstacle, counted.
 
-use berth_model::ClassId;
+use std::collections::BTreeMap;
+
+use berth_model::{ClassId, Column, ColumnTable, CounterId, HostCounts, host_allowance};
+use berth_scheduling::reasons::{self, Insufficient};
+use berth_scheduling::{admits_node, demands};
+use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
+use crate::prepared::Prepared;
 use crate::solution::Refusal;
 
 impl Planner<'_> {
-    /// The reasons, counted, against the cluster as the plan leaves it.
-    pub(crate) fn refusals(&mut self, id: ClassId) -> Vec<Refusal> {
-        let _ = id;
-        Vec::new()
+    /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
+    pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
+        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return Vec::new() };
+        let prepared = Prepared::new(self, demand);
+        if let Some(refusal) = &prepared.spec.refusal {
+            return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
+        }
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for index in 0..self.cluster.nodes.len() {
+            for reason in self.node_reasons(&prepared, index) {
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+        let mut out: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
+        out.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+        for (pool, definition) in self.cluster.node_pools.iter().enumerate() {
+            let name = self.cluster.symbols.text(definition.name);
+            let mut of_pool: Vec<Refusal> = self
+                .pool_reasons(&prepared, pool)
+                .into_iter()
+                .map(|(reason, count)| Refusal { reason: format!("NodePool {name}: {reason}"), count })
+                .collect();
+            of_pool.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+            out.extend(of_pool);
+        }
+        if out.is_empty() {
+            out.push(Refusal { reason: "no nodes available to schedule pods".to_owned(), count: 0 });
+        }
+        out
+    }
+
+    fn node_reasons(&self, prepared: &Prepared<'_>, index: usize) -> Vec<String> {
+        let (Some(node), Some(state)) = (self.cluster.nodes.get(index), self.state.nodes().get(index)) else {
+            return Vec::new();
+        };
+        if !admits_node(self.cluster, node, &prepared.demand) {
+            return vec![reasons::node_refusal(self.cluster, node, &prepared.demand)];
+        }
+        if prepared.spec.host_ports.iter().any(|port| state.ports.iter().any(|used| used.conflicts(port))) {
+            return vec![reasons::PORTS.to_owned()];
+        }
+        let insufficient = Insufficient::of(prepared.requests, &state.free).in_words(self.cluster);
+        if !insufficient.is_empty() {
+            return insufficient;
+        }
+        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+            return vec![reasons::EXCLUSIVE_CLAIM.to_owned()];
+        }
+        let first = |counter: CounterId| self.state.total(counter) == 0;
+        if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
+            return vec![reasons::topology(&prepared.demand.host).to_owned()];
+        }
+        match prepared.demand.keyed.first() {
+            Some((_, constraints)) => vec![reasons::topology(constraints).to_owned()],
+            None => vec![reasons::VOLUME_COUNT.to_owned()],
+        }
+    }
+
+    // By instance type of the pool's table: the obstacle of the column that comes furthest.
+    fn pool_reasons(&self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
+        let (Some(definition), Some(table)) = (self.cluster.node_pools.get(pool), self.tables.get(pool)) else {
+            return Vec::new();
+        };
+        let mut types: Vec<u32> = table.columns.iter().map(|column| column.instance_type).collect();
+        types.sort_unstable();
+        types.dedup();
+        let n_types = u32::try_from(types.len()).unwrap_or(u32::MAX);
+        if let Some(refusal) = &definition.refusal {
+            return vec![(refusal.clone(), n_types)];
+        }
+        if types.is_empty() {
+            return vec![("no instance type meets its requirements".to_owned(), 0)];
+        }
+        if let Some(reason) = reasons::pool_taint(self.cluster, definition, &prepared.demand) {
+            return vec![(reason, n_types)];
+        }
+        let mut furthest: FxHashMap<u32, (u8, String)> = FxHashMap::default();
+        for (at, column) in table.columns.iter().enumerate() {
+            let obstacle = self.obstacle(prepared, pool, table, at, column);
+            let known = furthest.entry(column.instance_type).or_insert_with(|| obstacle.clone());
+            if obstacle.0 > known.0 {
+                *known = obstacle;
+            }
+        }
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for (_, (_, reason)) in furthest {
+            *counts.entry(reason).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    fn obstacle(
+        &self,
+        prepared: &Prepared<'_>,
+        pool: usize,
+        table: &ColumnTable,
+        at: usize,
+        column: &Column,
+    ) -> (u8, String) {
+        let admits = prepared.admissions.get(pool).and_then(Option::as_ref);
+        if !admits.is_some_and(|admission| admission.columns.contains(at)) {
+            return (0, reasons::AFFINITY_OF_TYPES.to_owned());
+        }
+        if let Some(reason) =
+            Insufficient::of(prepared.requests, &column.room).in_words(self.cluster).into_iter().next()
+        {
+            return (1, reason);
+        }
+        if let Some(slot) = column.slots
+            && self.state.free_slots(slot) == 0
+        {
+            let id = self.cluster.slots.get(slot.index()).map_or("", |slots| self.cluster.symbols.text(slots.id));
+            return (2, reasons::exhausted(id, table.reserved.contains(at)));
+        }
+        if let Some(limit) = self.exceeded_limit(pool, at) {
+            return (3, format!("limits.{limit} would be exceeded"));
+        }
+        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+            return (4, reasons::EXCLUSIVE_CLAIM.to_owned());
+        }
+        let first = |counter: CounterId| self.state.total(counter) == 0;
+        if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
+            return (4, reasons::topology(&prepared.demand.host).to_owned());
+        }
+        if let Some((_, constraints)) = prepared.demand.keyed.first() {
+            return (4, reasons::topology(constraints).to_owned());
+        }
+        (4, "minValues requirement is not met".to_owned())
     }
 }

@@ -1,0 +1,159 @@
+//! From planned nodes to NodeClaims: which types and which requirements a claim names.
+
+use std::rc::Rc;
+
+use berth_model::{Bin, ClassId, ColumnTable, Requirement, Requirements, Sym};
+use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::planner::Planner;
+use crate::solution::{Claims, NodePlan, Solution, Unschedulable};
+
+/// The type list and requirements of claims, which many groups share.
+type Shared = FxHashMap<(usize, FixedBitSet, usize), (Rc<[u32]>, FixedBitSet)>;
+
+impl Planner<'_> {
+    /// The plan in terms of classes.
+    pub(crate) fn solution(&mut self) -> Solution {
+        let mut solution = Solution::default();
+        for (index, node) in self.state.nodes().iter().enumerate().filter(|(_, node)| !node.added.is_empty()) {
+            solution.nodes.push(NodePlan { node: index, contents: node.added.to_vec() });
+        }
+        let mut shared = Shared::default();
+        let mut used = vec![0_u32; self.cluster.slots.len()];
+        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            let Some(claims) = self.claims(bin, &mut shared) else { continue };
+            if let Some(used) = claims.slots.and_then(|slot| used.get_mut(slot.index())) {
+                *used += claims.count;
+            }
+            solution.claims.push(claims);
+        }
+        solution.slots_used = used;
+        let mut left: Vec<(ClassId, u32)> = std::mem::take(&mut self.left);
+        left.sort_unstable();
+        for (class, count) in left {
+            let reasons = self.refusals(class);
+            solution.unschedulable.push(Unschedulable { class, count, reasons });
+        }
+        solution
+    }
+
+    fn claims(&self, bin: &Bin, shared: &mut Shared) -> Option<Claims> {
+        let table = self.tables.get(bin.pool)?;
+        let planned = table.columns.get(bin.planned)?;
+        let mut listed = bin.columns.clone();
+        listed.difference_with(&table.reserved);
+        for at in bin.columns.ones().filter(|&at| at != bin.planned) {
+            let is_finite = table.columns.get(at).is_some_and(|column| column.slots.is_some());
+            if is_finite || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, Some(bin.planned)) == 0) {
+                listed.set(at, false);
+            }
+        }
+        let (instance_types, listed) =
+            shared.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
+                let listed = self.launchable(table, bin, listed);
+                let mut seen = FxHashSet::default();
+                let columns = listed.ones().filter_map(|at| table.columns.get(at));
+                (columns.map(|column| column.instance_type).filter(|&known| seen.insert(known)).collect(), listed)
+            });
+        let mut requests = bin.used.clone();
+        requests.add(&planned.daemons);
+        Some(Claims {
+            count: bin.nodes,
+            node_pool: bin.pool,
+            instance_type: planned.instance_type,
+            zone: planned.zone,
+            capacity_type: planned.capacity_type,
+            slots: planned.slots,
+            price: planned.price,
+            list_price: planned.list_price,
+            instance_types: Rc::clone(instance_types),
+            requirements: Rc::new(self.requirements(table, bin, listed)),
+            requests,
+            contents: bin.contents.to_vec(),
+        })
+    }
+
+    // A claim names types, zones, capacity types and systems apart, so whatever they combine to must hold the pods:
+    // drops the types for which some combination would not. The planned column always stays.
+    fn launchable(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
+        let on_slot = table.reserved.contains(bin.planned);
+        let broad = self.without_gaps(table, bin, listed);
+        let keeps = |set: &FixedBitSet| {
+            (on_slot || set.contains(bin.planned)) && self.keeps_min_values(table, set, &bin.open, bin.planned)
+        };
+        if keeps(&broad) {
+            return broad;
+        }
+        // Narrow: the planned zone, capacity type and system alone.
+        let Some(planned) = table.columns.get(bin.planned) else { return broad };
+        let mut narrow = listed.clone();
+        for at in listed.ones() {
+            let is_alike = table.columns.get(at).is_some_and(|column| {
+                (column.zone, column.os) == (planned.zone, planned.os)
+                    && (on_slot || column.capacity_type == planned.capacity_type)
+            });
+            narrow.set(at, is_alike);
+        }
+        self.without_gaps(table, bin, &narrow)
+    }
+
+    fn without_gaps(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
+        let columns = || listed.ones().filter_map(|at| table.columns.get(at));
+        let zones: FxHashSet<Option<Sym>> = columns().map(|column| column.zone).collect();
+        let capacity_types: FxHashSet<_> = columns().map(|column| column.capacity_type).collect();
+        let systems: FxHashSet<Option<Sym>> = columns().map(|column| column.os).collect();
+        let mut bad: FxHashSet<u32> = FxHashSet::default();
+        for (at, column) in table.columns.iter().enumerate() {
+            let is_named = zones.contains(&column.zone)
+                && capacity_types.contains(&column.capacity_type)
+                && systems.contains(&column.os);
+            let is_to_be_had = column.slots.is_none_or(|slot| self.state.free_slots(slot) > 0);
+            if is_named && !listed.contains(at) && at != bin.planned && is_to_be_had {
+                bad.insert(column.instance_type);
+            }
+        }
+        let mut out = listed.clone();
+        for at in listed.ones() {
+            if table.columns.get(at).is_some_and(|column| bad.contains(&column.instance_type)) {
+                out.set(at, false);
+            }
+        }
+        out
+    }
+
+    // The pool's requirements, narrowed to what the listed columns have and to what was decided. A claim on a slot is
+    // pinned to that one reservation.
+    fn requirements(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> Requirements {
+        let (symbols, keys) = (&self.cluster.symbols, &self.cluster.well_known);
+        let Some(pool) = self.cluster.node_pools.get(bin.pool) else { return Requirements::new() };
+        let mut requirements = pool.requirements.clone();
+        requirements.add_all(&bin.open, symbols);
+        let planned = table.columns.get(bin.planned);
+        let on_slot = planned.filter(|_| table.reserved.contains(bin.planned));
+        for key in [keys.zone, keys.capacity_type, keys.os, keys.arch] {
+            let mut values: Vec<Sym> = Vec::new();
+            for (value, columns) in table.values(key) {
+                let is_named = match on_slot {
+                    Some(_) => columns.contains(bin.planned),
+                    None => !columns.is_disjoint(listed),
+                };
+                if is_named {
+                    values.push(*value);
+                }
+            }
+            if !values.is_empty() {
+                requirements.add(key, Requirement::one_of(values), symbols);
+            }
+        }
+        if let Some(slot) = on_slot.and_then(|column| column.slots)
+            && let Some(slots) = self.cluster.slots.get(slot.index())
+        {
+            requirements.add(keys.reservation_id, Requirement::value(slots.id), symbols);
+        }
+        for &(key, value) in &bin.domains {
+            requirements.add(key, Requirement::value(value), symbols);
+        }
+        requirements
+    }
+}

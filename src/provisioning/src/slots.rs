@@ -1,0 +1,245 @@
+//! Planned nodes and capacity reservations: builds the matching, and carries it out.
+
+use berth_model::{Bin, ClassId, Money, SlotId};
+use berth_scheduling::demands;
+use rustc_hash::FxHashMap;
+
+use crate::matching::Matching;
+use crate::planner::Planner;
+use crate::prepared::Prepared;
+
+/// A group of planned nodes and the slots that could serve it.
+struct Group {
+    bin: usize,
+    nodes: u32,
+    /// What a node costs without a slot; `None` if it cannot be had.
+    paid: Option<(Money, usize)>,
+    /// Slot, and the pool and column by which it is used.
+    open: Vec<(SlotId, usize, usize)>,
+    /// What the node would be in another pool than its own.
+    elsewhere: FxHashMap<usize, Bin>,
+}
+
+impl<'a> Planner<'a> {
+    /// Matches planned nodes to reservations so that no augmenting path leads from a free slot to a paid node whose
+    /// pods fit it, the dearest nodes first, and uses the cheapest slots that serve.
+    pub(crate) fn match_slots(&mut self) {
+        if !self.cluster.slots.iter().any(|slots| slots.is_reservation) {
+            return;
+        }
+        let mark = self.state.mark();
+        self.match_slots_within(false);
+        if self.exceeds_limits() {
+            self.state.rollback(mark);
+            self.match_slots_within(true);
+            if self.exceeds_limits() {
+                self.state.rollback(mark);
+            }
+        }
+    }
+
+    // `careful`: in pools with limits, only moves to columns that are no larger than what is planned.
+    fn match_slots_within(&mut self, careful: bool) {
+        let groups = self.groups(careful);
+        if groups.is_empty() {
+            return;
+        }
+        let own = |slot: SlotId| -> u32 {
+            let planned = groups.iter().filter(|group| self.slot_of(group.bin) == Some(slot));
+            planned.map(|group| group.nodes).sum()
+        };
+        let free: Vec<u32> = (0..self.cluster.slots.len())
+            .map(|index| {
+                let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
+                self.state.free_slots(slot).saturating_add(own(slot))
+            })
+            .collect();
+        let open = groups.iter().map(|group| group.open.iter().map(|(slot, ..)| slot.index()).collect()).collect();
+        let mut matching = Matching::new(open, free);
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        let saving = |at: usize| groups.get(at).map(|group| group.paid.map_or(Money::from_pico(i128::MAX), |(p, _)| p));
+        order.sort_by_key(|&at| std::cmp::Reverse(saving(at)));
+        let nodes: Vec<u32> = groups.iter().map(|group| group.nodes).collect();
+        let got = matching.match_groups(&order, &nodes);
+        matching.prefer_supplies(&self.slots_by_list_price(), &got);
+        self.carry_out(&groups, &matching);
+    }
+
+    fn slot_of(&self, bin: usize) -> Option<SlotId> {
+        let bin = self.state.bins().get(bin)?;
+        self.tables.get(bin.pool)?.columns.get(bin.planned)?.slots
+    }
+
+    fn slots_by_list_price(&self) -> Vec<usize> {
+        let mut dearest = vec![Money::ZERO; self.cluster.slots.len()];
+        for offering in self.cluster.instance_types.iter().flat_map(|known| &known.offerings) {
+            if let Some(price) = offering.slots.and_then(|slot| dearest.get_mut(slot.index())) {
+                *price = (*price).max(offering.list_price);
+            }
+        }
+        let mut order: Vec<usize> = (0..dearest.len()).collect();
+        order.sort_by_key(|&at| dearest.get(at).copied());
+        order
+    }
+
+    fn groups(&self, careful: bool) -> Vec<Group> {
+        let mut prepared: FxHashMap<ClassId, Option<Prepared<'a>>> = FxHashMap::default();
+        let mut out = Vec::new();
+        for (index, bin) in self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+            let Some(table) = self.tables.get(bin.pool) else { continue };
+            let is_finite_paid = |at: usize| table.columns.get(at).is_some_and(|column| column.slots.is_some());
+            let paid = if table.reserved.contains(bin.planned) {
+                let found = bin.columns.ones().find(|&at| !table.reserved.contains(at) && !is_finite_paid(at));
+                found.filter(|&at| !self.is_limited(bin.pool) || !self.is_larger(bin, at, careful))
+            } else {
+                Some(bin.planned)
+            };
+            let mut group = Group {
+                bin: index,
+                nodes: bin.nodes,
+                paid: paid.and_then(|at| table.columns.get(at).map(|column| (column.price, at))),
+                open: Vec::new(),
+                elsewhere: FxHashMap::default(),
+            };
+            self.add_open(&mut group, bin, bin.pool, careful);
+            for pool in 0..self.tables.len() {
+                if pool != bin.pool
+                    && self.tables.get(pool).is_some_and(|table| !table.reserved.is_clear())
+                    && let Some(there) = self.elsewhere(bin, pool, &mut prepared)
+                {
+                    self.add_open(&mut group, &there, pool, careful);
+                    group.elsewhere.insert(pool, there);
+                }
+            }
+            if !group.open.is_empty() {
+                out.push(group);
+            }
+        }
+        out
+    }
+
+    fn is_larger(&self, bin: &Bin, column: usize, careful: bool) -> bool {
+        careful
+            && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
+                (Some(new), Some(old)) => !new.fits(old),
+                _ => true,
+            }
+    }
+
+    fn add_open(&self, group: &mut Group, bin: &Bin, pool: usize, careful: bool) {
+        let Some(table) = self.tables.get(pool) else { return };
+        let is_own = self.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
+        for at in bin.columns.intersection(&table.reserved) {
+            let Some(slot) = table.columns.get(at).and_then(|column| column.slots) else { continue };
+            let is_current = is_own && at == bin.planned;
+            if self.is_limited(pool) && !is_current {
+                let instead = is_own.then_some(bin.planned);
+                if (careful && (!is_own || self.is_larger(bin, at, true))) || self.allowance(pool, at, instead) == 0 {
+                    continue;
+                }
+            }
+            if !group.open.iter().any(|(known, ..)| *known == slot) {
+                group.open.push((slot, pool, at));
+            }
+        }
+    }
+
+    // The same node in another pool, if that pool admits all its pods with the same domains.
+    fn elsewhere(
+        &self,
+        bin: &Bin,
+        pool: usize,
+        prepared: &mut FxHashMap<ClassId, Option<Prepared<'a>>>,
+    ) -> Option<Bin> {
+        let table = self.tables.get(pool)?;
+        let (mut columns, mut open) = (table.all(), table.open.clone());
+        for (class, _) in &bin.contents {
+            let prepared = prepared.entry(*class).or_insert_with(|| {
+                let first = demands(self.cluster, self.universe, *class).into_iter().next();
+                first.map(|demand| Prepared::new(self, demand))
+            });
+            let prepared = prepared.as_ref()?;
+            let filtered = |counter: &berth_model::CounterId| {
+                self.universe.counters.get(counter.index()).is_some_and(|counter| counter.filter.is_some())
+            };
+            if prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts).any(filtered) {
+                return None;
+            }
+            let (admitted, narrowed) = prepared.admitted(self, pool, &bin.domains)?;
+            columns.intersect_with(&admitted);
+            open.add_all(&narrowed, &self.cluster.symbols);
+        }
+        table.keep_fitting(&mut columns, &bin.used);
+        let planned = columns.intersection(&table.reserved).next()?;
+        if open.is_contradiction() || !self.keeps_min_values(table, &columns, &open, planned) {
+            return None;
+        }
+        Some(Bin { pool, columns, open, planned, ..bin.clone() })
+    }
+
+    fn carry_out(&mut self, groups: &[Group], matching: &Matching) {
+        // All slots go back first, so that no order of moves overdraws one.
+        for group in groups {
+            if let Some(slot) = self.slot_of(group.bin) {
+                self.state.return_slots(slot, group.nodes);
+            }
+        }
+        for (at, group) in groups.iter().enumerate() {
+            let Some(bin) = self.state.bins().get(group.bin).cloned() else { continue };
+            let mut parts: Vec<Bin> = Vec::new();
+            let mut unmatched = group.nodes;
+            for (supply, nodes) in matching.of(at) {
+                let Some(&(slot, pool, column)) = group.open.iter().find(|(slot, ..)| slot.index() == supply) else {
+                    continue;
+                };
+                let taken = self.state.take_slots(slot, nodes);
+                debug_assert!(taken, "the matching overdrew a slot");
+                let base = group.elsewhere.get(&pool).unwrap_or(&bin);
+                parts.push(Bin { planned: column, nodes, ..base.clone() });
+                unmatched -= nodes.min(unmatched);
+            }
+            if unmatched > 0 {
+                let planned = group.paid.map_or(bin.planned, |(_, column)| column);
+                if let Some(slot) = self.tables.get(bin.pool).and_then(|t| t.columns.get(planned)).and_then(|c| c.slots)
+                {
+                    let taken = self.state.take_slots(slot, unmatched);
+                    debug_assert!(taken, "a finite supply was overdrawn");
+                }
+                parts.push(Bin { planned, nodes: unmatched, ..bin.clone() });
+            }
+            self.replace(group.bin, &bin, parts);
+        }
+    }
+
+    fn replace(&mut self, index: usize, old: &Bin, parts: Vec<Bin>) {
+        if let Some(capacity) = self.capacity(old.pool, old.planned).cloned() {
+            self.state.use_pool(old.pool, &capacity, -i64::from(old.nodes));
+        }
+        let mut first = true;
+        for mut part in parts {
+            let room = self.tables.get(part.pool).and_then(|t| t.columns.get(part.planned)).map(|c| c.room.clone());
+            part.slack = room.unwrap_or_default();
+            part.slack.subtract(&part.used);
+            if let Some(capacity) = self.capacity(part.pool, part.planned).cloned() {
+                self.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
+            }
+            if std::mem::take(&mut first) {
+                self.state.change_bin(index, |bin| *bin = part);
+            } else {
+                self.state.push_bin(part);
+            }
+        }
+    }
+
+    fn exceeds_limits(&self) -> bool {
+        self.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
+            let Some((used, nodes)) = self.state.pool_use(index) else { return false };
+            // What was over its limit before the solve is nobody's doing here.
+            let exceeds = |&(resource, limit): &(berth_model::ResourceId, i64)| {
+                used.get(resource) > limit && used.get(resource) > pool.used.get(resource)
+            };
+            pool.limits.iter().any(exceeds)
+                || pool.node_limit.is_some_and(|limit| nodes > u64::from(limit) && nodes > u64::from(pool.nodes))
+        })
+    }
+}
