@@ -16,13 +16,29 @@
 //! assert!(!check(&case.objects, &case.catalogue, &nothing_planned, &Options::default()).is_empty());
 //! ```
 
+mod catalogue;
 mod generate;
+mod load;
+mod plan;
+mod pool;
+mod quantity;
+mod requests;
+mod rules;
+mod selectors;
+mod sites;
+mod taints;
 mod violation;
+mod volumes;
+mod workloads;
+mod world;
 
 pub use generate::{Case, Size, random_case};
 pub use violation::Violation;
 
+use plan::Plan;
+use serde::Deserialize;
 use serde_json::Value;
+use world::World;
 
 /// How the plan was made, where that changes what is right.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +51,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            reserved_capacity: true,
-            node_cost: 0.0,
-        }
+        Self { reserved_capacity: true, node_cost: 0.0 }
     }
 }
 
@@ -46,12 +59,38 @@ impl Default for Options {
 ///
 /// `objects` are single Kubernetes objects, Lists already taken apart. What cannot be read is a violation of its
 /// own, never a panic. The answer is sorted and has no duplicates; empty means that nothing wrong was found.
-pub fn check(
-    objects: &[Value],
-    catalogue: &Value,
-    plan: &Value,
-    options: &Options,
-) -> Vec<Violation> {
-    let _ = (objects, catalogue, plan, options);
-    vec![Violation::new("plan", "plan", "not checked yet")]
+pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Options) -> Vec<Violation> {
+    let world = World::read(objects, catalogue);
+    let mut found = world.unread.clone();
+    let plan = match Plan::deserialize(plan) {
+        Ok(plan) => plan,
+        Err(error) => {
+            found.push(Violation::new("plan", "plan", format!("is not of the contract: {error}")));
+            return found;
+        }
+    };
+    if plan.kind != "Plan" || plan.api_version != "berth.sh/v1alpha1" {
+        let detail = format!("is {} {}", plan.api_version, plan.kind);
+        found.push(Violation::new("plan", "plan", detail));
+    }
+    let (sites, unknown) = sites::sites(&world, &plan);
+    found.extend(unknown);
+    found.extend(rules::coverage::check(&world, &plan));
+    found.extend(rules::money::check(&plan, &sites, options));
+    found.extend(rules::claims::check(&world, &sites));
+    found.extend(rules::nodes::check(&world, &sites));
+    found.extend(rules::ports::check(&world, &sites));
+    found.extend(rules::ports::check_exclusive_volumes(&world, &sites));
+    found.extend(rules::allocations::check(&world, &sites));
+    found.extend(rules::affinity::check(&world, &sites));
+    found.extend(rules::spread::check(&world, &sites));
+    found.extend(rules::limits::check(&world, &sites));
+    found.extend(rules::min_values::check(&world, &sites));
+    found.extend(rules::ledger::check(&world, &plan, &sites, options));
+    if options.reserved_capacity {
+        found.extend(rules::matching::check(&world, &sites));
+    }
+    found.sort();
+    found.dedup();
+    found
 }

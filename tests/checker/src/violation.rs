@@ -14,16 +14,8 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(crate) fn new(
-        rule: &'static str,
-        object: impl Into<String>,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self {
-            rule,
-            object: object.into(),
-            detail: detail.into(),
-        }
+    pub(crate) fn new(rule: &'static str, object: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { rule, object: object.into(), detail: detail.into() }
     }
 }
 

@@ -32,8 +32,7 @@ struct Arguments {
 
 /// The documents of a YAML or JSON file, Lists taken apart.
 fn documents(path: &Path) -> Result<Vec<Value>> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("unable to read {}", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| format!("unable to read {}", path.display()))?;
     let read = match serde_json::from_str::<Value>(&text) {
         Ok(value) => vec![value],
         Err(_) => serde_saphyr::from_multiple::<Value>(&text)
@@ -52,8 +51,7 @@ fn documents(path: &Path) -> Result<Vec<Value>> {
 
 /// The catalogue, a list of types in one document.
 fn catalogue(path: &Path) -> Result<Value> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("unable to read {}", path.display()))?;
+    let text = fs::read_to_string(path).with_context(|| format!("unable to read {}", path.display()))?;
     serde_json::from_str(&text)
         .or_else(|_| serde_saphyr::from_str(&text))
         .with_context(|| format!("unable to parse {}", path.display()))
@@ -65,27 +63,15 @@ fn main() -> Result<ExitCode> {
     for path in &arguments.filename {
         objects.extend(documents(path)?);
     }
-    let plan = fs::read_to_string(&arguments.plan)
-        .with_context(|| format!("unable to read {}", arguments.plan.display()))?;
-    let plan: Value = serde_json::from_str(&plan)
-        .with_context(|| format!("unable to parse {}", arguments.plan.display()))?;
-    let options = Options {
-        reserved_capacity: !arguments.no_reserved_capacity,
-        node_cost: arguments.node_cost,
-    };
-    let violations = check(
-        &objects,
-        &catalogue(&arguments.instance_types)?,
-        &plan,
-        &options,
-    );
+    let plan =
+        fs::read_to_string(&arguments.plan).with_context(|| format!("unable to read {}", arguments.plan.display()))?;
+    let plan: Value =
+        serde_json::from_str(&plan).with_context(|| format!("unable to parse {}", arguments.plan.display()))?;
+    let options = Options { reserved_capacity: !arguments.no_reserved_capacity, node_cost: arguments.node_cost };
+    let violations = check(&objects, &catalogue(&arguments.instance_types)?, &plan, &options);
     for violation in &violations {
         println!("{violation}");
     }
     println!("{} violations", violations.len());
-    Ok(if violations.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

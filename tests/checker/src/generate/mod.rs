@@ -1,6 +1,15 @@
 //! Random clusters, the same for the same seed.
 
+mod cluster;
+mod offerings;
+mod pods;
+mod pools;
+mod rng;
+mod topology;
+
 use serde_json::Value;
+
+use rng::Rng;
 
 /// How large a random case is, and how far its features go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,11 +31,29 @@ pub struct Case {
     pub catalogue: Value,
 }
 
+const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
+const APPS: [&str; 4] = ["api", "db", "web", "batch"];
+const NAMESPACES: [&str; 3] = ["default", "team-a", "team-b"];
+/// A label key that NodePools of these clusters give their nodes.
+const CUSTOM_KEY: &str = "example.com/team";
+const TEAMS: [&str; 3] = ["red", "green", "blue"];
+/// A label key whose values are numbers.
+const NUMBER_KEY: &str = "example.com/generation";
+const TAINT_KEY: &str = "example.com/dedicated";
+const GPU: &str = "nvidia.com/gpu";
+
 /// A random cluster; the same seed and size always give the same case, to the byte.
 pub fn random_case(seed: u64, size: Size) -> Case {
-    let _ = (seed, size);
-    Case {
-        objects: Vec::new(),
-        catalogue: Value::Array(Vec::new()),
-    }
+    let mut rng = Rng::new(seed);
+    let rng = &mut rng;
+    let catalogue = offerings::catalogue(rng, size);
+    let mut objects = cluster::namespaces_and_priorities(rng);
+    objects.extend(pools::pools(rng, size));
+    let volumes = cluster::volumes(rng, size);
+    objects.extend(volumes.iter().cloned());
+    objects.extend(cluster::daemon_sets(rng, size));
+    objects.extend(cluster::nodes(rng, size, &catalogue));
+    objects.extend(pods::workloads(rng, size, &volumes));
+    objects.extend(cluster::pending_reservations(rng, size));
+    Case { objects, catalogue: Value::Array(catalogue) }
 }

@@ -1,0 +1,269 @@
+//! Topology spread, DoNotSchedule: some order of placing keeps every skew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use serde_json::to_string;
+
+use super::scope::{Placed, Scope, matching, placed};
+use crate::catalogue::HOSTNAME;
+use crate::selectors::{NodeView, pod_selects_node};
+use crate::sites::{Domain, Site, admits_candidate, mentioned, own_labels};
+use crate::taints;
+use crate::violation::Violation;
+use crate::world::{Pod, World};
+
+const RULE: &str = "topology-spread";
+
+/// Planned pods with the very same constraint.
+struct Group<'a> {
+    constraint: &'a TopologySpreadConstraint,
+    scope: Scope,
+    /// Topology keys of all hard constraints of these pods: a node without one of them does not count.
+    keys: Vec<String>,
+    members: Vec<&'a Placed<'a>>,
+}
+
+fn hard(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+    pod.spec.topology_spread_constraints.iter().flatten().filter(|c| c.when_unsatisfiable == "DoNotSchedule")
+}
+
+fn honors_affinity(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.node_affinity_policy.as_deref() != Some("Ignore")
+}
+
+fn honors_taints(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.node_taints_policy.as_deref() == Some("Honor")
+}
+
+fn groups<'a>(all: &'a [Placed<'a>]) -> Vec<Group<'a>> {
+    let mut groups: BTreeMap<String, Group<'a>> = BTreeMap::new();
+    for member in all.iter().filter(|p| p.planned) {
+        let pod = member.pod;
+        let keys: Vec<String> = hard(pod).map(|c| c.topology_key.clone()).collect();
+        for constraint in hard(pod) {
+            let scope = Scope::of_spread(pod, constraint);
+            let node_side = (
+                honors_affinity(constraint)
+                    .then_some((&pod.spec.node_selector, crate::selectors::required_node_affinity(&pod.spec))),
+                honors_taints(constraint).then_some(&pod.spec.tolerations),
+            );
+            let name =
+                (&scope, &constraint.topology_key, constraint.max_skew, constraint.min_domains, node_side, &keys);
+            let name = to_string(&name).unwrap_or_default();
+            let new = || Group { constraint, scope, keys: keys.clone(), members: Vec::new() };
+            groups.entry(name).or_insert_with(new).members.push(member);
+        }
+    }
+    groups.into_values().collect()
+}
+
+impl Group<'_> {
+    /// Does the pod count what is on this place?
+    fn counts(&self, pod: &Pod, site: &Site<'_>) -> bool {
+        let policy = (!honors_affinity(self.constraint) || pod_selects_node(&pod.spec, site.view()))
+            && (!honors_taints(self.constraint)
+                || taints::untolerated(&site.taints, pod.spec.tolerations.as_deref().unwrap_or_default()).is_none());
+        policy && self.keys.iter().all(|key| *site.domain(key) != Domain::Absent)
+    }
+}
+
+/// Domains that a new node for this pod could surely be launched in: unlimited paid offerings of pools without limits
+/// that admit it.
+fn reachable(world: &World, pod: &Pod, index: usize, key: &str) -> BTreeSet<String> {
+    let mut domains = BTreeSet::new();
+    let tolerations = pod.spec.tolerations.as_deref().unwrap_or_default();
+    let mentioned = mentioned(world, &[index]);
+    let pools = world
+        .pools
+        .iter()
+        .filter(|(_, p)| !p.is_static && p.limits.is_empty() && taints::untolerated(&p.taints, tolerations).is_none());
+    for (name, pool) in pools {
+        let own = own_labels(world, name, pool, &[], &mentioned);
+        for instance_type in world.catalogue.types.values() {
+            let fits = pod.requests.iter().all(|(resource, amount)| {
+                *amount <= instance_type.resources.get(resource).copied().unwrap_or_default()
+            });
+            let candidates = instance_type.candidates.iter().filter(|c| {
+                fits && instance_type
+                    .offerings
+                    .get(c.offering)
+                    .is_some_and(|o| o.available.is_none() && !o.is_reserved())
+                    && admits_candidate(world, &pool.requirements, &c.labels)
+            });
+            for candidate in candidates {
+                for own in &own {
+                    let node = NodeView { name: "new", own, base: &candidate.labels };
+                    if pod_selects_node(&pod.spec, node)
+                        && let Some(value) = node.label(key)
+                    {
+                        domains.insert(value.to_owned());
+                    }
+                }
+            }
+        }
+    }
+    domains
+}
+
+/// Every value of the key that anything in the input knows: as many domains as a planner could have counted.
+fn imaginable(world: &World, sites: &[Site<'_>], key: &str) -> usize {
+    let mut values: BTreeSet<&str> = BTreeSet::new();
+    let candidates = world.catalogue.types.values().flat_map(|t| &t.candidates);
+    values.extend(candidates.filter_map(|c| c.labels.get(key)).map(String::as_str));
+    for site in sites {
+        match site.domain(key) {
+            Domain::One(value) => drop(values.insert(value)),
+            Domain::Open(open) => values.extend(open.iter().map(String::as_str)),
+            Domain::Absent => {}
+        }
+    }
+    for pool in world.pools.values() {
+        values.extend(pool.labels.get(key).map(String::as_str));
+        let on_key = pool.requirements.iter().filter(|r| r.key == key && r.operator == "In");
+        values.extend(on_key.flat_map(|r| &r.values).map(String::as_str));
+    }
+    values.len()
+}
+
+/// Host names: a new node can always be made, so the least count is 0 and each place is looked at alone.
+fn per_host(group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<'_>]) -> Vec<Violation> {
+    let mut running: BTreeMap<usize, i64> = BTreeMap::new();
+    for other in matching(&group.scope, all).into_iter().filter(|p| !p.planned) {
+        *running.entry(other.site).or_default() += 1;
+    }
+    let mut by_site: BTreeMap<usize, Vec<&Placed<'_>>> = BTreeMap::new();
+    for member in &group.members {
+        by_site.entry(member.site).or_default().push(member);
+    }
+    let mut found = Vec::new();
+    for (site, members) in by_site {
+        let before = running.get(&site).copied().unwrap_or_default();
+        let own = members.iter().filter(|m| group.scope.matches(m.pod)).count();
+        let most = before + i64::try_from(own).unwrap_or(i64::MAX);
+        if most > i64::from(group.constraint.max_skew)
+            && let Some(member) = members.first()
+        {
+            let name = sites.get(site).map_or("", |s| s.name);
+            let detail = format!("{most} matching pods on {name}, maxSkew {}", group.constraint.max_skew);
+            found.push(Violation::new(RULE, &member.pod.name, detail));
+        }
+    }
+    found
+}
+
+/// Places constrained pods whenever their skew allows, and others that count when it does not, into their final domains.
+fn replay(
+    group: &Group<'_>,
+    mut counts: BTreeMap<String, i64>,
+    mut members: BTreeMap<String, Vec<bool>>,
+    mut others: BTreeMap<String, i64>,
+    least_is_zero: bool,
+) -> Option<String> {
+    let skew = i64::from(group.constraint.max_skew);
+    loop {
+        let least = if least_is_zero { 0 } else { counts.values().copied().min().unwrap_or_default() };
+        let mut moved = false;
+        for (domain, waiting) in &mut members {
+            let count = counts.entry(domain.clone()).or_default();
+            waiting.retain(|matches| {
+                let enters = *count + i64::from(*matches) - least <= skew;
+                if enters {
+                    *count += i64::from(*matches);
+                    moved = true;
+                }
+                !enters
+            });
+        }
+        members.retain(|_, waiting| !waiting.is_empty());
+        if members.is_empty() {
+            return None;
+        }
+        if moved {
+            continue;
+        }
+        let stuck = format!(
+            "counts {counts:?}, still to place {:?}",
+            members.iter().map(|(d, w)| (d, w.len())).collect::<Vec<_>>()
+        );
+        let lowest =
+            counts.iter().filter(|(domain, _)| others.get(*domain).is_some_and(|n| *n > 0)).min_by_key(|(_, n)| **n);
+        let Some(domain) = lowest.map(|(domain, _)| domain.clone()) else {
+            return Some(stuck);
+        };
+        *others.entry(domain.clone()).or_default() -= 1;
+        *counts.entry(domain).or_default() += 1;
+    }
+}
+
+fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<'_>]) -> Vec<Violation> {
+    let key = &group.constraint.topology_key;
+    let mut found = Vec::new();
+    let Some(first) = group.members.first() else {
+        return found;
+    };
+    let mut counts: BTreeMap<String, i64> =
+        reachable(world, first.pod, first.index, key).into_iter().map(|d| (d, 0)).collect();
+    let mut counted = BTreeSet::new();
+    for (index, site) in sites.iter().enumerate() {
+        if group.counts(first.pod, site) {
+            counted.insert(index);
+            if let Domain::One(domain) = site.domain(key) {
+                counts.entry(domain.clone()).or_default();
+            }
+        }
+    }
+    let is_member: BTreeSet<usize> = group.members.iter().map(|m| m.index).collect();
+    let mut others: BTreeMap<String, i64> = BTreeMap::new();
+    for other in matching(&group.scope, all) {
+        if is_member.contains(&other.index) || !counted.contains(&other.site) || other.pod.is_optional {
+            continue;
+        }
+        match sites.get(other.site).map(|s| s.domain(key)) {
+            Some(Domain::One(domain)) if other.planned => *others.entry(domain.clone()).or_default() += 1,
+            Some(Domain::One(domain)) => *counts.entry(domain.clone()).or_default() += 1,
+            Some(Domain::Open(open)) => {
+                let detail = format!("counts for a spread over {key}, and its claim leaves {open:?} open");
+                found.push(Violation::new(RULE, &other.pod.name, detail));
+            }
+            _ => {}
+        }
+    }
+    let mut members: BTreeMap<String, Vec<bool>> = BTreeMap::new();
+    for member in &group.members {
+        match sites.get(member.site).map(|s| s.domain(key)) {
+            Some(Domain::One(domain)) => {
+                members.entry(domain.clone()).or_default().push(group.scope.matches(member.pod));
+            }
+            Some(Domain::Open(open)) => {
+                let detail = format!("is spread over {key}, and its claim leaves {open:?} open");
+                found.push(Violation::new(RULE, &member.pod.name, detail));
+            }
+            _ => found.push(Violation::new(
+                RULE,
+                &member.pod.name,
+                format!("is spread over {key}, which its node lacks"),
+            )),
+        }
+    }
+    let wanted = group.constraint.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    let least_is_zero = imaginable(world, sites, key) < wanted;
+    if let Some(stuck) = replay(group, counts, members, others, least_is_zero) {
+        let detail = format!("no order keeps maxSkew {} over {key}: {stuck}", group.constraint.max_skew);
+        found.push(Violation::new(RULE, &first.pod.name, detail));
+    }
+    found
+}
+
+pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
+    let all = placed(world, sites);
+    let mut found = Vec::new();
+    for group in groups(&all) {
+        if group.constraint.topology_key == HOSTNAME {
+            found.extend(per_host(&group, sites, &all));
+        } else {
+            found.extend(per_domain(world, &group, sites, &all));
+        }
+    }
+    found
+}
