@@ -43,7 +43,9 @@ pub use duration::{DurationError, GoDuration, NillableDuration};
 pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus, FakeReservation};
 pub use misplaced::misplaced_field;
 pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
-pub use node_overlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement, PriceAdjustment};
+pub use node_overlay::{
+    NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement, PriceAdjustment, PriceAdjustmentError,
+};
 pub use node_pool::{
     Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool,
     NodePoolSpec, NodePoolStatus, TemplateMetadata,
