@@ -214,6 +214,7 @@ fn planned_offering_is_the_cheapest_of_an_ordered_list() {
     assert_caught("offering", "price", |f| f.claim(1)["offering"]["price"] = 0.05.into());
     assert_caught("offering", "not in the catalogue", |f| f.claim(1)["offering"]["zone"] = "c".into());
     assert_caught("offering", "not available", |f| f.catalogue[0]["offerings"][0]["Available"] = false.into());
+    assert_caught("offering", "exclude the slot", |f| f.claim(0)["requirements"][0]["values"] = json!(["b"]));
     assert_caught("instance-types", "listed after", |f| f.claim(1)["instanceTypes"] = json!(["large", "small"]));
     assert_caught("instance-types", "not in its list", |f| f.claim(1)["instanceTypes"] = json!(["large"]));
     assert_caught("instance-types", "has an offering at 0.1", |f| {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 use super::money::same;
 use super::ports;
-use crate::catalogue::{Catalogue, RESERVED, Requirement};
+use crate::catalogue::{Catalogue, RESERVATION_IDS, RESERVED, Requirement};
 use crate::load;
 use crate::quantity::{self, Resources};
 use crate::selectors::{Labels, NodeView, pod_selects_node};
@@ -217,6 +217,19 @@ fn fallback_list(world: &World, site: &Site<'_>, claim: &ClaimSite<'_>, needs: &
     found
 }
 
+/// What a claim on a slot requires is met by that slot; the reservation's id may be asked for under any of its keys.
+fn pinned_requirements(world: &World, site: &ClaimSite<'_>) -> Option<Violation> {
+    let open = site.open.first().filter(|o| o.offering.is_reserved())?;
+    let (by_id, others): (Vec<_>, Vec<_>) =
+        site.claim.requirements.iter().cloned().partition(|r| RESERVATION_IDS.contains(&r.key.as_str()));
+    let holds = by_id.iter().all(|r| r.admits(open.offering.reservation.as_deref()))
+        && site.open.iter().any(|o| admits_candidate(world, &others, &o.candidate.labels));
+    (!holds).then(|| {
+        let detail = "its requirements exclude the slot that it is planned on";
+        Violation::new("offering", &site.claim.name, detail)
+    })
+}
+
 /// The claim's requirements leave nothing open that its pool forbids.
 fn within_pool(world: &World, site: &ClaimSite<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -330,6 +343,7 @@ pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
         }
         found.extend(planned_offering(world, claim));
         found.extend(within_pool(world, claim));
+        found.extend(pinned_requirements(world, claim));
         found.extend(requests(world, site, claim));
         let needs = Needs::of(world, site);
         if let Some((rule, object, reason)) = &needs.impossible {
