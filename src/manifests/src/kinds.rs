@@ -126,7 +126,7 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> Problem {
     let mut near: Vec<_> = known
         .chain(passed_over)
         .map(|(of, is_in_group)| (distance(of, kind), !is_in_group, of))
-        .filter(|(distance, _, of)| *distance <= 2.max(of.len() / 4))
+        .filter(|(distance, _, of)| *distance <= 1.max(of.len() / 4))
         .collect();
     near.sort_unstable();
     near.dedup_by_key(|(_, _, of)| *of);
@@ -139,7 +139,9 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> Problem {
             format!("expected a kind of this group, such as {}", in_group.join(", "))
         }
     } else {
-        let near: Vec<_> = near.into_iter().take(3).map(|(_, _, of)| of).collect();
+        let nearest = near.first().map_or(0, |(distance, _, _)| *distance);
+        let near = near.into_iter().take_while(|(distance, _, _)| *distance == nearest);
+        let near: Vec<_> = near.take(3).map(|(_, _, of)| of).collect();
         format!("did you mean {}?", near.join(" or "))
     };
     let message = format!("found {:?}, unknown in {:?}; {hint}", shorten(kind), shorten(api_version));

@@ -50,7 +50,7 @@ impl Reading<'_> {
             let begin = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
             let position = Some((line, (before.len() - begin) as u64 + 1));
             let message = "found bytes that are not UTF-8, expected UTF-8 text".to_owned();
-            self.syntax_error(SyntaxError { message, position })
+            self.syntax_error(&SyntaxError { message, position })
         })?;
         let value = match self.document.format {
             Format::Yaml => value::from_yaml(text, limit),
@@ -59,10 +59,10 @@ impl Reading<'_> {
                 value::from_json(text, limit).or_else(|error| value::from_yaml(text, limit).map_err(|_| error))
             }
         };
-        value.map_err(|error| self.syntax_error(error))
+        value.map_err(|error| self.syntax_error(&error))
     }
 
-    fn syntax_error(&self, error: SyntaxError) -> ManifestError {
+    fn syntax_error(&self, error: &SyntaxError) -> ManifestError {
         let position = error.position.map(|(line, column)| self.document.position_in_file(line, column));
         let language = match self.document.format {
             Format::Json => "JSON",

@@ -19,7 +19,7 @@ pub(crate) struct Documents<R> {
     file: Arc<str>,
     chunks: Chunks<R>,
     max_object_bytes: usize,
-    n_documents: u64,
+    n_opened: u64,
     /// A `---` has opened the next document, which is already counted.
     is_opened: bool,
     is_started: bool,
@@ -38,7 +38,7 @@ impl<R: Read> Documents<R> {
             file,
             chunks: Chunks::new(reader),
             max_object_bytes,
-            n_documents: 0,
+            n_opened: 0,
             is_opened: false,
             is_started: false,
             list: None,
@@ -101,9 +101,9 @@ impl<R: Read> Documents<R> {
     /// Counts a document that begins on `line`, unless `---` has counted it.
     fn open(&mut self, line: u64) -> Source {
         if !std::mem::take(&mut self.is_opened) {
-            self.n_documents += 1;
+            self.n_opened += 1;
         }
-        Source { file: Arc::clone(&self.file), document: self.n_documents, item: None, line }
+        Source { file: Arc::clone(&self.file), document: self.n_opened, item: None, line }
     }
 
     fn too_large(&self, source: Source) -> ManifestError {

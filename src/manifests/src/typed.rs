@@ -47,7 +47,7 @@ fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
             path::push_key(field, key);
         }
         Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => {
-            write_ignored(parent, field)
+            write_ignored(parent, field);
         }
     }
 }
@@ -55,7 +55,7 @@ fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
 fn problem(at: &serde_path_to_error::Path, message: &str) -> Problem {
     use serde_path_to_error::Segment;
     let mut field = String::new();
-    for segment in at.iter() {
+    for segment in at {
         match segment {
             Segment::Seq { index } => path::push_index(&mut field, *index),
             Segment::Map { key } => path::push_key(&mut field, key),

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use super::{Problems, resources, syntax};
 use crate::path::item;
 
-const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+pub(super) const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn check(node: &Node, problems: &mut Problems) {
     if let Some(status) = &node.status {

@@ -4,9 +4,12 @@ use k8s_openapi::api::core::v1::{
     Affinity, Container, Pod, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint,
 };
 
-use super::{Problems, metadata, resources, selector, syntax};
+use super::{Problems, metadata, node, resources, selector, syntax};
 use crate::error::Problem;
 use crate::path::item;
+
+const TOLERATION_OPERATORS: &[&str] = &["Exists", "Equal", "Lt", "Gt"];
+const WHEN_UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
 
 pub(super) fn check(pod: &Pod, problems: &mut Problems) {
     match &pod.spec {
@@ -78,8 +81,7 @@ fn check_container(path: &str, container: &Container, problems: &mut Problems) {
 fn check_toleration(path: &str, toleration: &Toleration, problems: &mut Problems) {
     let key = toleration.key.as_deref().unwrap_or_default();
     let operator = toleration.operator.as_deref().filter(|text| !text.is_empty()).unwrap_or("Equal");
-    const OPERATORS: &[&str] = &["Exists", "Equal", "Lt", "Gt"];
-    syntax::check_enum(&format!("{path}.operator"), operator, OPERATORS, problems);
+    syntax::check_enum(&format!("{path}.operator"), operator, TOLERATION_OPERATORS, problems);
     if !key.is_empty() {
         syntax::check_key(&format!("{path}.key"), key, problems);
     } else if operator != "Exists" {
@@ -91,9 +93,8 @@ fn check_toleration(path: &str, toleration: &Toleration, problems: &mut Problems
         problems.push(Problem::new(format!("{path}.value"), message));
     }
     let effect = toleration.effect.as_deref().unwrap_or_default();
-    const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
     if !effect.is_empty() {
-        syntax::check_enum(&format!("{path}.effect"), effect, EFFECTS, problems);
+        syntax::check_enum(&format!("{path}.effect"), effect, node::EFFECTS, problems);
     }
     if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
         let message = "found with another effect, expected NoExecute";
@@ -108,8 +109,7 @@ fn check_spread(path: &str, spread: &TopologySpreadConstraint, problems: &mut Pr
     }
     check_topology_key(path, &spread.topology_key, problems);
     let when = &spread.when_unsatisfiable;
-    const WHEN: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
-    syntax::check_enum(&format!("{path}.whenUnsatisfiable"), when, WHEN, problems);
+    syntax::check_enum(&format!("{path}.whenUnsatisfiable"), when, WHEN_UNSATISFIABLE, problems);
     if let Some(domains) = spread.min_domains {
         let path = format!("{path}.minDomains");
         if domains < 1 {
@@ -143,12 +143,12 @@ fn check_topology_key(path: &str, key: &str, problems: &mut Problems) {
 fn check_affinity(path: &str, affinity: &Affinity, problems: &mut Problems) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-    if let Some(node) = &affinity.node_affinity {
+    if let Some(of_node) = &affinity.node_affinity {
         let path = format!("{path}.nodeAffinity");
-        if let Some(required) = &node.required_during_scheduling_ignored_during_execution {
+        if let Some(required) = &of_node.required_during_scheduling_ignored_during_execution {
             selector::check_node_selector(&format!("{path}.{REQUIRED}"), required, problems);
         }
-        let preferred = node.preferred_during_scheduling_ignored_during_execution.iter().flatten();
+        let preferred = of_node.preferred_during_scheduling_ignored_during_execution.iter().flatten();
         for (idx, term) in preferred.enumerate() {
             let path = item(&format!("{path}.{PREFERRED}"), idx);
             check_weight(&path, term.weight, problems);

@@ -9,6 +9,9 @@ use super::{Problems, metadata, syntax};
 use crate::error::Problem;
 use crate::path::{item, shorten};
 
+const LABEL_OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
+const NODE_OPERATORS: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+
 pub(super) fn check_label_selector(path: &str, selector: &LabelSelector, problems: &mut Problems) {
     if let Some(labels) = &selector.match_labels {
         metadata::check_labels(&format!("{path}.matchLabels"), labels, problems);
@@ -17,8 +20,7 @@ pub(super) fn check_label_selector(path: &str, selector: &LabelSelector, problem
         let path = item(&format!("{path}.matchExpressions"), idx);
         syntax::check_key(&format!("{path}.key"), &expression.key, problems);
         let values = expression.values.as_deref().unwrap_or_default();
-        const KNOWN: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist"];
-        check_operator(&path, &expression.operator, KNOWN, values, problems);
+        check_operator(&path, &expression.operator, LABEL_OPERATORS, values, problems);
         for (idx, value) in values.iter().enumerate() {
             syntax::check_value(&item(&format!("{path}.values"), idx), value, problems);
         }
@@ -58,8 +60,7 @@ pub(super) fn check_node_term(path: &str, term: &NodeSelectorTerm, problems: &mu
     for (idx, expression) in term.match_expressions.iter().flatten().enumerate() {
         let path = item(&format!("{path}.matchExpressions"), idx);
         syntax::check_key(&format!("{path}.key"), &expression.key, problems);
-        const KNOWN: &[&str] = &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
-        check_node_requirement(&path, expression, KNOWN, problems);
+        check_node_requirement(&path, expression, NODE_OPERATORS, problems);
     }
     for (idx, field) in term.match_fields.iter().flatten().enumerate() {
         let path = item(&format!("{path}.matchFields"), idx);

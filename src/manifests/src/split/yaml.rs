@@ -43,7 +43,7 @@ impl<R: Read> Documents<R> {
             match self.next_line()? {
                 Line::End => return Ok(None),
                 Line::DocumentStart => {
-                    self.n_documents += 1;
+                    self.n_opened += 1;
                     self.is_opened = true;
                     self.chunks.consume(3);
                 }

@@ -1,0 +1,280 @@
+//! Every refusal names file, document, object and field, and says what was expected.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::format_collect,
+    reason = "tests build inputs and unpack outcomes plainly"
+)]
+
+use berth_manifests::{ManifestError, Options, Validate, read_from};
+use rstest::rstest;
+
+fn error_with(text: &[u8], options: &Options) -> String {
+    read_from("f.yaml", text, options, |_, _| Ok::<(), ManifestError>(())).unwrap_err().to_string()
+}
+
+fn error(text: &str) -> String {
+    error_with(text.as_bytes(), &Options::default())
+}
+
+/// The error of a Pod `default/web` whose spec is this, after `f.yaml: document 1 (…): `.
+fn pod_error(spec: &str) -> String {
+    let text = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: default}}, spec: {spec}}}");
+    let error = error(&text);
+    let prefix = "f.yaml: document 1 (Pod default/web): ";
+    error.strip_prefix(prefix).unwrap_or_else(|| panic!("{error}")).to_owned()
+}
+
+#[rstest]
+#[case::empty_file("", "f.yaml: holds no object, expected at least one YAML or JSON document")]
+#[case::only_comments("# a\n---\n# b\n", "f.yaml: holds no object, expected at least one YAML or JSON document")]
+#[case::list_of_lists("- a\n", "f.yaml: document 1: found a list, expected an object with apiVersion and kind")]
+#[case::no_kind(
+    "metadata: {name: a}\napiVersion: v1\n",
+    "f.yaml: document 1: kind: is missing, expected as in \"apiVersion: v1\", \"kind: Pod\""
+)]
+#[case::kind_is_no_text("apiVersion: v1\nkind: 3\n", "f.yaml: document 1: kind: found the number 3, expected text")]
+#[case::misspelt(
+    "apiVersion: apps/v1\nkind: Deploymnet\n",
+    "f.yaml: document 1 (Deploymnet): kind: found \"Deploymnet\", unknown in \"apps/v1\"; did you mean Deployment?"
+)]
+#[case::letter_case(
+    "apiVersion: v1\nkind: pod\n",
+    "f.yaml: document 1 (pod): kind: found \"pod\", unknown in \"v1\"; did you mean Pod?"
+)]
+#[case::unlike_any(
+    "apiVersion: berth.sh/v1alpha1\nkind: Zebra\n",
+    "f.yaml: document 1 (Zebra): kind: found \"Zebra\", unknown in \"berth.sh/v1alpha1\"; expected a kind of this group, such as FakeNodeClass"
+)]
+#[case::old_nodepool(
+    "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\n",
+    "f.yaml: document 1 (NodePool): apiVersion: found \"karpenter.sh/v1beta1\", expected \"karpenter.sh/v1\", the version in which NodePool is read"
+)]
+#[case::old_deployment(
+    "apiVersion: extensions/v1beta1\nkind: Deployment\n",
+    "f.yaml: document 1 (Deployment): apiVersion: found \"extensions/v1beta1\", expected \"apps/v1\", the version in which Deployment is read"
+)]
+#[case::core_deployment(
+    "apiVersion: v1\nkind: Deployment\n",
+    "f.yaml: document 1 (Deployment): apiVersion: found \"v1\", expected \"apps/v1\", the version in which Deployment is read"
+)]
+#[case::misspelt_group(
+    "apiVersion: karpentr.sh/v1\nkind: NodePool\n",
+    "f.yaml: document 1 (NodePool): apiVersion: found \"karpentr.sh/v1\", expected \"karpenter.sh/v1\", the version in which NodePool is read"
+)]
+#[case::group_without_dot(
+    "apiVersion: app/v1\nkind: Thing\n",
+    "f.yaml: document 1 (Thing): apiVersion: found \"app/v1\", expected a group and version such as \"v1\" or \"apps/v1\""
+)]
+#[case::duplicate_json_key(
+    "{\"kind\":\"Pod\",\n\"kind\":\"Pod\"}",
+    "f.yaml: document 1, line 2, column 6: malformed JSON: found the key \"kind\" twice"
+)]
+#[case::cut_off_json("{\"kind\":", "f.yaml: document 1, line 1, column 8: malformed JSON: EOF while parsing a value")]
+#[case::no_name(
+    "apiVersion: v1\nkind: Namespace\n",
+    "f.yaml: document 1 (Namespace): metadata.name: is missing, expected a name"
+)]
+#[case::bad_name(
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: A_b}\n",
+    "f.yaml: document 1 (Namespace A_b): metadata.name: found \"A_b\", expected a-z 0-9 -, at most 63 characters"
+)]
+#[case::nul("a: \0", "f.yaml: document 1, line 1, column 1: found a NUL byte, expected text in YAML or JSON")]
+fn refusals_of_documents(#[case] text: &str, #[case] expected: &str) {
+    assert_eq!(error(text), expected);
+}
+
+#[rstest]
+#[case("{}", "spec.containers: found none, expected at least one container")]
+#[case(
+    "{containers: [{name: a}], nodeSelektor: {}}",
+    "spec.nodeSelektor: unknown field: Pod has none of this name here"
+)]
+#[case(
+    "{containers: [{name: a, resources: {requests: {cpu: -1}}}]}",
+    "spec.containers[0].resources.requests.cpu: found -1, expected 0 or more"
+)]
+#[case(
+    "{containers: [{name: a, resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}]}",
+    "spec.containers[0].resources.requests.cpu: found 2, expected at most the limit 1500m"
+)]
+#[case(
+    "{containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}}}]}",
+    "spec.containers[0].resources.requests[nvidia.com/gpu]: found 1, expected exactly the limit, as this resource cannot be overcommitted: 2"
+)]
+#[case("{containers: [{name: a}], priority: high}", "spec.priority: found string \"high\", expected an integer")]
+#[case(
+    "{containers: [{name: a, ports: [{containerPort: 70000}]}]}",
+    "spec.containers[0].ports[0].containerPort: found 70000, expected 1 to 65535"
+)]
+#[case(
+    "{containers: [{name: a}], topologySpreadConstraints: [{maxSkew: 0, topologyKey: z, whenUnsatisfiable: DoNotSchedule}]}",
+    "spec.topologySpreadConstraints[0].maxSkew: found 0, expected 1 or more"
+)]
+#[case(
+    "{containers: [{name: a}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: Never}]}",
+    "spec.topologySpreadConstraints[0].whenUnsatisfiable: found \"Never\", expected one of DoNotSchedule, ScheduleAnyway"
+)]
+#[case(
+    "{containers: [{name: a}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {}}]}}}",
+    "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: is empty, expected a label of nodes"
+)]
+#[case(
+    "{containers: [{name: a}], tolerations: [{key: a, operator: Is}]}",
+    "spec.tolerations[0].operator: found \"Is\", expected one of Exists, Equal, Lt, Gt"
+)]
+#[case(
+    "{containers: [{name: a}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In}]}]}}}}",
+    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values: found 0, but In needs at least one value"
+)]
+fn refusals_of_pods(#[case] spec: &str, #[case] expected: &str) {
+    assert_eq!(pod_error(spec), expected);
+}
+
+#[test]
+fn malformed_quantity_names_its_field() {
+    let error = pod_error("{containers: [{name: a, resources: {requests: {cpu: 1.5x}}}]}");
+    assert!(error.starts_with("spec.containers[0].resources.requests.cpu: "), "{error}");
+    assert!(error.contains("1.5x"), "{error}");
+}
+
+#[test]
+fn position_of_malformed_yaml_counts_from_the_start_of_the_file() {
+    let text = "apiVersion: v1\nkind: Service\n---\nkind: {a: b\n---\n";
+    let error = error(text);
+    assert!(error.starts_with("f.yaml: document 2, line "), "{error}");
+    let error = read_from("f", text.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(()));
+    assert!(error.unwrap_err().position().unwrap().0 >= 4);
+}
+
+#[test]
+fn duplicate_yaml_keys_are_refused_with_their_line() {
+    let error = error("apiVersion: v1\nkind: Pod\nkind: Pod\n");
+    assert!(error.starts_with("f.yaml: document 1, line 3, column 1: malformed YAML: "), "{error}");
+    assert!(error.contains("duplicate"), "{error}");
+}
+
+#[test]
+fn label_value_over_63_bytes_is_refused() {
+    let long = "x".repeat(64);
+    let text = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: a, labels: {{k: {long}}}}}}}");
+    assert_eq!(
+        error(&text),
+        format!(
+            "f.yaml: document 1 (Namespace a): metadata.labels[k]: found a value of 64 bytes (\"{long}\"), expected at most 63"
+        )
+    );
+}
+
+#[test]
+fn hundred_thousand_labels_are_read() {
+    let labels: String = (0..100_000).map(|idx| format!("    l{idx}: v\n")).collect();
+    let text = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n{labels}");
+    let read = read_from("f", text.as_bytes(), &Options::default(), |_, object| {
+        assert_eq!(object.metadata().labels.as_ref().unwrap().len(), 100_000);
+        Ok::<(), ManifestError>(())
+    });
+    assert_eq!(read.unwrap().objects, 1);
+}
+
+#[test]
+fn annotations_over_256_kib_are_refused() {
+    let text = format!(
+        "{{apiVersion: v1, kind: Namespace, metadata: {{name: a, annotations: {{k: {}}}}}}}",
+        "x".repeat(256 * 1024)
+    );
+    assert!(error(&text).ends_with("metadata.annotations: found 262145 bytes of annotations, expected at most 262144"));
+}
+
+#[rstest]
+#[case::one_line(b"a: ", b"x")]
+#[case::lines(b"a:\n", b"- x\n")]
+#[case::json(b"{\"a\":\"", b"x")]
+#[case::brackets(b"", b"[")]
+fn endless_document_is_refused_at_the_limit(#[case] begin: &[u8], #[case] then: &[u8]) {
+    let endless = std::io::Read::chain(begin, Repeat { text: then.to_vec(), n_read: 0 });
+    let error = read_from("f", endless, &Options::default(), |_, _| Ok::<(), ManifestError>(()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("f: document 1: this document is longer than 3145728 bytes (3 MiB)"), "{error}");
+}
+
+/// The same text for ever; fails the test where more than 8 MiB is asked for.
+struct Repeat {
+    text: Vec<u8>,
+    n_read: usize,
+}
+
+impl std::io::Read for Repeat {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        for (at, byte) in buffer.iter_mut().enumerate() {
+            *byte = self.text[(self.n_read + at) % self.text.len()];
+        }
+        self.n_read += buffer.len();
+        assert!(self.n_read < 8 << 20, "read on past the limit");
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn aliases_that_multiply_are_refused() {
+    let mut text = "a0: &a0 xxxxxxxxxx\n".to_owned();
+    for idx in 1..20 {
+        let of = idx - 1;
+        let aliases = vec![format!("*a{of}"); 10].join(", ");
+        text += &format!("a{idx}: &a{idx} [{aliases}]\n");
+    }
+    let laughs = error(&text);
+    assert!(laughs.contains("malformed YAML"), "{laughs}");
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 90].join(", "));
+    let long = error(&long);
+    assert!(long.contains("aliases expand to more than a single object may take"), "{long}");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for text in ["[".repeat(100_000), "{\"a\":".repeat(100_000), "- ".repeat(100_000)] {
+        assert!(error(&text).contains("malformed"));
+    }
+}
+
+#[test]
+fn unknown_fields_are_errors_warnings_or_nothing_as_asked() {
+    let text = b"{apiVersion: v1, kind: Namespace, metadata: {name: a, nmae: b}}";
+    let mut options = Options::default();
+    let expected =
+        "f.yaml: document 1 (Namespace a): metadata.nmae: unknown field: Namespace has none of this name here";
+    assert_eq!(error_with(text, &options), expected);
+    options.validate = Validate::Warn;
+    let read = |options: &Options| read_from("f.yaml", &text[..], options, |_, _| Ok::<(), ManifestError>(()));
+    let summary = read(&options).unwrap();
+    assert_eq!((summary.objects, summary.n_warnings), (1, 1));
+    assert_eq!(summary.warnings[0].to_string(), expected);
+    options.validate = Validate::Ignore;
+    assert_eq!(read(&options).unwrap().n_warnings, 0);
+}
+
+#[test]
+fn managed_fields_may_hold_anything() {
+    let text = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  managedFields:\n  - manager: kubectl\n    fieldsV1: {f:metadata: {f:x: {}}}\n";
+    assert!(read_from("f", text.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(())).is_ok());
+}
+
+#[test]
+fn requirements_at_the_proposals_short_place_say_where_they_belong() {
+    let text = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  requirements: []\n";
+    let error = error(text);
+    assert!(
+        error.starts_with("f.yaml: document 1 (NodePool a): spec.requirements: unknown field: expected at spec.template.spec.requirements"),
+        "{error}"
+    );
+}
+
+#[test]
+fn selector_that_misses_its_template_is_refused() {
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c}]}}}";
+    assert_eq!(
+        error(text),
+        "f.yaml: document 1 (Deployment a): spec.replicas: found -1, expected 0 or more\n\
+         f.yaml: document 1 (Deployment a): spec.selector: is empty or does not match spec.template.metadata.labels"
+    );
+}
