@@ -1,0 +1,104 @@
+//! A dump of a live cluster: owners and owned are both there.
+
+use serde_json::{Value, json};
+
+use super::{amount, convert, mk_node, mk_pod, mk_workload, node, owned_by, pending, with};
+
+fn deployment(replicas: u32) -> Value {
+    with(mk_workload("Deployment", "web", json!({"replicas": replicas})), json!({"metadata": {"uid": "d1"}}))
+}
+
+fn replica_set() -> Value {
+    let owned = with(owned_by("Deployment", "web", "d1"), json!({"metadata": {"uid": "r1"}}));
+    with(mk_workload("ReplicaSet", "web-5d4f", json!({"replicas": 4})), owned)
+}
+
+fn child(name: &str, spec: Value) -> Value {
+    let labels = json!({"metadata": {"labels": {"app": "web", "pod-template-hash": "5d4f"}}});
+    with(mk_pod(name, spec), with(owned_by("ReplicaSet", "web-5d4f", "r1"), labels))
+}
+
+#[test]
+fn pods_of_a_deployments_replica_set_are_subtracted_from_the_deployment() {
+    let converted = convert([
+        child("web-5d4f-a", json!({"nodeName": "n1"})),
+        child("web-5d4f-b", json!({})),
+        replica_set(),
+        deployment(5),
+        mk_node("n1", json!({})),
+    ]);
+    assert_eq!(pending(&converted.cluster), ["default/web-5d4f-b", "default/web-0..2"]);
+    assert_eq!(node(&converted.cluster, "n1").pods.len(), 1);
+}
+
+#[test]
+fn without_the_replica_set_its_name_tells_the_deployment() {
+    let cluster = convert([deployment(3), child("web-5d4f-a", json!({}))]).cluster;
+    assert_eq!(pending(&cluster), ["default/web-5d4f-a", "default/web-0..1"]);
+}
+
+#[test]
+fn a_replica_set_of_another_deployments_uid_stands_for_itself() {
+    let other = with(deployment(1), json!({"metadata": {"uid": "d2"}}));
+    let cluster = convert([other, replica_set()]).cluster;
+    assert_eq!(pending(&cluster), ["default/web-0..0", "default/web-5d4f-0..3"]);
+}
+
+#[test]
+fn a_replica_set_whose_controller_is_not_given_stands_for_itself() {
+    let owned = owned_by("Rollout", "web", "x");
+    let cluster = convert([with(mk_workload("ReplicaSet", "web-1", json!({"replicas": 2})), owned)]).cluster;
+    assert_eq!(pending(&cluster), ["default/web-1-0..1"]);
+}
+
+#[test]
+fn owners_that_form_a_ring_are_not_followed_for_ever() {
+    let a = with(mk_workload("Deployment", "a", json!({})), owned_by("ReplicaSet", "b", ""));
+    let b = with(mk_workload("ReplicaSet", "b", json!({})), owned_by("Deployment", "a", ""));
+    let pod = with(mk_pod("p", json!({})), owned_by("Deployment", "a", ""));
+    assert_eq!(pending(&convert([a, b, pod]).cluster), ["default/p"]);
+}
+
+#[test]
+fn a_stateful_set_lacks_the_ordinals_that_have_no_pod() {
+    let set = mk_workload("StatefulSet", "db", json!({"replicas": 4}));
+    let pod = with(mk_pod("db-1", json!({})), owned_by("StatefulSet", "db", ""));
+    let cluster = convert([set, pod]).cluster;
+    assert_eq!(pending(&cluster), ["default/db-1", "default/db-0..0", "default/db-2..3"]);
+}
+
+#[test]
+fn a_daemon_takes_its_room_once_whether_its_pod_is_there_or_not() {
+    let daemon = mk_workload("DaemonSet", "log", json!({}));
+    let core = json!({"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]});
+    let pod = with(mk_pod("log-x", core), owned_by("DaemonSet", "log", ""));
+    let waiting = with(mk_pod("log-y", json!({})), owned_by("DaemonSet", "log", ""));
+    let tainted = json!({"spec": {"taints": [{"key": "own", "effect": "NoSchedule"}]}});
+    let cluster =
+        convert([pod, waiting, mk_node("n1", json!({})), mk_node("n2", json!({})), mk_node("n3", tainted), daemon])
+            .cluster;
+    let free = |name: &str| amount(&node(&cluster, name).free, "cpu", &cluster);
+    assert_eq!((free("n1"), free("n2"), free("n3")), (3000, 3000, 4000));
+    assert!(cluster.pending.is_empty(), "the daemon's waiting pod has its room already");
+}
+
+#[test]
+fn pods_of_a_node_that_goes_are_pending_again_but_for_daemons_and_static_pods() {
+    let going = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
+    let on = |name: &str, owner: Value| with(mk_pod(name, json!({"nodeName": "n1"})), owner);
+    let converted = convert([
+        mk_node("n1", going),
+        on("web", json!({})),
+        on("log", owned_by("DaemonSet", "log", "")),
+        on("kube-proxy", owned_by("Node", "n1", "")),
+    ]);
+    assert_eq!(pending(&converted.cluster), ["default/web"]);
+    assert!(converted.cluster.nodes.is_empty());
+}
+
+#[test]
+fn pods_on_nodes_that_are_not_given_count_as_children_alone() {
+    let converted = convert([deployment(1), replica_set(), child("web-5d4f-a", json!({"nodeName": "far"}))]);
+    assert!(converted.cluster.pending.is_empty());
+    assert!(converted.warnings.iter().any(|w| w.starts_with("1 pods are bound to nodes that are not in the input")));
+}

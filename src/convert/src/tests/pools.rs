@@ -1,0 +1,109 @@
+//! NodePools and NodeOverlays.
+
+use berth_model::{Money, ResourceId};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{add, convert, mk};
+use crate::{Builder, Options};
+
+fn pool(spec: Value) -> Value {
+    let template = json!({"template": {"spec": {"requirements": [],
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}}});
+    mk("NodePool", "general", json!({"spec": super::with(template, spec)}))
+}
+
+#[test]
+fn template_labels_and_the_pools_name_are_requirements() {
+    let spec = json!({"weight": 10, "template": {"metadata": {"labels": {"team": "x"}}, "spec": {"requirements": [
+        {"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64", "arm64"], "minValues": 2}]}}});
+    let cluster = convert([pool(spec)]).cluster;
+    let pool = &cluster.node_pools[0];
+    let single = |key: &str| {
+        let key = cluster.symbols.get(key)?;
+        Some(cluster.symbols.text(pool.requirements.get(key)?.single()?))
+    };
+    assert_eq!(single("team"), Some("x"));
+    assert_eq!(single("karpenter.sh/nodepool"), Some("general"));
+    assert_eq!(single("karpenter.k8s.aws/ec2nodeclass"), Some("default"));
+    let arch = pool.requirements.get(cluster.well_known.arch).unwrap();
+    assert_eq!((arch.min_values(), pool.weight), (Some(2), 10));
+}
+
+#[test]
+fn limits_are_of_resources_or_of_nodes() {
+    let cluster = convert([pool(json!({"limits": {"cpu": "10", "nodes": "3"}}))]).cluster;
+    let pool = &cluster.node_pools[0];
+    assert_eq!((pool.limits.as_slice(), pool.node_limit), (&[(ResourceId::CPU, 10_000)][..], Some(3)));
+}
+
+#[test]
+fn an_invalid_pool_is_an_error_of_its_field() {
+    let bad = json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["x"]}]}}});
+    let error = add(&mut Builder::new(Options::default()), pool(bad)).unwrap_err();
+    assert_eq!((error.kind(), error.name()), ("NodePool", "general"));
+    assert!(error.problems()[0].path.starts_with("spec.template.spec.requirements[0]"), "{error}");
+}
+
+#[rstest]
+#[case(json!({"spec": {"replicas": 3}}), "NodePool is static")]
+#[case(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "NodePool is being deleted")]
+fn a_pool_that_launches_nothing_says_why(#[case] patch: Value, #[case] reason: &str) {
+    let cluster = convert([super::with(pool(json!({})), patch)]).cluster;
+    assert!(cluster.node_pools[0].refusal.as_deref().unwrap().starts_with(reason));
+}
+
+#[test]
+fn without_a_pool_there_is_an_open_one_and_a_warning() {
+    let converted = convert([]);
+    let cluster = &converted.cluster;
+    let requirement = cluster.node_pools[0].requirements.get(cluster.well_known.arch).unwrap();
+    assert_eq!(requirement.single(), cluster.symbols.get("amd64"));
+    assert_eq!(converted.warnings.len(), 1);
+}
+
+const TYPES: &str = r#"[{"name": "m5.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [
+    {"Price": 0.1, "Requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]},
+    {"Price": 0.04, "Requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}]}]"#;
+
+fn overlay(name: &str, spec: Value) -> Value {
+    let everything =
+        json!({"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]});
+    mk("NodeOverlay", name, json!({"spec": super::with(everything, spec)}))
+}
+
+fn prices(gate: bool, overlays: Vec<Value>) -> (Vec<i128>, i64, usize) {
+    let mut builder = Builder::new(Options { node_overlay: gate, ..Options::default() });
+    builder.set_catalogue(&berth_catalogue::read(TYPES.as_bytes(), "t").unwrap()).unwrap();
+    for overlay in overlays {
+        add(&mut builder, overlay).unwrap();
+    }
+    let converted = builder.finish().unwrap();
+    let found = &converted.cluster.instance_types[0];
+    let milli = |price: Money| price.pico() / 1_000_000_000;
+    let prices = found.offerings.iter().map(|offering| milli(offering.price)).collect();
+    let devices = super::amount(&found.resources, "example.com/dongle", &converted.cluster);
+    (prices, devices, converted.warnings.iter().filter(|w| w.contains("of the same weight")).count())
+}
+
+#[rstest]
+#[case::off(false, vec![overlay("a", json!({"price": "0.5"}))], vec![100, 40], 0)]
+#[case::price(true, vec![overlay("a", json!({"price": "0.5"}))], vec![500, 40], 0)]
+#[case::amount(true, vec![overlay("a", json!({"priceAdjustment": "+0.02"}))], vec![120, 40], 0)]
+#[case::percent(true, vec![overlay("a", json!({"priceAdjustment": "-15%"}))], vec![85, 40], 0)]
+#[case::the_heavier_wins(true, vec![overlay("a", json!({"price": "0.5", "weight": 1})), overlay("b", json!({"price": "0.6", "weight": 2}))], vec![600, 40], 0)]
+#[case::of_equals_that_disagree_the_first_by_name(true, vec![overlay("b", json!({"price": "0.6"})), overlay("a", json!({"price": "0.5"}))], vec![500, 40], 1)]
+fn overlays_correct_prices(
+    #[case] gate: bool,
+    #[case] overlays: Vec<Value>,
+    #[case] expected: Vec<i128>,
+    #[case] conflicts: usize,
+) {
+    assert_eq!(prices(gate, overlays), (expected, 0, conflicts));
+}
+
+#[test]
+fn an_overlay_adds_devices_to_the_type() {
+    let devices = overlay("a", json!({"capacity": {"example.com/dongle": "3"}}));
+    assert_eq!(prices(true, vec![devices]).1, 3);
+}

@@ -1,0 +1,190 @@
+//! What volumes ask of a node, and kube-scheduler's reasons why a pod with them is not scheduled.
+
+use berth_model::Volumes;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{convert, first_refusal, first_spec, mk, mk_node, mk_pod, mk_workload, pending, with};
+
+fn pod_with_claim(name: &str, claim: &str) -> Value {
+    mk_pod(name, json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}))
+}
+
+fn claim(spec: Value) -> Value {
+    mk("PersistentVolumeClaim", "data", json!({"spec": spec}))
+}
+
+fn class(name: &str, rest: Value) -> Value {
+    let base = json!({"provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
+    mk("StorageClass", name, with(base, rest))
+}
+
+fn volume(name: &str, rest: Value) -> Value {
+    let base = json!({"spec": {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
+        "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}}});
+    mk("PersistentVolume", name, with(base, rest))
+}
+
+fn in_zones(zones: &[&str]) -> Value {
+    let terms: Vec<Value> = zones
+        .iter()
+        .map(|zone| json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}))
+        .collect();
+    json!({"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}})
+}
+
+fn limited_node() -> [Value; 2] {
+    let drivers =
+        json!({"spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": "n", "allocatable": {"count": 25}}]}});
+    [mk_node("n1", json!({})), mk("CSINode", "n1", drivers)]
+}
+
+#[rstest]
+#[case::missing(vec![], "persistentvolumeclaim \"data\" not found")]
+#[case::being_deleted(vec![with(claim(json!({})), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))],
+    "persistentvolumeclaim \"data\" is being deleted")]
+#[case::lost(vec![with(claim(json!({"volumeName": "pv1"})), json!({"status": {"phase": "Lost"}}))],
+    "persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"pv1\"")]
+#[case::its_volume_is_missing(vec![claim(json!({"volumeName": "pv1"}))],
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")]
+#[case::its_class_is_missing(vec![claim(json!({"storageClassName": "gp3"}))], "storageclass.storage.k8s.io \"gp3\" not found")]
+#[case::immediate(vec![claim(json!({"storageClassName": "now"})), class("now", json!({"volumeBindingMode": "Immediate"}))],
+    "pod has unbound immediate PersistentVolumeClaims")]
+#[case::immediate_is_the_default(vec![claim(json!({"storageClassName": "now"})), class("now", json!({"volumeBindingMode": null}))],
+    "pod has unbound immediate PersistentVolumeClaims")]
+#[case::no_class_and_no_default(vec![claim(json!({}))], "pod has unbound immediate PersistentVolumeClaims")]
+#[case::nothing_to_bind(vec![claim(json!({"storageClassName": "local"})), class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}))],
+    "node(s) didn't find available persistent volumes to bind")]
+fn a_claim_that_cannot_be_used_refuses_the_pod(#[case] objects: Vec<Value>, #[case] reason: &str) {
+    let objects = [pod_with_claim("a", "data")].into_iter().chain(objects);
+    assert_eq!(first_refusal(&convert(objects).cluster), Some(reason));
+}
+
+#[test]
+fn node_affinity_terms_of_a_bound_volume_are_alternatives() {
+    let cluster = convert([
+        pod_with_claim("a", "data"),
+        claim(json!({"volumeName": "pv1"})),
+        volume("pv1", in_zones(&["a", "b"])),
+    ])
+    .cluster;
+    let topologies = &first_spec(&cluster).volumes.topologies;
+    assert_eq!(topologies.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_volumes_old_zone_label_binds_it_to_its_zones() {
+    let label = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}});
+    let cluster =
+        convert([pod_with_claim("p", "data"), claim(json!({"volumeName": "pv1"})), volume("pv1", label)]).cluster;
+    let topologies = &first_spec(&cluster).volumes.topologies;
+    let zones = topologies[0][0].get(cluster.well_known.zone).unwrap();
+    assert_eq!(zones.finite_values().map(<[_]>::len), Some(2));
+}
+
+#[test]
+fn allowed_topologies_of_the_default_class_are_alternatives() {
+    let term =
+        |zone: &str| json!({"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]});
+    let default = json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "allowedTopologies": [term("a"), term("b"), {}]});
+    let cluster = convert([pod_with_claim("p", "data"), claim(json!({})), class("gp3", default)]).cluster;
+    assert_eq!(first_refusal(&cluster), None);
+    assert_eq!(first_spec(&cluster).volumes.topologies.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_local_claim_goes_where_a_large_enough_free_volume_is() {
+    let local = |name: &str, zone: &str, size: &str, phase: &str| {
+        let rest =
+            json!({"spec": {"storageClassName": "local", "capacity": {"storage": size}}, "status": {"phase": phase}});
+        volume(name, with(in_zones(&[zone]), rest))
+    };
+    let cluster = convert([
+        pod_with_claim("p", "data"),
+        claim(json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}})),
+        class("local", json!({"provisioner": "kubernetes.io/no-provisioner"})),
+        local("small", "a", "1Gi", "Available"),
+        local("taken", "b", "10Gi", "Bound"),
+        local("fits", "c", "20Gi", "Available"),
+    ])
+    .cluster;
+    let topologies = &first_spec(&cluster).volumes.topologies;
+    assert_eq!(topologies.len(), 1);
+    assert_eq!(topologies[0][0].get(cluster.well_known.zone).unwrap().single(), cluster.symbols.get("c"));
+}
+
+#[test]
+fn attachments_count_for_drivers_with_a_limit_alone() {
+    let objects = || [pod_with_claim("p", "data"), claim(json!({"volumeName": "pv1"})), volume("pv1", json!({}))];
+    assert_eq!(first_spec(&convert(objects()).cluster).volumes, Volumes::default());
+    let cluster = convert(objects().into_iter().chain(limited_node())).cluster;
+    let (driver, handle) = first_spec(&cluster).volumes.attachments[0];
+    assert_eq!((cluster.symbols.text(driver), cluster.symbols.text(handle)), ("ebs.csi.aws.com", "vol-1"));
+    assert_eq!(cluster.nodes[0].attach_limits, [(driver, 25)]);
+}
+
+#[test]
+fn an_in_tree_class_attaches_through_its_csi_driver() {
+    let objects = [
+        pod_with_claim("p", "data"),
+        claim(json!({"storageClassName": "old"})),
+        class("old", json!({"provisioner": "kubernetes.io/aws-ebs"})),
+    ];
+    let cluster = convert(objects.into_iter().chain(limited_node())).cluster;
+    let (driver, handle) = first_spec(&cluster).volumes.attachments[0];
+    assert_eq!((cluster.symbols.text(driver), cluster.symbols.text(handle)), ("ebs.csi.aws.com", "default/data"));
+}
+
+#[test]
+fn a_claim_for_one_pod_is_not_shared_with_a_running_one() {
+    let exclusive = || claim(json!({"storageClassName": "gp3", "accessModes": ["ReadWriteOncePod"]}));
+    let pending = || [pod_with_claim("p", "data"), exclusive(), class("gp3", json!({}))];
+    let cluster = convert(pending()).cluster;
+    assert_eq!(first_refusal(&cluster), None);
+    assert_eq!(cluster.symbols.text(first_spec(&cluster).volumes.exclusive_claims[0]), "default/data");
+
+    let running = with(pod_with_claim("q", "data"), json!({"spec": {"nodeName": "n1"}}));
+    let cluster = convert(pending().into_iter().chain([running, mk_node("n1", json!({}))])).cluster;
+    assert_eq!(
+        first_refusal(&cluster),
+        Some("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")
+    );
+}
+
+#[test]
+fn an_ephemeral_volume_is_a_claim_made_for_the_pod() {
+    let volume = json!({"volumes": [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}}]});
+    let objects = || [mk_pod("p", volume.clone()), mk_pod("q", volume.clone()), class("gp3", json!({}))];
+    let cluster = convert(objects()).cluster;
+    assert_eq!((first_refusal(&cluster), cluster.specs.len()), (None, 1));
+    let cluster = convert(objects().into_iter().chain(limited_node())).cluster;
+    let (_, handle) = first_spec(&cluster).volumes.attachments[0];
+    assert_eq!((cluster.symbols.text(handle), cluster.specs.len()), ("default/p-tmp", 2));
+}
+
+#[test]
+fn an_ordinals_own_claim_counts_before_its_template() {
+    let templates = json!({"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"storageClassName": "gp3"}}]});
+    let bound = mk("PersistentVolumeClaim", "data-web-1", json!({"spec": {"volumeName": "pv1"}}));
+    let cluster = convert([
+        mk_workload("StatefulSet", "web", templates),
+        class("gp3", json!({})),
+        bound,
+        volume("pv1", in_zones(&["a"])),
+    ])
+    .cluster;
+    assert_eq!(pending(&cluster), ["default/web-0..0", "default/web-2..2", "default/web-1..1"]);
+    let bound = &cluster.specs[cluster.pending[1].spec as usize];
+    assert_eq!((first_spec(&cluster).volumes.topologies.len(), bound.volumes.topologies.len()), (0, 1));
+}
+
+#[test]
+fn an_inline_csi_volume_is_not_attached_but_an_in_tree_disk_is() {
+    let volumes = json!({"volumes": [{"name": "a", "csi": {"driver": "ebs.csi.aws.com"}},
+        {"name": "b", "awsElasticBlockStore": {"volumeID": "vol-9"}}]});
+    let cluster = convert([mk_pod("p", volumes)].into_iter().chain(limited_node())).cluster;
+    let attachments = &first_spec(&cluster).volumes.attachments;
+    assert_eq!(attachments.len(), 1);
+    assert_eq!(cluster.symbols.text(attachments[0].1), "vol-9");
+}
