@@ -1,2 +1,39 @@
-//! Berth's command line.
-fn main() {}
+//! Berth's command line: flags in, exit code out. Everything else is in the libraries.
+//!
+//! Exit codes: 0 all placed, 1 something is unschedulable (the plan is printed), 2 bad input (nothing on stdout).
+
+mod catalog;
+mod crds;
+mod output;
+mod plan;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A node autoscaler for Kubernetes that knows what has been reserved.
+#[derive(Parser)]
+#[command(name = "berth", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Plan(plan::Args),
+    Crds(crds::Args),
+    Catalog(catalog::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Plan(args) => plan::run(args),
+        Command::Crds(args) => crds::run(args),
+        Command::Catalog(args) => catalog::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}

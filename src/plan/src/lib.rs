@@ -1,1 +1,44 @@
-//! The plan: from manifests to an answer, its contract and its tables.
+//! The plan: from manifests and an instance catalogue to an answer that people and programs read.
+//!
+//! This crate decides how inputs become one cluster, who exactly of a class goes where, and how a plan is printed: as
+//! the JSON contract, streamed, or as tables. It decides no placement (that is `berth-provisioning`) and talks to no
+//! cluster. It is the one place of planning that reads a clock, and a clock changes nothing but the printed times.
+//!
+//! ```
+//! use serde_json::json;
+//!
+//! let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+//!     "spec": {"containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}});
+//! let plan = berth_plan::plan_documents(&[pod], None, &berth_plan::Options::default())?;
+//! assert_eq!(plan["summary"]["placed"], 1);
+//! assert_eq!(plan["nodeClaims"][0]["pods"][0], "default/web");
+//! # Ok::<(), berth_plan::PlanError>(())
+//! ```
+
+mod deal;
+mod decimal;
+mod error;
+mod gather;
+mod json;
+mod options;
+mod plan;
+mod summary;
+mod table;
+
+pub use berth_convert::{Options as FeatureGates, UnknownGate};
+pub use berth_manifests::{Input, Validate};
+pub use berth_model::Money;
+pub use berth_provisioning::Effort;
+pub use decimal::{ParseMoneyError, parse_money};
+pub use error::PlanError;
+pub use options::Options;
+pub use plan::{Plan, Timings, plan_documents, plan_inputs};
+pub use summary::Summary;
+
+/// The fake provider's catalogue in the format of `--instance-types`.
+///
+/// # Errors
+/// None that is known; serialization asks for it.
+pub fn default_catalogue() -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(berth_cloudprovider_fake::catalogue())
+}

@@ -1,0 +1,130 @@
+//! Who goes where: a solution speaks of classes and counts, and members are dealt out in order, first to existing
+//! nodes, then to claims node by node; the last ones are those that could not be placed.
+
+use std::fmt;
+
+use berth_model::{ClassId, Cluster, MemberKind, MemberRun, PodClass, Universe};
+use berth_provisioning::Solution;
+
+/// A run of members within its class.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The position in the class after the run's last member.
+    end: u32,
+    row: u32,
+    run: u32,
+}
+
+/// Members `first … first+count-1` of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) class: ClassId,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+/// The members of every class, and where each part of a solution begins among them.
+pub(crate) struct Deal<'a> {
+    cluster: &'a Cluster,
+    classes: &'a [PodClass],
+    runs: Vec<Vec<Run>>,
+    /// By existing node that gets pods.
+    pub(crate) nodes: Vec<Vec<Share>>,
+    /// By group of claims: the shares of its first node.
+    pub(crate) claims: Vec<Vec<Share>>,
+    /// By entry of the unschedulable.
+    pub(crate) unschedulable: Vec<Share>,
+}
+
+/// The name of a member: `ns/name` or `ns/name-3`; a Reservation, which has no namespace, is `name`.
+#[derive(Clone, Copy)]
+pub(crate) struct MemberName<'a> {
+    namespace: Option<&'a str>,
+    name: &'a str,
+    number: Option<u32>,
+}
+
+impl fmt::Display for MemberName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(namespace) = self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        f.write_str(self.name)?;
+        self.number.map_or(Ok(()), |number| write!(f, "-{number}"))
+    }
+}
+
+impl serde::Serialize for MemberName<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Share {
+    /// The share of the `node`-th of identical nodes.
+    pub(crate) fn of_node(self, node: u32) -> Share {
+        Share { first: self.first.saturating_add(self.count.saturating_mul(node)), ..self }
+    }
+}
+
+// === impl Deal ===
+
+impl<'a> Deal<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, solution: &Solution) -> Self {
+        let runs = universe.classes.iter().map(|class| runs_of(cluster, class)).collect();
+        let mut next = vec![0_u32; universe.classes.len()];
+        let mut take = |(class, count): (ClassId, u32), nodes: u32| {
+            let mut share = Share { class, first: 0, count };
+            if let Some(next) = next.get_mut(class.index()) {
+                share.first = *next;
+                *next = next.saturating_add(count.saturating_mul(nodes));
+            }
+            share
+        };
+        let mut take_all = |contents: &[(ClassId, u32)], nodes: u32| -> Vec<Share> {
+            contents.iter().map(|&content| take(content, nodes)).collect()
+        };
+        let nodes = solution.nodes.iter().map(|node| take_all(&node.contents, 1)).collect();
+        let claims = solution.claims.iter().map(|claims| take_all(&claims.contents, claims.count)).collect();
+        let unschedulable = solution.unschedulable.iter().map(|left| take((left.class, left.count), 1)).collect();
+        Deal { cluster, classes: &universe.classes, runs, nodes, claims, unschedulable }
+    }
+
+    /// Whether a share is of pods or of Reservations.
+    pub(crate) fn kind(&self, share: Share) -> MemberKind {
+        self.classes.get(share.class.index()).map_or(MemberKind::Pod, |class| class.kind)
+    }
+
+    /// The members of a share, in order.
+    pub(crate) fn members(&self, share: Share) -> impl Iterator<Item = MemberName<'_>> {
+        let runs = self.runs.get(share.class.index()).map_or(&[][..], |runs| runs);
+        let from = runs.partition_point(|run| run.end <= share.first);
+        let mut begin = from.checked_sub(1).and_then(|before| runs.get(before)).map_or(0, |run| run.end);
+        let (first, last) = (share.first, share.first.saturating_add(share.count));
+        let spans = runs.iter().skip(from).map(move |run| (std::mem::replace(&mut begin, run.end), *run));
+        spans.take_while(move |(begin, _)| *begin < last).flat_map(move |(begin, run)| {
+            (begin.max(first)..run.end.min(last)).filter_map(move |position| self.member(run, position - begin))
+        })
+    }
+
+    fn member(&self, run: Run, position: u32) -> Option<MemberName<'_>> {
+        let row = self.cluster.pending.get(run.row as usize)?;
+        let members: &MemberRun = row.members.get(run.run as usize)?;
+        let namespace = (row.kind == MemberKind::Pod).then(|| self.cluster.symbols.text(row.namespace));
+        let number = members.numbers.map(|(first, _)| first.saturating_add(position));
+        Some(MemberName { namespace, name: &members.name, number })
+    }
+}
+
+fn runs_of(cluster: &Cluster, class: &PodClass) -> Vec<Run> {
+    let mut end = 0_u32;
+    let mut runs = Vec::new();
+    for &row in &class.rows {
+        let members = cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
+        for (run, members) in members.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
+            end = end.saturating_add(members.len());
+            runs.push(Run { end, row, run: u32::try_from(run).unwrap_or(u32::MAX) });
+        }
+    }
+    runs
+}

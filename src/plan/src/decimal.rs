@@ -1,0 +1,112 @@
+//! Money as exact decimal text.
+
+use berth_model::Money;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+const PICO: u128 = 1_000_000_000_000;
+const PLACES: usize = 12;
+
+/// Text that is no amount of dollars.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?}: expected dollars as a decimal number from 0 to 1000000, such as 0.05")]
+pub struct ParseMoneyError(String);
+
+/// Reads dollars: digits, and at most twelve after a point.
+///
+/// # Errors
+/// Anything else, and more than a million.
+pub fn parse_money(text: &str) -> Result<Money, ParseMoneyError> {
+    let error = || ParseMoneyError(text.chars().take(40).collect());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let has_digits = !(whole.is_empty() && fraction.is_empty());
+    if !has_digits || !is_digits(whole) || !is_digits(fraction) || whole.len() > 7 || fraction.len() > PLACES {
+        return Err(error());
+    }
+    let digits = format!("{whole}{fraction:0<PLACES$}");
+    let pico = digits.parse::<i128>().map_err(|_| error())?;
+    let most = 1_000_000 * i128::try_from(PICO).unwrap_or(i128::MAX);
+    if pico > most { Err(error()) } else { Ok(Money::from_pico(pico)) }
+}
+
+/// The exact number of dollars, with at least one digit after the point: `0.0464`, `3.0`.
+pub(crate) fn exact(money: Money) -> String {
+    let pico = money.pico();
+    let sign = if pico < 0 { "-" } else { "" };
+    let (whole, fraction) = (pico.unsigned_abs() / PICO, pico.unsigned_abs() % PICO);
+    let fraction = format!("{fraction:0PLACES$}");
+    let fraction = fraction.trim_end_matches('0');
+    format!("{sign}{whole}.{}", if fraction.is_empty() { "0" } else { fraction })
+}
+
+/// For people: thousands separated, rounded half up to `places` digits (at most 12), at least two of them.
+pub(crate) fn rounded(money: Money, places: usize) -> String {
+    let places = places.min(PLACES);
+    let unit = 10_u128.pow(u32::try_from(PLACES - places).unwrap_or(0));
+    let units = (money.pico().unsigned_abs() + unit / 2) / unit;
+    let scale = 10_u128.pow(u32::try_from(places).unwrap_or(0));
+    let sign = if money.pico() < 0 && units > 0 { "-" } else { "" };
+    let fraction = format!("{:0places$}", units % scale);
+    let needed = fraction.trim_end_matches('0').len().max(2).min(places);
+    let fraction = fraction.get(..needed).unwrap_or_default();
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{fraction}", thousands(units / scale))
+}
+
+/// A count with its thousands separated: `8,152`.
+pub(crate) fn thousands(count: impl Into<u128>) -> String {
+    let digits = count.into().to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Money as a JSON number that says exactly what it is.
+pub(crate) struct Exact(pub(crate) Money);
+
+impl Serialize for Exact {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = RawValue::from_string(exact(self.0)).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_printed_without_float_noise() {
+        let sum: Money = (0..3).map(|_| Money::from_pico(100_000_000_000)).sum();
+        assert_eq!(exact(sum), "0.3");
+        assert_eq!(exact(Money::from_pico(46_400_000_000)), "0.0464");
+        assert_eq!(exact(Money::from_pico(3_000_000_000_000)), "3.0");
+        assert_eq!(exact(Money::from_pico(1)), "0.000000000001");
+        assert_eq!(exact(Money::from_pico(-1_500_000_000_000)), "-1.5");
+        assert_eq!(serde_json::to_string(&Exact(Money::ZERO)).unwrap(), "0.0");
+    }
+
+    #[test]
+    fn people_read_rounded_money_with_separators() {
+        assert_eq!(rounded(Money::from_pico(2_582_912_345_678_901), 2), "2,582.91");
+        assert_eq!(rounded(Money::from_pico(46_400_000_000), 4), "0.0464");
+        assert_eq!(rounded(Money::from_pico(200_000_000_000), 4), "0.20");
+        assert_eq!(rounded(Money::from_pico(999_999_999_999), 4), "1.00");
+        assert_eq!(rounded(Money::from_pico(1_234_500_000_000_000_000), 0), "1,234,500");
+    }
+
+    #[test]
+    fn node_cost_is_a_plain_decimal() {
+        assert_eq!(parse_money("0.05").unwrap(), Money::from_pico(50_000_000_000));
+        assert_eq!(parse_money("3").unwrap(), Money::from_pico(3_000_000_000_000));
+        for bad in ["", ".", "-1", "1e3", "0.0000000000001", "1000000.1", "99999999", "NaN", "+1", " 1"] {
+            assert!(parse_money(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Why there is no plan.
+
+use std::io;
+use std::path::PathBuf;
+
+use berth_catalogue::CatalogueError;
+use berth_convert::ConvertError;
+use berth_manifests::ManifestError;
+
+/// The input cannot be planned. Names the file, the document and the field, as far as there are any.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A manifest cannot be read, or the API server would refuse it.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The objects make no sense together.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// The instance catalogue cannot be opened.
+    #[error("unable to read the instance catalogue {}: {source}", file.display())]
+    ReadCatalogue {
+        /// The file as it was given.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The instance catalogue is malformed.
+    #[error("instance catalogue {0}")]
+    Catalogue(#[from] CatalogueError),
+    /// A document cannot be written as JSON; none that is a JSON value.
+    #[error("unable to encode the input: {0}")]
+    Encode(#[from] serde_json::Error),
+}

@@ -1,0 +1,122 @@
+//! From inputs to one cluster: objects are folded in as they are read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use berth_catalogue::Catalogue;
+use berth_convert::{Builder, ConvertError, Converted, Problem};
+use berth_manifests::{ManifestError, Object, Source, Summary};
+
+use crate::{Options, PlanError};
+
+/// A cluster with what was noticed on the way.
+pub(crate) struct Gathered {
+    pub(crate) converted: Converted,
+    /// About unknown fields and passed-over objects, a line each.
+    pub(crate) notes: Vec<String>,
+    /// Time spent converting, reading and parsing aside.
+    pub(crate) time: Duration,
+}
+
+/// Folds objects into a cluster and takes the time.
+pub(crate) struct Gatherer {
+    builder: Builder,
+    time: Duration,
+    notes: Vec<String>,
+    skipped: BTreeMap<(String, String), u64>,
+}
+
+impl Gatherer {
+    pub(crate) fn new(options: &Options) -> Self {
+        Gatherer {
+            builder: Builder::new(options.gates),
+            time: Duration::ZERO,
+            notes: Vec::new(),
+            skipped: BTreeMap::new(),
+        }
+    }
+
+    /// One object, as the reader delivers it.
+    pub(crate) fn add(&mut self, source: Source, object: &Object) -> Result<(), PlanError> {
+        let start = Instant::now();
+        let added = fold(&mut self.builder, object);
+        self.time += start.elapsed();
+        added.map_err(|error| located(source, &error).into())
+    }
+
+    /// What the reader says at the end of its inputs.
+    pub(crate) fn note(&mut self, summary: &Summary) {
+        self.notes.extend(summary.warnings.iter().map(ToString::to_string));
+        let unlisted = summary.n_warnings.saturating_sub(summary.warnings.len() as u64);
+        if unlisted > 0 {
+            self.notes.push(format!("and {unlisted} more objects with unknown fields"));
+        }
+        for (kind, count) in &summary.skipped {
+            *self.skipped.entry(kind.clone()).or_default() += count;
+        }
+    }
+
+    pub(crate) fn set_catalogue(&mut self, catalogue: &Catalogue) -> Result<(), PlanError> {
+        let start = Instant::now();
+        self.builder.set_catalogue(catalogue)?;
+        self.time += start.elapsed();
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Gathered, PlanError> {
+        if !self.skipped.is_empty() {
+            let kinds = self.skipped.iter().map(|((group, kind), count)| match group.as_str() {
+                "" => format!("{count} {kind}"),
+                group => format!("{count} {kind}.{group}"),
+            });
+            let kinds: Vec<String> = kinds.collect();
+            self.notes.push(format!("passed over, since planning does not read them: {}", kinds.join(", ")));
+        }
+        let start = Instant::now();
+        let converted = self.builder.finish()?;
+        Ok(Gathered { converted, notes: self.notes, time: self.time + start.elapsed() })
+    }
+}
+
+/// The catalogue in a file, or the fake provider's.
+pub(crate) fn read_catalogue(file: Option<&Path>) -> Result<Catalogue, PlanError> {
+    let Some(file) = file else {
+        return Ok(berth_cloudprovider_fake::catalogue());
+    };
+    let text = std::fs::read(file).map_err(|source| PlanError::ReadCatalogue { file: file.to_path_buf(), source })?;
+    Ok(berth_catalogue::read(&text, &file.display().to_string())?)
+}
+
+fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
+    match object {
+        Object::Pod(object) => builder.add_pod(object),
+        Object::Node(object) => builder.add_node(object),
+        Object::Namespace(object) => builder.add_namespace(object),
+        Object::ReplicationController(object) => builder.add_replication_controller(object),
+        Object::PersistentVolume(object) => builder.add_persistent_volume(object),
+        Object::PersistentVolumeClaim(object) => builder.add_persistent_volume_claim(object),
+        Object::Deployment(object) => builder.add_deployment(object),
+        Object::StatefulSet(object) => builder.add_stateful_set(object),
+        Object::ReplicaSet(object) => builder.add_replica_set(object),
+        Object::DaemonSet(object) => builder.add_daemon_set(object),
+        Object::Job(object) => builder.add_job(object),
+        Object::CronJob(object) => builder.add_cron_job(object),
+        Object::PriorityClass(object) => builder.add_priority_class(object),
+        Object::StorageClass(object) => builder.add_storage_class(object),
+        Object::CSINode(object) => builder.add_csi_node(object),
+        Object::NodePool(object) => builder.add_node_pool(object),
+        Object::NodeClaim(object) => builder.add_node_claim(object),
+        Object::NodeOverlay(object) => builder.add_node_overlay(object),
+        Object::Reservation(object) => builder.add_reservation(object),
+        // Read, so that a mistake in them is found; a plan does not depend on them.
+        _ => Ok(()),
+    }
+}
+
+/// The error of a conversion, with the place that the reader knows.
+fn located(source: Source, error: &ConvertError) -> ManifestError {
+    let problems = error.problems().iter();
+    let problems = problems.map(|Problem { path, message }| berth_manifests::Problem::new(path, message.as_str()));
+    ManifestError::new(source, error.kind(), error.name(), problems.collect())
+}

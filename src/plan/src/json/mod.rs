@@ -1,0 +1,181 @@
+//! The JSON contract of `berth plan`, streamed.
+
+mod claim;
+mod terms;
+
+use std::io::{self, Write};
+
+use berth_model::MemberKind;
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+use crate::deal::{Deal, MemberName, Share};
+use crate::decimal::Exact;
+use crate::{Plan, Summary};
+
+pub(crate) use terms::quantities;
+
+pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) -> io::Result<()> {
+    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let document = Document {
+        api_version: "berth.sh/v1alpha1",
+        kind: "Plan",
+        summary: SummaryJson::new(plan, with_timings),
+        reservations: Slots(plan),
+        node_claims: claim::Claims::new(plan, &deal),
+        nodes: Nodes(plan, &deal),
+        unschedulable: Unschedulable(plan, &deal),
+    };
+    serde_json::to_writer(&mut writer, &document)?;
+    writer.write_all(b"\n")?;
+    writer.flush()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    summary: SummaryJson,
+    reservations: Slots<'a>,
+    node_claims: claim::Claims<'a>,
+    nodes: Nodes<'a>,
+    unschedulable: Unschedulable<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SummaryJson {
+    pods: u64,
+    placed: u64,
+    unschedulable: u64,
+    node_claims: u64,
+    hourly_cost: Exact,
+    list_cost: Exact,
+    node_cost: Exact,
+    lower_bound: Option<Exact>,
+    solve_seconds: Option<f64>,
+    reserved_slots: ReservedSlots,
+}
+
+#[derive(Serialize)]
+struct ReservedSlots {
+    total: u64,
+    used: u64,
+}
+
+impl SummaryJson {
+    fn new(plan: &Plan, with_timings: bool) -> Self {
+        let summary: Summary = plan.summary();
+        let timings = plan.timings();
+        SummaryJson {
+            pods: summary.pods,
+            placed: summary.placed,
+            unschedulable: summary.unschedulable,
+            node_claims: summary.node_claims,
+            hourly_cost: Exact(summary.hourly_cost),
+            list_cost: Exact(summary.list_cost),
+            node_cost: Exact(summary.node_cost),
+            lower_bound: None,
+            solve_seconds: with_timings.then(|| (timings.convert + timings.solve).as_secs_f64()),
+            reserved_slots: ReservedSlots { total: summary.slots_total, used: summary.slots_used },
+        }
+    }
+}
+
+/// `[{"id","total","used"}]`
+struct Slots<'a>(&'a Plan);
+
+impl Serialize for Slots<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            id: &'a str,
+            total: u32,
+            used: u32,
+        }
+        let symbols = &self.0.cluster.symbols;
+        let entries = self.0.reservations();
+        serializer.collect_seq(entries.map(|(slots, used)| Entry {
+            id: symbols.text(slots.id),
+            total: slots.free,
+            used,
+        }))
+    }
+}
+
+/// Existing nodes with what the plan binds to them.
+struct Nodes<'a>(&'a Plan, &'a Deal<'a>);
+
+impl Serialize for Nodes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            name: &'a str,
+            pods: Members<'a>,
+            reservations: Members<'a>,
+            allocations: [(); 0],
+            preempted: [(); 0],
+        }
+        let Nodes(plan, deal) = *self;
+        serializer.collect_seq(plan.solution.nodes.iter().zip(&deal.nodes).map(|(node, shares)| Entry {
+            name: plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name)),
+            pods: Members { deal, shares, kind: MemberKind::Pod, node: 0 },
+            reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0 },
+            allocations: [],
+            preempted: [],
+        }))
+    }
+}
+
+/// The names of one kind in the shares of a node.
+struct Members<'a> {
+    deal: &'a Deal<'a>,
+    shares: &'a [Share],
+    kind: MemberKind,
+    /// Which of identical nodes.
+    node: u32,
+}
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        for share in self.shares.iter().filter(|share| self.deal.kind(**share) == self.kind) {
+            for member in self.deal.members(share.of_node(self.node)) {
+                seq.serialize_element(&member)?;
+            }
+        }
+        seq.end()
+    }
+}
+
+/// What could not be placed, an entry a class.
+struct Unschedulable<'a>(&'a Plan, &'a Deal<'a>);
+
+impl Serialize for Unschedulable<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Reason<'a> {
+            reason: &'a str,
+            count: u32,
+        }
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            kind: &'static str,
+            object: Option<MemberName<'a>>,
+            count: u32,
+            reasons: Vec<Reason<'a>>,
+        }
+        let Unschedulable(plan, deal) = *self;
+        let left = plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0);
+        serializer.collect_seq(left.map(|(left, share)| Entry {
+            kind: match deal.kind(*share) {
+                MemberKind::Pod => "Pod",
+                MemberKind::Reservation => "Reservation",
+            },
+            object: deal.members(*share).next(),
+            count: left.count,
+            reasons: plan.reasons(left).map(|(reason, count)| Reason { reason, count }).collect(),
+        }))
+    }
+}

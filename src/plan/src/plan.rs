@@ -1,0 +1,141 @@
+//! A plan: the cluster that was asked about, and the answer.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use berth_manifests::Input;
+use berth_model::{Cluster, Money, Universe};
+use berth_provisioning::Solution;
+use serde_json::Value;
+
+use crate::gather::{Gathered, Gatherer, read_catalogue};
+use crate::{Options, PlanError, Summary, json, table};
+
+/// How long the parts of a plan took; reading and parsing are in none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timings {
+    /// From objects to the cluster.
+    pub convert: Duration,
+    /// From the cluster to the finished plan, classes and topology included.
+    pub solve: Duration,
+}
+
+/// Which nodes would be launched, and who goes where.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) cluster: Cluster,
+    pub(crate) universe: Universe,
+    pub(crate) solution: Solution,
+    pub(crate) node_cost: Money,
+    warnings: Vec<String>,
+    timings: Timings,
+}
+
+/// Plans files: those of `inputs`, streamed, with the catalogue in a file or else the fake provider's.
+///
+/// # Errors
+/// The first input that cannot be used.
+pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options) -> Result<Plan, PlanError> {
+    let mut gatherer = Gatherer::new(options);
+    // First: a catalogue is small, and its errors should not wait for a million pods.
+    gatherer.set_catalogue(&read_catalogue(catalogue)?)?;
+    let summary = berth_manifests::read(inputs, &reading(options), |source, object| gatherer.add(source, &object))?;
+    gatherer.note(&summary);
+    let mut plan = Plan::new(gatherer.finish()?, options);
+    if catalogue.is_none() {
+        let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
+        plan.warnings.insert(0, note.to_owned());
+    }
+    Ok(plan)
+}
+
+/// Plans objects in memory, with a catalogue in the file's format or else the fake provider's; the answer is that of
+/// `berth plan -o json` without measured times.
+///
+/// # Errors
+/// The first object that cannot be used; it is called by its index in `items`.
+pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Options) -> Result<Value, PlanError> {
+    let mut gatherer = Gatherer::new(options);
+    let catalogue = match catalogue {
+        Some(value) => berth_catalogue::read(&serde_json::to_vec(value)?, "catalogue.json")?,
+        None => berth_cloudprovider_fake::catalogue(),
+    };
+    gatherer.set_catalogue(&catalogue)?;
+    if !objects.is_empty() {
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        let text = serde_json::to_vec(&list)?;
+        let add = |source, object| gatherer.add(source, &object);
+        let summary = berth_manifests::read_from("objects", text.as_slice(), &reading(options), add)?;
+        gatherer.note(&summary);
+    }
+    Ok(Plan::new(gatherer.finish()?, options).to_value()?)
+}
+
+fn reading(options: &Options) -> berth_manifests::Options {
+    let mut reading = berth_manifests::Options::default();
+    reading.validate = options.validate;
+    reading
+}
+
+// === impl Plan ===
+
+impl Plan {
+    fn new(gathered: Gathered, options: &Options) -> Self {
+        let Gathered { converted, notes, time } = gathered;
+        let mut cluster = converted.cluster;
+        let start = Instant::now();
+        let solving = berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort };
+        let (universe, solution) = berth_provisioning::solve(&mut cluster, &solving);
+        let timings = Timings { convert: time, solve: start.elapsed() };
+        let warnings = notes.into_iter().chain(converted.warnings).collect();
+        Plan { cluster, universe, solution, node_cost: options.node_cost, warnings, timings }
+    }
+
+    /// What people should know beside the plan, a line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How long it took.
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// Whether everything has a place.
+    pub fn is_complete(&self) -> bool {
+        self.solution.unschedulable.iter().all(|left| left.count == 0)
+    }
+
+    /// The figures of the whole.
+    pub fn summary(&self) -> Summary {
+        Summary::of(self)
+    }
+
+    /// Writes the JSON contract, one object on one line, as a stream: memory does not grow with pods. Measured times
+    /// are in it only where asked for.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_json<W: Write>(&self, writer: W, with_timings: bool) -> io::Result<()> {
+        json::write(self, with_timings, writer)
+    }
+
+    /// The JSON contract in memory, without measured times.
+    ///
+    /// # Errors
+    /// None that is known; serialization asks for it.
+    pub fn to_value(&self) -> serde_json::Result<Value> {
+        let mut text = Vec::new();
+        self.write_json(&mut text, false).map_err(serde_json::Error::io)?;
+        serde_json::from_slice(&text)
+    }
+
+    /// Writes tables for people. Long ones end in a summary of the rest, unless `is_wide`.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_tables<W: Write>(&self, is_wide: bool, writer: W) -> io::Result<()> {
+        table::write(self, table::Rows::new(is_wide), writer)
+    }
+}

@@ -1,0 +1,80 @@
+//! The figures of a whole plan.
+
+use berth_model::{MemberKind, Money};
+use berth_provisioning::Unschedulable;
+
+use crate::Plan;
+
+/// Counts and costs of a plan. Pods are pods: pending Reservations are not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Pods that were pending.
+    pub pods: u64,
+    /// Pods that have a place.
+    pub placed: u64,
+    /// Pods that have none.
+    pub unschedulable: u64,
+    /// Pending Reservations.
+    pub reservations: u64,
+    /// Pending Reservations that have no place.
+    pub unschedulable_reservations: u64,
+    /// Nodes to be launched.
+    pub node_claims: u64,
+    /// Dollars an hour for them; reserved costs nothing.
+    pub hourly_cost: Money,
+    /// Dollars an hour for them by the price list, reserved included.
+    pub list_cost: Money,
+    /// `--node-cost` times the nodes.
+    pub node_cost: Money,
+    /// Free instances of all capacity reservations before the plan.
+    pub slots_total: u64,
+    /// How many of them the plan uses.
+    pub slots_used: u64,
+}
+
+impl Summary {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut summary = Summary::default();
+        for class in &plan.universe.classes {
+            match class.kind {
+                MemberKind::Pod => summary.pods += u64::from(class.count),
+                MemberKind::Reservation => summary.reservations += u64::from(class.count),
+            }
+        }
+        for left in &plan.solution.unschedulable {
+            match plan.universe.class(left.class).map(|class| class.kind) {
+                Some(MemberKind::Reservation) => summary.unschedulable_reservations += u64::from(left.count),
+                _ => summary.unschedulable += u64::from(left.count),
+            }
+        }
+        summary.placed = summary.pods.saturating_sub(summary.unschedulable);
+        for claims in &plan.solution.claims {
+            let count = u64::from(claims.count);
+            summary.node_claims += count;
+            summary.hourly_cost += claims.price.times(count);
+            summary.list_cost += claims.list_price.times(count);
+        }
+        summary.node_cost = plan.node_cost.times(summary.node_claims);
+        for (slots, used) in plan.reservations() {
+            summary.slots_total += u64::from(slots.free);
+            summary.slots_used += u64::from(used);
+        }
+        summary
+    }
+}
+
+impl Plan {
+    /// The capacity reservations of the catalogue, with how many instances the plan uses of each.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = (&berth_model::Slots, u32)> {
+        let used = self.solution.slots_used.iter().copied().chain(std::iter::repeat(0));
+        self.cluster.slots.iter().zip(used).filter(|(slots, _)| slots.is_reservation)
+    }
+
+    /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.
+    pub(crate) fn reasons<'a>(&'a self, left: &'a Unschedulable) -> impl Iterator<Item = (&'a str, u32)> {
+        let spec = self.universe.class(left.class).and_then(|class| self.cluster.specs.get(class.spec as usize));
+        let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty());
+        let given = left.reasons.iter().map(|refusal| (refusal.reason.as_str(), refusal.count));
+        given.chain(own.map(|refusal| (refusal.0.as_str(), 0)))
+    }
+}

@@ -1,0 +1,78 @@
+//! Tables for people.
+
+mod grid;
+mod nodes;
+mod reservations;
+mod unschedulable;
+
+use std::io::{self, Write};
+
+use berth_model::Money;
+
+use crate::Plan;
+use crate::deal::Deal;
+use crate::decimal::{rounded, thousands};
+
+/// Hours of a month, as clouds bill it: 365 days of 24 hours in twelve parts.
+const HOURS_A_MONTH: u64 = 730;
+
+/// How many rows a table has before the rest is summed up, unless everything is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows(Option<usize>);
+
+impl Rows {
+    pub(crate) fn new(is_wide: bool) -> Self {
+        Rows((!is_wide).then_some(30))
+    }
+
+    /// How many of `total` rows are shown; one row too many is not worth a summary.
+    fn shown(self, total: usize) -> usize {
+        self.0.filter(|&most| total > most + 1).unwrap_or(total)
+    }
+}
+
+pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Result<()> {
+    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    headline(plan, &mut writer)?;
+    nodes::write_claims(plan, rows, &mut writer)?;
+    nodes::write_existing(plan, rows, &mut writer)?;
+    reservations::write(plan, rows, &mut writer)?;
+    unschedulable::write(plan, &deal, rows, &mut writer)?;
+    writer.flush()
+}
+
+fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+    let summary = plan.summary();
+    let pods = match summary.unschedulable {
+        0 if summary.pods == 0 => "none pending".to_owned(),
+        0 => format!("{} placed", thousands(summary.placed)),
+        left => format!("{} placed, {} unschedulable", thousands(summary.placed), thousands(left)),
+    };
+    writeln!(writer, "Pods:          {pods}")?;
+    if summary.reservations > 0 {
+        let left = summary.unschedulable_reservations;
+        let placed = thousands(summary.reservations.saturating_sub(left));
+        let left = if left > 0 { format!(", {} unschedulable", thousands(left)) } else { String::new() };
+        writeln!(writer, "Reservations:  {placed} placed{left}")?;
+    }
+    writeln!(writer, "Nodes:         {} to launch", thousands(summary.node_claims))?;
+    if summary.slots_total > 0 {
+        let (used, total) = (thousands(summary.slots_used), thousands(summary.slots_total));
+        writeln!(writer, "Slots:         {used} of {total} reserved slots used")?;
+    }
+    let cost = summary.hourly_cost;
+    let month = rounded(cost.times(HOURS_A_MONTH), 0);
+    write!(writer, "Cost:          ${}/h, about ${month} a month", rounded(cost, 4))?;
+    if summary.list_cost != cost {
+        write!(writer, "; ${}/h by list price", rounded(summary.list_cost, 4))?;
+    }
+    if summary.node_cost > Money::ZERO {
+        write!(writer, "; ${}/h node cost on top", rounded(summary.node_cost, 4))?;
+    }
+    writeln!(writer)
+}
+
+/// `1 node`, `2 nodes`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,206 @@
+//! Nodes to be launched, alike ones together, and existing nodes that get pods.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use berth_model::{CapacityType, MemberKind, Money, ResourceId, Resources};
+use berth_provisioning::Claims;
+
+use super::grid::{Column, Grid};
+use super::{Rows, counted};
+use crate::Plan;
+use crate::decimal::{rounded, thousands};
+use crate::json::quantities;
+
+/// What tells rows apart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key<'a> {
+    node_pool: &'a str,
+    capacity_type: CapacityType,
+    instance_type: &'a str,
+    zone: &'a str,
+    price: Money,
+}
+
+/// What a row sums.
+#[derive(Clone, Default)]
+struct Row {
+    nodes: u64,
+    pods: u64,
+    requests: Resources,
+    room: Resources,
+}
+
+impl Row {
+    fn add(&mut self, other: &Row) {
+        self.nodes += other.nodes;
+        self.pods += other.pods;
+        self.requests.add(&other.requests);
+        self.room.add(&other.room);
+    }
+
+    fn used(&self, resource: ResourceId) -> String {
+        let (used, room) = (i128::from(self.requests.get(resource)), i128::from(self.room.get(resource)));
+        if room <= 0 { "-".to_owned() } else { format!("{}%", used * 100 / room) }
+    }
+
+    fn cells(&self, names: [&str; 4], price: String, total: Money) -> [String; 10] {
+        let [node_pool, instance_type, zone, capacity_type] = names.map(str::to_owned);
+        [
+            node_pool,
+            instance_type,
+            zone,
+            capacity_type,
+            thousands(self.nodes),
+            thousands(self.pods),
+            self.used(ResourceId::CPU),
+            self.used(ResourceId::MEMORY),
+            price,
+            rounded(total, 4),
+        ]
+    }
+}
+
+/// Writes the table of nodes to launch, where there are any.
+pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+    let groups = groups(plan);
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let mut grid = Grid::new(&[
+        Column::Text("NODEPOOL"),
+        Column::Text("INSTANCE TYPE"),
+        Column::Text("ZONE"),
+        Column::Text("CAPACITY"),
+        Column::Number("NODES"),
+        Column::Number("PODS"),
+        Column::Number("CPU"),
+        Column::Number("MEMORY"),
+        Column::Number("$/H EACH"),
+        Column::Number("$/H"),
+    ]);
+    let cost = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
+    let shown = rows.shown(groups.len());
+    let (mut all, mut others) = (Row::default(), Row::default());
+    let (mut all_cost, mut other_cost) = (Money::ZERO, Money::ZERO);
+    for (index, (key, row)) in groups.iter().enumerate() {
+        all.add(row);
+        all_cost += cost(key, row);
+        if index < shown {
+            let names = [key.node_pool, key.instance_type, key.zone, key.capacity_type.name()];
+            grid.row(row.cells(names, rounded(key.price, 4), cost(key, row)));
+        } else {
+            others.add(row);
+            other_cost += cost(key, row);
+        }
+    }
+    if groups.len() > shown {
+        let rest = format!("{} more rows", groups.len() - shown);
+        grid.row(others.cells(["…", &rest, "", ""], String::new(), other_cost));
+    }
+    if groups.len() > 1 {
+        grid.row(all.cells(["", "TOTAL", "", ""], String::new(), all_cost));
+    }
+    grid.write("Nodes to launch", writer)?;
+    write_alternatives(plan, writer)
+}
+
+/// Rows by NodePool; within one reserved first, then what costs most.
+fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
+    let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
+    for claims in plan.solution.claims.iter().filter(|claims| claims.count > 0) {
+        let (key, row) = row_of(plan, claims);
+        rows.entry(key).or_default().add(&row);
+    }
+    let mut rows: Vec<(Key<'_>, Row)> = rows.into_iter().collect();
+    let total = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
+    rows.sort_by(|(a, x), (b, y)| {
+        let pools = (a.node_pool, a.capacity_type).cmp(&(b.node_pool, b.capacity_type));
+        pools.then_with(|| total(b, y).cmp(&total(a, x))).then_with(|| y.nodes.cmp(&x.nodes)).then_with(|| a.cmp(b))
+    });
+    rows
+}
+
+fn row_of<'a>(plan: &'a Plan, claims: &Claims) -> (Key<'a>, Row) {
+    let cluster = &plan.cluster;
+    let text = |sym| cluster.symbols.text(sym);
+    let key = Key {
+        node_pool: cluster.node_pools.get(claims.node_pool).map_or("", |pool| text(pool.name)),
+        capacity_type: claims.capacity_type,
+        instance_type: plan.type_name(claims.instance_type),
+        zone: claims.zone.map_or("-", text),
+        price: claims.price,
+    };
+    let mut row = Row { nodes: u64::from(claims.count), ..Row::default() };
+    row.pods = plan.pods_in(&claims.contents) * u64::from(claims.count);
+    row.requests.add_times(&claims.requests, i64::from(claims.count));
+    if let Some(instance_type) = cluster.instance_types.get(claims.instance_type as usize) {
+        row.room.add_times(&instance_type.resources, i64::from(claims.count));
+    }
+    (key, row)
+}
+
+/// How much freedom the claims leave to the cloud.
+fn write_alternatives<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+    let paid = plan.solution.claims.iter().filter(|claims| claims.capacity_type != CapacityType::Reserved);
+    let lengths = paid.map(|claims| claims.instance_types.len() as u64);
+    let Some((least, most)) = lengths.fold(None, |range: Option<(u64, u64)>, length| {
+        Some(range.map_or((length, length), |(least, most)| (least.min(length), most.max(length))))
+    }) else {
+        return Ok(());
+    };
+    let kept = if least == most { counted(most, "instance type") } else { format!("{least} to {most} instance types") };
+    writeln!(writer, "Each claim on paid capacity keeps {kept} to choose from, cheapest first.")
+}
+
+/// Writes the table of existing nodes that get pods, where there are any.
+pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+    let used: Vec<_> = plan.solution.nodes.iter().filter(|node| !node.contents.is_empty()).collect();
+    if used.is_empty() {
+        return Ok(());
+    }
+    let cluster = &plan.cluster;
+    let mut grid = Grid::new(&[
+        Column::Text("NODE"),
+        Column::Text("NODEPOOL"),
+        Column::Number("NEW PODS"),
+        Column::Number("CPU LEFT"),
+        Column::Number("MEMORY LEFT"),
+    ]);
+    let shown = rows.shown(used.len());
+    for entry in used.iter().take(shown) {
+        let Some(node) = cluster.nodes.get(entry.node) else { continue };
+        let pool = node.node_pool.and_then(|pool| cluster.node_pools.get(pool as usize));
+        let mut left = node.free.clone();
+        for (class, count) in &entry.contents {
+            let spec = plan.universe.class(*class).and_then(|class| cluster.specs.get(class.spec as usize));
+            if let Some(spec) = spec {
+                left.add_times(&spec.requests, -i64::from(*count));
+            }
+        }
+        left.floor_at_zero();
+        let left = quantities(cluster, &left);
+        let amount = |name| left.get(name).map_or_else(|| "0".to_owned(), ToString::to_string);
+        grid.row([
+            cluster.symbols.text(node.name).to_owned(),
+            pool.map_or("-", |pool| cluster.symbols.text(pool.name)).to_owned(),
+            thousands(plan.pods_in(&entry.contents)),
+            amount("cpu"),
+            amount("memory"),
+        ]);
+    }
+    if used.len() > shown {
+        let rest = plan.pods_in(used.iter().skip(shown).flat_map(|entry| &entry.contents));
+        let rows = format!("… {} more", used.len() - shown);
+        grid.row([rows, String::new(), thousands(rest), String::new(), String::new()]);
+    }
+    grid.write("Existing nodes that get pods", writer)
+}
+
+impl Plan {
+    /// How many pods there are in contents; Reservations are none.
+    fn pods_in<'a>(&self, contents: impl IntoIterator<Item = &'a (berth_model::ClassId, u32)>) -> u64 {
+        let is_pod = |class| self.universe.class(class).is_some_and(|class| class.kind == MemberKind::Pod);
+        contents.into_iter().filter(|(class, _)| is_pod(*class)).map(|(_, count)| u64::from(*count)).sum()
+    }
+}
