@@ -1,5 +1,7 @@
 //! Facts of the domain, one file a subject.
 
+#![allow(clippy::needless_pass_by_value, reason = "`json!` values are made for the call")]
+
 mod catalogue;
 mod live;
 mod nodes;

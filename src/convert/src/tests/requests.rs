@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{add, amount, convert, first_spec, mk_pod};
-use crate::{Builder, Options};
+use crate::{Builder, Converted, Options};
 
 fn container(requests: Value) -> Value {
     json!({"name": "c", "resources": {"requests": requests}})
@@ -54,8 +54,6 @@ fn every_resource_counts_in_whole_units_and_each_pod_is_one() {
         assert_eq!(amount(&spec.requests, name, &cluster), expected, "{name}");
     }
 }
-
-use crate::Converted;
 
 #[rstest]
 #[case("-1", "found \"-1\", expected zero or more")]
