@@ -6,7 +6,7 @@ use berth_model::{Constraint, CounterId, Money, host_allowance};
 use fixedbitset::FixedBitSet;
 
 use crate::planner::Planner;
-use crate::prepared::{Pins, Prepared};
+use crate::prepared::{Pins, Prepared, Scope};
 
 /// How many of the latest groups are asked whether growing them is cheaper than a new node.
 const GROWTH_CANDIDATES: usize = 32;
@@ -26,45 +26,52 @@ struct Choice {
 }
 
 impl Choice {
-    // Whether a pod costs less this way; of equals the smaller total wins, then the earlier.
-    fn is_better_than(&self, other: &Choice) -> bool {
+    // What a pod costs this way, then the smaller total, then a fixed order.
+    fn order(&self, other: &Choice) -> std::cmp::Ordering {
         let mine = self.cost.pico().saturating_mul(i128::from(other.shared_by));
         let theirs = other.cost.pico().saturating_mul(i128::from(self.shared_by));
-        (mine, self.cost) < (theirs, other.cost)
+        (mine, self.cost, self.pool, self.column, self.bin).cmp(&(
+            theirs,
+            other.cost,
+            other.pool,
+            other.column,
+            other.bin,
+        ))
     }
 }
 
 impl Planner<'_> {
     /// Places up to `count` pods of a demand where `pins` allow; returns how many.
     pub(crate) fn fill(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins) -> u32 {
+        let scope = &prepared.scope(self, pins);
         let mut left = count;
-        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+        if scope.spec().volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
             return 0;
         }
-        if !prepared.spec.volumes.exclusive_claims.is_empty() {
+        if !scope.spec().volumes.exclusive_claims.is_empty() {
             left = left.min(1);
         }
         let wanted = left;
-        if self.chooses_host(prepared) {
-            left -= self.fill_home(prepared, left, pins);
+        if self.chooses_host(scope) {
+            left -= self.fill_home(scope, left);
         }
-        left -= self.fill_nodes(prepared, left, pins);
+        left -= self.fill_nodes(scope, left);
         let levels = self.pools_by_weight.clone();
         for pools in &levels {
-            left -= self.fill_bins(prepared, left, pins, pools, true);
+            left -= self.fill_bins(scope, left, pools, true);
         }
         for pools in &levels {
-            left -= self.buy(prepared, left, pins, pools, true);
+            left -= self.buy(scope, left, pools, true);
         }
         for pools in &levels {
-            left -= self.fill_bins(prepared, left, pins, pools, false);
-            left -= self.buy(prepared, left, pins, pools, false);
+            left -= self.fill_bins(scope, left, pools, false);
+            left -= self.buy(scope, left, pools, false);
         }
         wanted - left
     }
 
-    fn chooses_host(&self, prepared: &Prepared<'_>) -> bool {
-        prepared.demand.host.iter().any(|constraint| match *constraint {
+    fn chooses_host(&self, scope: &Scope<'_>) -> bool {
+        scope.host.iter().any(|constraint| match *constraint {
             Constraint::Together { counter, counts_self } => counts_self && self.state.total(counter) == 0,
             _ => false,
         })
@@ -72,21 +79,21 @@ impl Planner<'_> {
 
     // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
     // else the one with the most.
-    fn fill_home(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins) -> u32 {
-        let on_nodes = prepared.nodes(self).iter().map(|&node| (self.room_on_node(prepared, node, count, pins), node));
+    fn fill_home(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
+        let on_nodes = scope.prepared.nodes(self).iter().map(|&node| (self.room_on_node(scope, node, count), node));
         let best_node = on_nodes.max_by_key(|&(pods, node)| (pods, std::cmp::Reverse(node)));
         if let Some((pods, node)) = best_node
             && pods == count
             && count > 0
         {
-            self.bind(prepared, node, pods);
+            self.bind(scope, node, pods);
             return pods;
         }
         for is_reserved in [true, false] {
             for pools in self.pools_by_weight.clone() {
-                let choices = self.new_nodes(prepared, count, pins, &pools, is_reserved);
+                let choices = self.new_nodes(scope, count, &pools, is_reserved);
                 let all = choices.into_iter().filter(|choice| choice.pods >= count).collect();
-                if let Some((pods, _)) = self.take_best(prepared, count, pins, all, 1) {
+                if let Some((pods, _)) = self.take_best(scope, count, all, 1) {
                     return pods;
                 }
             }
@@ -94,18 +101,18 @@ impl Planner<'_> {
         let mut most: Vec<Choice> = Vec::new();
         for is_reserved in [true, false] {
             for pools in self.pools_by_weight.clone() {
-                most.extend(self.new_nodes(prepared, count, pins, &pools, is_reserved));
+                most.extend(self.new_nodes(scope, count, &pools, is_reserved));
             }
         }
         most.retain(|choice| best_node.is_none_or(|(pods, _)| choice.pods > pods));
         let most_pods = most.iter().map(|choice| choice.pods).max();
         most.retain(|choice| Some(choice.pods) == most_pods);
-        if let Some((pods, _)) = self.take_best(prepared, count, pins, most, 1) {
+        if let Some((pods, _)) = self.take_best(scope, count, most, 1) {
             return pods;
         }
         match best_node {
             Some((pods, node)) if pods > 0 => {
-                self.bind(prepared, node, pods);
+                self.bind(scope, node, pods);
                 pods
             }
             _ => 0,
@@ -113,21 +120,21 @@ impl Planner<'_> {
     }
 
     // How many pods of a demand an existing node takes.
-    fn room_on_node(&self, prepared: &Prepared<'_>, node: usize, count: u32, pins: &Pins) -> u32 {
+    fn room_on_node(&self, scope: &Scope<'_>, node: usize, count: u32) -> u32 {
         let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else { return 0 };
-        let mut pods = prepared.requests.times_in(&state.free, count);
-        if pods == 0 || pins.iter().any(|&(key, value)| fixed.labels.get(key) != Some(value)) {
+        let mut pods = scope.requests().times_in(&state.free, count);
+        if pods == 0 || scope.pins.iter().any(|&(key, value)| fixed.labels.get(key) != Some(value)) {
             return 0;
         }
-        if !prepared.spec.host_ports.is_empty() {
-            if prepared.spec.host_ports.iter().any(|port| state.ports.iter().any(|used| used.conflicts(port))) {
+        if !scope.spec().host_ports.is_empty() {
+            if scope.spec().host_ports.iter().any(|port| state.ports.iter().any(|used| used.conflicts(port))) {
                 return 0;
             }
             pods = 1;
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
-        pods = pods.min(host_allowance(&state.host_counts, &prepared.demand.host, first));
-        let attachments = &prepared.spec.volumes.attachments;
+        pods = pods.min(host_allowance(&state.host_counts, &scope.host, first));
+        let attachments = &scope.spec().volumes.attachments;
         let fits = |&(driver, limit): &(berth_model::Sym, u32)| {
             let used = state.attached.iter().filter(|(known, _)| *known == driver).count();
             let new = attachments.iter().filter(|a| a.0 == driver && !state.attached.contains(a)).count();
@@ -136,15 +143,15 @@ impl Planner<'_> {
         if attachments.is_empty() || fixed.attach_limits.iter().all(fits) { pods } else { 0 }
     }
 
-    fn fill_nodes(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins) -> u32 {
+    fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
         let mut left = count;
-        for &node in prepared.nodes(self) {
+        for &node in scope.prepared.nodes(self) {
             if left == 0 {
                 break;
             }
-            let pods = self.room_on_node(prepared, node, left, pins);
+            let pods = self.room_on_node(scope, node, left);
             if pods > 0 {
-                self.bind(prepared, node, pods);
+                self.bind(scope, node, pods);
                 left -= pods;
             }
         }
@@ -152,89 +159,89 @@ impl Planner<'_> {
     }
 
     // Binds pods to an existing node.
-    fn bind(&mut self, prepared: &Prepared<'_>, index: usize, pods: u32) {
+    fn bind(&mut self, scope: &Scope<'_>, index: usize, pods: u32) {
         let Some(node) = self.cluster.nodes.get(index) else { return };
         let counts = |planner: &Self, counter: CounterId| {
             let filter = planner.universe.counters.get(counter.index()).and_then(|counter| counter.filter);
             let filter = filter.and_then(|filter| planner.universe.filters.get(filter as usize));
             filter.is_none_or(|filter| berth_scheduling::filter_admits_node(planner.cluster, node, filter))
         };
-        for &counter in &prepared.demand.keyed_counts {
+        for &counter in &scope.keyed_counts {
             let key = self.universe.counters.get(counter.index()).map(|counter| counter.key);
             if let (Some(domain), true) = (key.and_then(|key| node.labels.get(key)), counts(self, counter)) {
                 self.state.add_count(counter, Some(domain), pods);
             }
         }
         let mut on_host = Vec::new();
-        for &counter in &prepared.demand.host_counts {
+        for &counter in &scope.host_counts {
             if counts(self, counter) {
                 self.state.add_count(counter, None, pods);
                 on_host.push(counter);
             }
         }
-        for &claim in &prepared.spec.volumes.exclusive_claims {
+        for &claim in &scope.spec().volumes.exclusive_claims {
             self.state.use_claim(claim);
         }
         self.state.change_node(index, |state| {
-            state.free.add_times(prepared.requests, -i64::from(pods));
-            state.ports.extend(&prepared.spec.host_ports);
-            state.attached.extend(&prepared.spec.volumes.attachments);
+            state.free.add_times(scope.requests(), -i64::from(pods));
+            state.ports.extend(&scope.spec().host_ports);
+            state.attached.extend(&scope.spec().volumes.attachments);
             state.attached.sort_unstable();
             state.attached.dedup();
             for counter in on_host {
                 state.host_counts.add(counter, pods);
             }
-            match state.added.iter_mut().find(|(class, _)| *class == prepared.demand.class) {
+            match state.added.iter_mut().find(|(class, _)| *class == scope.class) {
                 Some((_, count)) => *count = count.saturating_add(pods),
-                None => state.added.push((prepared.demand.class, pods)),
+                None => state.added.push((scope.class, pods)),
             }
         });
     }
 
     // Fills room that planned nodes have anyway.
-    fn fill_bins(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins, pools: &[usize], reserved: bool) -> u32 {
+    fn fill_bins(&mut self, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> u32 {
         let mut left = count;
         let mut index = 0;
         while left > 0 {
             let Some(bin) = self.state.bins().get(index) else { break };
-            if !prepared.requests.fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
+            if !scope.requests().fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
                 index += 1;
                 continue;
             }
             let planned = bin.planned;
-            let admits = prepared.admissions.get(bin.pool).and_then(Option::as_ref);
+            let admits = scope.admission(bin.pool);
             let on_slot = self.tables.get(bin.pool).is_some_and(|table| table.reserved.contains(planned));
             if on_slot != reserved || !admits.is_some_and(|admission| admission.columns.contains(planned)) {
                 index += 1;
                 continue;
             }
-            let pods = prepared.requests.times_in(&bin.slack, left).min(self.allowance_on_bin(bin, prepared));
-            let join = if pods == 0 { None } else { self.join(bin, prepared, pins, pods, planned) };
+            let pods = scope.requests().times_in(&bin.slack, left).min(self.allowance_on_bin(bin, scope));
+            let join = if pods == 0 { None } else { self.join(bin, scope, pods, planned) };
             let Some(join) = join else {
                 index += 1;
                 continue;
             };
-            let nodes = self.nodes_at_once(prepared, left / pods, bin.nodes);
-            self.commit(index, nodes, prepared, pods, join, planned);
+            let nodes = self.nodes_at_once(scope, left / pods, bin.nodes);
+            self.commit(index, nodes, scope, pods, join, planned);
             left -= pods * nodes;
         }
         count - left
     }
 
     // A first pod that chooses its host must not choose several at once.
-    fn nodes_at_once(&self, prepared: &Prepared<'_>, wanted: u32, there: u32) -> u32 {
-        if self.chooses_host(prepared) { 1 } else { wanted.clamp(1, there.max(1)) }
+    fn nodes_at_once(&self, scope: &Scope<'_>, wanted: u32, there: u32) -> u32 {
+        if self.chooses_host(scope) { 1 } else { wanted.clamp(1, there.max(1)) }
     }
 
     // Gets room for money, or for free from reservations: new nodes, or larger types for planned ones.
-    fn buy(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins, pools: &[usize], reserved: bool) -> u32 {
+    fn buy(&mut self, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> u32 {
         let mut left = count;
         while left > 0 {
-            let mut choices = self.new_nodes(prepared, left, pins, pools, reserved);
+            let mut choices = self.new_nodes(scope, left, pools, reserved);
             if !reserved {
-                choices.extend(self.growths(prepared, left, pins, pools));
+                choices.extend(self.growths(scope, left, pools));
             }
-            match self.take_best(prepared, left, pins, choices, u32::MAX) {
+            match self.take_best(scope, left, choices, u32::MAX) {
                 Some((pods, nodes)) => left -= pods * nodes,
                 None => break,
             }
@@ -245,19 +252,27 @@ impl Planner<'_> {
     // Takes the best of the choices that works; returns pods a node and nodes.
     fn take_best(
         &mut self,
-        prepared: &Prepared<'_>,
+        scope: &Scope<'_>,
         count: u32,
-        pins: &Pins,
         mut choices: Vec<Choice>,
         at_most: u32,
     ) -> Option<(u32, u32)> {
-        while let Some(best) = best_of(&choices) {
-            let choice = choices.swap_remove(best);
+        let mut is_sorted = false;
+        while !choices.is_empty() {
+            // Mostly the best one works; only if it does not are the others put in order.
+            let choice =
+                if is_sorted { choices.pop() } else { best_of(&choices).map(|best| choices.swap_remove(best)) };
+            let Some(choice) = choice else { break };
+            if !is_sorted && self.affordable(&choice) == 0 {
+                choices.sort_by(|a, b| a.order(b).reverse());
+                is_sorted = true;
+                continue;
+            }
             let mut pods = choice.pods.min(count);
             while pods > 0 {
                 let nodes = (count / pods).max(1).min(at_most).min(self.affordable(&choice));
-                let nodes = if nodes == 0 { 0 } else { self.nodes_at_once(prepared, nodes, nodes) };
-                if nodes > 0 && self.take(prepared, pins, &choice, pods, nodes).is_some() {
+                let nodes = if nodes == 0 { 0 } else { self.nodes_at_once(scope, nodes, nodes) };
+                if nodes > 0 && self.take(scope, &choice, pods, nodes).is_some() {
                     return Some((pods, nodes));
                 }
                 // Only minValues can refuse the full number and accept fewer.
@@ -268,12 +283,12 @@ impl Planner<'_> {
         None
     }
 
-    fn take(&mut self, prepared: &Prepared<'_>, pins: &Pins, choice: &Choice, pods: u32, nodes: u32) -> Option<()> {
+    fn take(&mut self, scope: &Scope<'_>, choice: &Choice, pods: u32, nodes: u32) -> Option<()> {
         match choice.bin {
-            None => self.open(choice.pool, choice.column, nodes, prepared, pins, pods).then_some(()),
+            None => self.open(choice.pool, choice.column, nodes, scope, pods).then_some(()),
             Some(index) => {
-                let join = self.join(self.state.bins().get(index)?, prepared, pins, pods, choice.column)?;
-                self.commit(index, nodes, prepared, pods, join, choice.column);
+                let join = self.join(self.state.bins().get(index)?, scope, pods, choice.column)?;
+                self.commit(index, nodes, scope, pods, join, choice.column);
                 Some(())
             }
         }
@@ -289,30 +304,27 @@ impl Planner<'_> {
     }
 
     // Pods of this size that are still to come, this demand's included: who may share a node's cost.
-    fn sharers(&self, prepared: &Prepared<'_>, count: u32) -> u32 {
-        prepared.requests.times_in(&self.remaining, u32::MAX).max(count).max(1)
+    fn sharers(&self, scope: &Scope<'_>, count: u32) -> u32 {
+        scope.requests().times_in(&self.remaining, u32::MAX).max(count).max(1)
     }
 
     // The new nodes that could take pods of a demand.
-    fn new_nodes(
-        &mut self,
-        prepared: &Prepared<'_>,
-        count: u32,
-        pins: &Pins,
-        pools: &[usize],
-        reserved: bool,
-    ) -> Vec<Choice> {
+    fn new_nodes(&mut self, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> Vec<Choice> {
         let mut choices = Vec::new();
         if count == 0 {
             return choices;
         }
-        let sharers = self.sharers(prepared, count);
+        let sharers = self.sharers(scope, count);
         for &pool in pools {
-            let Some((mut columns, _)) = prepared.admitted(self, pool, pins) else { continue };
+            let Some(mut columns) = scope.admission(pool).map(|admission| admission.columns.clone()) else { continue };
             let candidates: Rc<[usize]> = match self.tables.get(pool) {
                 Some(table) if reserved => {
                     columns.intersect_with(&table.reserved);
-                    columns.ones().collect()
+                    let columns = columns.ones().filter(|&at| {
+                        let slots = table.columns.get(at).and_then(|column| column.slots);
+                        slots.is_none_or(|slot| self.state.free_slots(slot) > 0)
+                    });
+                    columns.collect()
                 }
                 Some(table) => {
                     columns.difference_with(&table.reserved);
@@ -323,62 +335,60 @@ impl Planner<'_> {
             let Some(table) = self.tables.get(pool) else { continue };
             let hosts = {
                 let first = |counter: CounterId| self.state.total(counter) == 0;
-                host_allowance(&berth_model::HostCounts::default(), &prepared.demand.host, first)
+                host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
             };
-            let hosts = if prepared.spec.host_ports.is_empty() { hosts } else { hosts.min(1) };
+            let hosts = if scope.spec().host_ports.is_empty() { hosts } else { hosts.min(1) };
             for &at in candidates.iter() {
                 let Some(column) = table.columns.get(at) else { continue };
-                let pods = prepared.requests.times_in(&column.room, u32::MAX).min(hosts);
+                let pods = scope.requests().times_in(&column.room, u32::MAX).min(hosts);
                 if pods == 0 {
                     continue;
                 }
                 let cost = if reserved { column.list_price } else { column.price } + self.options.node_cost;
-                let choice = Choice { pool, column: at, bin: None, pods, cost, shared_by: pods.min(sharers) };
-                if self.affordable(&choice) > 0 {
-                    choices.push(choice);
-                }
+                choices.push(Choice { pool, column: at, bin: None, pods, cost, shared_by: pods.min(sharers) });
             }
         }
         choices
     }
 
     // The larger types that planned nodes could grow to.
-    fn growths(&self, prepared: &Prepared<'_>, count: u32, pins: &Pins, pools: &[usize]) -> Vec<Choice> {
+    fn growths(&self, scope: &Scope<'_>, count: u32, pools: &[usize]) -> Vec<Choice> {
         let mut choices = Vec::new();
-        let sharers = self.sharers(prepared, count);
+        let sharers = self.sharers(scope, count);
         let candidates = self.state.bins().iter().enumerate().rev().filter(|(_, bin)| {
             pools.contains(&bin.pool)
                 && bin.nodes > 0
                 && self.tables.get(bin.pool).is_some_and(|table| !table.reserved.contains(bin.planned))
-                && pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value))
+                && scope.pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value))
         });
         for (index, bin) in candidates.take(GROWTH_CANDIDATES) {
             let Some(table) = self.tables.get(bin.pool) else { continue };
-            let Some((mut columns, _)) = prepared.admitted(self, bin.pool, pins) else { continue };
-            let allowance = self.allowance_on_bin(bin, prepared);
+            let Some(admission) = scope.admission(bin.pool) else { continue };
+            let allowance = self.allowance_on_bin(bin, scope);
             if allowance == 0 {
                 continue;
             }
-            columns.intersect_with(&bin.columns);
-            columns.difference_with(&table.reserved);
             let mut used = bin.used.clone();
-            used.add(prepared.requests);
-            let Some(at) = table.cheapest_fitting(&columns, &used) else { continue };
+            used.add(scope.requests());
+            let Some(at) = table.cheapest_paid(&admission.columns, &bin.columns, &used) else { continue };
             let (Some(column), Some(planned)) = (table.columns.get(at), table.columns.get(bin.planned)) else {
                 continue;
             };
             let mut room = column.room.clone();
             room.subtract(&bin.used);
-            let pods = prepared.requests.times_in(&room, u32::MAX).min(allowance);
+            let pods = scope.requests().times_in(&room, u32::MAX).min(allowance);
             if pods == 0 {
                 continue;
             }
             let cost = Money::from_pico((column.price - planned.price).pico().max(0));
-            let choice =
-                Choice { pool: bin.pool, column: at, bin: Some(index), pods, cost, shared_by: pods.min(sharers) };
-            if self.affordable(&choice) > 0 {
-                choices.push(choice);
-            }
+            choices.push(Choice {
+                pool: bin.pool,
+                column: at,
+                bin: Some(index),
+                pods,
+                cost,
+                shared_by: pods.min(sharers),
+            });
         }
         choices
     }
@@ -418,7 +428,7 @@ impl Planner<'_> {
 fn best_of(choices: &[Choice]) -> Option<usize> {
     let mut best: Option<usize> = None;
     for (index, choice) in choices.iter().enumerate() {
-        if best.and_then(|best| choices.get(best)).is_none_or(|best| choice.is_better_than(best)) {
+        if best.and_then(|best| choices.get(best)).is_none_or(|best| choice.order(best).is_lt()) {
             best = Some(index);
         }
     }

@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use crate::planner::Planner;
-use crate::prepared::{Pins, Prepared};
+use crate::prepared::Scope;
 
 /// What a bin becomes when pods join it.
 pub(crate) struct Join {
@@ -36,26 +36,19 @@ impl Planner<'_> {
     }
 
     /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
-    pub(crate) fn allowance_on_bin(&self, bin: &Bin, prepared: &Prepared<'_>) -> u32 {
-        let ports = &prepared.spec.host_ports;
+    pub(crate) fn allowance_on_bin(&self, bin: &Bin, scope: &Scope<'_>) -> u32 {
+        let ports = &scope.spec().host_ports;
         if ports.iter().any(|port| bin.ports.iter().any(|used| used.conflicts(port))) {
             return 0;
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
-        let hosts = host_allowance(&bin.host_counts, &prepared.demand.host, first);
+        let hosts = host_allowance(&bin.host_counts, &scope.host, first);
         if ports.is_empty() { hosts } else { hosts.min(1) }
     }
 
     /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
-    pub(crate) fn join(
-        &self,
-        bin: &Bin,
-        prepared: &Prepared<'_>,
-        pins: &Pins,
-        pods: u32,
-        planned: usize,
-    ) -> Option<Join> {
-        let (table, admission) = (self.tables.get(bin.pool)?, prepared.admissions.get(bin.pool)?.as_ref()?);
+    pub(crate) fn join(&self, bin: &Bin, scope: &Scope<'_>, pods: u32, planned: usize) -> Option<Join> {
+        let (table, admission) = (self.tables.get(bin.pool)?, scope.admission(bin.pool)?);
         let mut columns = bin.columns.clone();
         columns.intersect_with(&admission.columns);
         let mut open = bin.open.clone();
@@ -66,17 +59,14 @@ impl Planner<'_> {
             }
         }
         let mut domains = bin.domains.clone();
-        for &(key, value) in pins {
+        for &(key, value) in scope.pins {
             match bin.domain(key) {
                 Some(known) if known == value => {}
                 Some(_) => return None,
-                None => {
-                    self.pin(table, &mut columns, &mut open, key, value)?;
-                    domains.push((key, value));
-                }
+                None => domains.push((key, value)),
             }
         }
-        for &key in &prepared.demand.decided_keys {
+        for &key in &scope.decided_keys {
             if domains.iter().any(|(known, _)| *known == key) {
                 continue;
             }
@@ -85,9 +75,9 @@ impl Planner<'_> {
                 domains.push((key, value));
             }
         }
-        self.decide_filters(bin.pool, prepared, &mut columns, planned);
+        self.decide_filters(bin.pool, scope, &mut columns, planned);
         let mut used = bin.used.clone();
-        used.add_times(prepared.requests, i64::from(pods));
+        used.add_times(scope.requests(), i64::from(pods));
         table.keep_fitting(&mut columns, &used);
         if !columns.contains(planned) || !self.keeps_min_values(table, &columns, &open, planned) {
             return None;
@@ -105,8 +95,8 @@ impl Planner<'_> {
     }
 
     // A counter with a node filter must know whether the bin's nodes count: keeps the columns on one side of it.
-    fn decide_filters(&self, pool: usize, prepared: &Prepared<'_>, columns: &mut FixedBitSet, planned: usize) {
-        for &counter in prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts) {
+    fn decide_filters(&self, pool: usize, scope: &Scope<'_>, columns: &mut FixedBitSet, planned: usize) {
+        for &counter in scope.keyed_counts.iter().chain(&scope.host_counts) {
             if let Some(filter) = self.filter_of(counter, pool) {
                 if filter.contains(planned) {
                     columns.intersect_with(filter);
@@ -152,7 +142,7 @@ impl Planner<'_> {
         &mut self,
         index: usize,
         nodes: u32,
-        prepared: &Prepared<'_>,
+        scope: &Scope<'_>,
         pods: u32,
         join: Join,
         planned: usize,
@@ -164,12 +154,12 @@ impl Planner<'_> {
         }
         let mut changed = bin_with(self.tables.get(pool), self.state.bins().get(index), join, planned);
         changed.nodes = nodes;
-        self.count_on_bin(&mut changed, prepared, pods);
-        match changed.contents.iter_mut().find(|(class, _)| *class == prepared.demand.class) {
+        self.count_on_bin(&mut changed, scope, pods);
+        match changed.contents.iter_mut().find(|(class, _)| *class == scope.class) {
             Some((_, count)) => *count = count.saturating_add(pods),
-            None => changed.contents.push((prepared.demand.class, pods)),
+            None => changed.contents.push((scope.class, pods)),
         }
-        changed.ports.extend(prepared.spec.host_ports.iter().copied());
+        changed.ports.extend(scope.spec().host_ports.iter().copied());
         if whole {
             self.state.change_bin(index, |bin| *bin = changed);
         } else {
@@ -214,37 +204,29 @@ impl Planner<'_> {
         });
     }
 
-    fn count_on_bin(&mut self, bin: &mut Bin, prepared: &Prepared<'_>, pods: u32) {
+    fn count_on_bin(&mut self, bin: &mut Bin, scope: &Scope<'_>, pods: u32) {
         let all = pods.saturating_mul(bin.nodes);
         let (universe, pool) = (self.universe, bin.pool);
-        for &counter in &prepared.demand.keyed_counts {
+        for &counter in &scope.keyed_counts {
             let admitted = self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned));
             let key = universe.counters.get(counter.index()).map(|counter| counter.key);
             if let (true, Some(domain)) = (admitted, key.and_then(|key| bin.domain(key))) {
                 self.state.add_count(counter, Some(domain), all);
             }
         }
-        for &counter in &prepared.demand.host_counts {
+        for &counter in &scope.host_counts {
             if self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned)) {
                 bin.host_counts.add(counter, pods);
                 self.state.add_count(counter, None, all);
             }
         }
-        for &claim in &prepared.spec.volumes.exclusive_claims {
+        for &claim in &scope.spec().volumes.exclusive_claims {
             self.state.use_claim(claim);
         }
     }
 
     /// Opens `nodes` new nodes on a column, with `pods` of a demand each; false if they may not.
-    pub(crate) fn open(
-        &mut self,
-        pool: usize,
-        planned: usize,
-        nodes: u32,
-        prepared: &Prepared<'_>,
-        pins: &Pins,
-        pods: u32,
-    ) -> bool {
+    pub(crate) fn open(&mut self, pool: usize, planned: usize, nodes: u32, scope: &Scope<'_>, pods: u32) -> bool {
         let Some(table) = self.tables.get(pool) else { return false };
         let Some(column) = table.columns.get(planned) else { return false };
         let slots = column.slots;
@@ -261,7 +243,7 @@ impl Planner<'_> {
             host_counts: berth_model::HostCounts::default(),
             ports: SmallVec::new(),
         };
-        let Some(join) = self.join(&empty, prepared, pins, pods, planned) else { return false };
+        let Some(join) = self.join(&empty, scope, pods, planned) else { return false };
         if let Some(slot) = slots
             && !self.state.take_slots(slot, nodes)
         {
@@ -271,7 +253,7 @@ impl Planner<'_> {
             self.state.use_pool(pool, &capacity, i64::from(nodes));
         }
         let index = self.state.push_bin(empty);
-        self.commit(index, nodes, prepared, pods, join, planned);
+        self.commit(index, nodes, scope, pods, join, planned);
         true
     }
 }

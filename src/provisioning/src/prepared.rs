@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 
 use berth_model::{PodSpec, Requirements, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
-use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
@@ -54,19 +53,48 @@ impl<'a> Prepared<'a> {
         })
     }
 
+    /// The demand under decided topology values.
+    pub(crate) fn scope<'p>(&'p self, planner: &Planner<'_>, pins: &'p Pins) -> Scope<'p> {
+        let admissions = (0..planner.tables.len()).map(|pool| self.admission(planner, pool, pins)).collect();
+        Scope { prepared: self, pins, admissions }
+    }
+
     /// What a pool admits of the demand under decided topology values.
-    pub(crate) fn admitted(
-        &self,
-        planner: &Planner<'_>,
-        pool: usize,
-        pins: &Pins,
-    ) -> Option<(FixedBitSet, Requirements)> {
-        let admission = self.admissions.get(pool)?.as_ref()?;
-        let table = planner.tables.get(pool)?;
-        let (mut columns, mut open) = (admission.columns.clone(), admission.open.clone());
+    pub(crate) fn admission(&self, planner: &Planner<'_>, pool: usize, pins: &Pins) -> Option<Admission> {
+        let mut admission = self.admissions.get(pool)?.clone()?;
         for &(key, value) in pins {
-            planner.pin(table, &mut columns, &mut open, key, value)?;
+            planner.pin(planner.tables.get(pool)?, &mut admission.columns, &mut admission.open, key, value)?;
         }
-        (!columns.is_clear()).then_some((columns, open))
+        Some(admission)
+    }
+}
+
+/// A demand under decided topology values: what every placement of a round has in common.
+pub(crate) struct Scope<'p> {
+    pub(crate) prepared: &'p Prepared<'p>,
+    pub(crate) pins: &'p Pins,
+    /// By NodePool.
+    pub(crate) admissions: Vec<Option<Admission>>,
+}
+
+impl std::ops::Deref for Scope<'_> {
+    type Target = Demand;
+    fn deref(&self) -> &Demand {
+        &self.prepared.demand
+    }
+}
+
+impl<'p> Scope<'p> {
+    pub(crate) fn spec(&self) -> &'p PodSpec {
+        self.prepared.spec
+    }
+
+    pub(crate) fn requests(&self) -> &'p Resources {
+        self.prepared.requests
+    }
+
+    /// What a pool admits.
+    pub(crate) fn admission(&self, pool: usize) -> Option<&Admission> {
+        self.admissions.get(pool).and_then(Option::as_ref)
     }
 }

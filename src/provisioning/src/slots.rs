@@ -165,9 +165,9 @@ impl<'a> Planner<'a> {
             if prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts).any(filtered) {
                 return None;
             }
-            let (admitted, narrowed) = prepared.admitted(self, pool, &bin.domains)?;
-            columns.intersect_with(&admitted);
-            open.add_all(&narrowed, &self.cluster.symbols);
+            let admission = prepared.admission(self, pool, &bin.domains)?;
+            columns.intersect_with(&admission.columns);
+            open.add_all(&admission.open, &self.cluster.symbols);
         }
         table.keep_fitting(&mut columns, &bin.used);
         let planned = columns.intersection(&table.reserved).next()?;

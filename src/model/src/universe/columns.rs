@@ -224,14 +224,15 @@ impl ColumnTable {
         }
     }
 
-    /// The cheapest column of `set` with room for `requests`.
-    pub fn cheapest_fitting(&self, set: &FixedBitSet, requests: &Resources) -> Option<usize> {
+    /// The cheapest paid column that is in both sets and has room for `requests`.
+    pub fn cheapest_paid(&self, a: &FixedBitSet, b: &FixedBitSet, requests: &Resources) -> Option<usize> {
         let mut masks: smallvec::SmallVec<[&[usize]; 6]> = smallvec::SmallVec::new();
         for (resource, amount) in requests.iter().filter(|(_, amount)| *amount > 0) {
             masks.push(self.holding(resource, amount)?.as_slice());
         }
-        for (at, &block) in set.as_slice().iter().enumerate() {
-            let both = masks.iter().fold(block, |both, mask| both & mask.get(at).copied().unwrap_or(0));
+        let sets = a.as_slice().iter().zip(b.as_slice()).zip(self.reserved.as_slice());
+        for (at, ((&a, &b), &reserved)) in sets.enumerate() {
+            let both = masks.iter().fold(a & b & !reserved, |both, mask| both & mask.get(at).copied().unwrap_or(0));
             if both != 0 {
                 return Some(at * usize::BITS as usize + both.trailing_zeros() as usize);
             }
