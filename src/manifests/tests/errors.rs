@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::format_collect,
+    clippy::format_push_string,
     reason = "tests build inputs and unpack outcomes plainly"
 )]
 
