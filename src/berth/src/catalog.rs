@@ -22,7 +22,7 @@ enum Format {
     Yaml,
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let catalogue = berth_plan::default_catalogue()?;
     let text = match args.output {
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&catalogue)?),

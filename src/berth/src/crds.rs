@@ -11,7 +11,7 @@ use crate::output::to_stdout;
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) fn run(_: Args) -> Result<ExitCode> {
+pub(crate) fn run(_: &Args) -> Result<ExitCode> {
     to_stdout(|out| berth_api::CRDS.iter().try_for_each(|(_, text)| out.write_all(text.as_bytes())))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match &Cli::parse().command {
         Command::Plan(args) => plan::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Catalog(args) => catalog::run(args),

@@ -74,7 +74,7 @@ fn parse_gates(text: &str) -> Result<FeatureGates, berth_plan::UnknownGate> {
     Ok(gates)
 }
 
-pub(crate) fn run(args: Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.filename.is_empty() {
         bail!(
             "nothing to plan: give manifests with -f FILE, a folder, or - for standard input\n\n  \

@@ -12,7 +12,8 @@ struct Run {
     /// The position in the class after the run's last member.
     end: u32,
     row: u32,
-    run: u32,
+    /// Which of the row's members.
+    position: u32,
 }
 
 /// Members `first … first+count-1` of a class.
@@ -107,11 +108,11 @@ impl<'a> Deal<'a> {
         })
     }
 
-    fn member(&self, run: Run, position: u32) -> Option<MemberName<'_>> {
+    fn member(&self, run: Run, offset: u32) -> Option<MemberName<'_>> {
         let row = self.cluster.pending.get(run.row as usize)?;
-        let members: &MemberRun = row.members.get(run.run as usize)?;
+        let members: &MemberRun = row.members.get(run.position as usize)?;
         let namespace = (row.kind == MemberKind::Pod).then(|| self.cluster.symbols.text(row.namespace));
-        let number = members.numbers.map(|(first, _)| first.saturating_add(position));
+        let number = members.numbers.map(|(first, _)| first.saturating_add(offset));
         Some(MemberName { namespace, name: &members.name, number })
     }
 }
@@ -121,10 +122,66 @@ fn runs_of(cluster: &Cluster, class: &PodClass) -> Vec<Run> {
     let mut runs = Vec::new();
     for &row in &class.rows {
         let members = cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
-        for (run, members) in members.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
+        for (position, members) in members.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
             end = end.saturating_add(members.len());
-            runs.push(Run { end, row, run: u32::try_from(run).unwrap_or(u32::MAX) });
+            runs.push(Run { end, row, position: u32::try_from(position).unwrap_or(u32::MAX) });
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_provisioning::{NodePlan, Unschedulable};
+
+    use super::*;
+
+    fn run(name: &str, numbers: Option<(u32, u32)>) -> MemberRun {
+        MemberRun { name: name.into(), numbers }
+    }
+
+    // One class of two rows: a single pod, three replicas from ordinal 5, and two of another namespace.
+    fn one_class() -> (Cluster, Universe) {
+        let mut cluster = Cluster::new();
+        let spec = cluster.intern_spec(berth_model::PodSpec::default());
+        let labels = cluster.intern_labels(berth_model::Labels::default());
+        let (a, b) = (cluster.symbols.intern("a"), cluster.symbols.intern("b"));
+        let rows = [
+            (a, vec![run("web", None), run("db", Some((5, 3)))]),
+            (b, vec![run("none", Some((0, 0))), run("api", Some((0, 2)))]),
+        ];
+        for (namespace, members) in rows {
+            cluster.pending_row(MemberKind::Pod, namespace, spec, labels).unwrap().members = members;
+        }
+        let universe = Universe::new(&mut cluster);
+        (cluster, universe)
+    }
+
+    fn names(deal: &Deal<'_>, share: Share) -> Vec<String> {
+        deal.members(share).map(|name| name.to_string()).collect()
+    }
+
+    #[test]
+    fn members_are_dealt_in_order_across_rows_and_runs() {
+        let (cluster, universe) = one_class();
+        let class = ClassId(0);
+        assert_eq!(universe.classes.len(), 1);
+        let node = |node, count| NodePlan { node, contents: vec![(class, count)] };
+        let left = Unschedulable { class, count: 1, reasons: Vec::new() };
+        let solution =
+            Solution { nodes: vec![node(0, 2), node(1, 3)], unschedulable: vec![left], ..Solution::default() };
+        let deal = Deal::new(&cluster, &universe, &solution);
+        assert_eq!(names(&deal, deal.nodes[0][0]), ["a/web", "a/db-5"]);
+        assert_eq!(names(&deal, deal.nodes[1][0]), ["a/db-6", "a/db-7", "b/api-0"]);
+        assert_eq!(names(&deal, deal.unschedulable[0]), ["b/api-1"]);
+    }
+
+    #[test]
+    fn identical_nodes_take_consecutive_shares() {
+        let (cluster, universe) = one_class();
+        let deal = Deal::new(&cluster, &universe, &Solution::default());
+        let share = Share { class: ClassId(0), first: 0, count: 3 };
+        assert_eq!(names(&deal, share.of_node(1)), ["a/db-7", "b/api-0", "b/api-1"]);
+        assert_eq!(names(&deal, share.of_node(2)), Vec::<String>::new());
+    }
 }

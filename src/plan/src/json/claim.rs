@@ -31,7 +31,7 @@ struct Offering<'a> {
 }
 
 /// What the claims of a group share.
-struct Shared<'a> {
+struct Common<'a> {
     node_pool: &'a str,
     offering: Box<RawValue>,
     instance_types: Rc<RawValue>,
@@ -81,7 +81,7 @@ impl<'a> Claims<'a> {
         Claims { plan, deal }
     }
 
-    fn shared(&self, group: &Group, lists: &mut InstanceTypes) -> serde_json::Result<Shared<'a>> {
+    fn common(&self, group: &Group, lists: &mut InstanceTypes) -> serde_json::Result<Common<'a>> {
         let cluster = &self.plan.cluster;
         let symbols = &cluster.symbols;
         let pool = cluster.node_pools.get(group.node_pool);
@@ -93,7 +93,7 @@ impl<'a> Claims<'a> {
             reservation_id: slots.filter(|slots| slots.is_reservation).map(|slots| symbols.text(slots.id)),
             price: Exact(group.price),
         };
-        Ok(Shared {
+        Ok(Common {
             node_pool: pool.map_or("", |pool| symbols.text(pool.name)),
             offering: to_raw_value(&offering)?,
             instance_types: lists.render(self.plan, &group.instance_types)?,
@@ -103,16 +103,16 @@ impl<'a> Claims<'a> {
         })
     }
 
-    fn claim<'b>(&'b self, shared: &'b Shared<'_>, shares: &'b [Share], node: u32, number: u64) -> Claim<'b> {
+    fn claim<'b>(&'b self, common: &'b Common<'_>, shares: &'b [Share], node: u32, number: u64) -> Claim<'b> {
         let members = |kind| Members { deal: self.deal, shares, kind, node };
         Claim {
-            name: ClaimName { node_pool: shared.node_pool, number },
-            node_pool: shared.node_pool,
-            offering: &shared.offering,
-            instance_types: &shared.instance_types,
-            requirements: &shared.requirements,
-            taints: &shared.taints,
-            requests: &shared.requests,
+            name: ClaimName { node_pool: common.node_pool, number },
+            node_pool: common.node_pool,
+            offering: &common.offering,
+            instance_types: &common.instance_types,
+            requirements: &common.requirements,
+            taints: &common.taints,
+            requests: &common.requests,
             pods: members(MemberKind::Pod),
             reservations: members(MemberKind::Reservation),
             allocations: [],
@@ -126,14 +126,14 @@ impl Serialize for Claims<'_> {
         let mut lists = InstanceTypes::default();
         let mut seq = serializer.serialize_seq(None)?;
         for (group, shares) in self.plan.solution.claims.iter().zip(&self.deal.claims) {
-            let shared = self.shared(group, &mut lists).map_err(S::Error::custom)?;
+            let common = self.common(group, &mut lists).map_err(S::Error::custom)?;
             for node in 0..group.count {
                 let mut number = 0;
                 if let Some(last) = numbers.get_mut(group.node_pool) {
                     *last += 1;
                     number = *last;
                 }
-                seq.serialize_element(&self.claim(&shared, shares, node, number))?;
+                seq.serialize_element(&self.claim(&common, shares, node, number))?;
             }
         }
         seq.end()

@@ -9,6 +9,9 @@ use crate::Plan;
 use crate::deal::Deal;
 use crate::decimal::thousands;
 
+/// Columns of a line of reasons, its indent aside.
+const WIDTH: usize = 110;
+
 /// Writes an entry a class: who, and each reason with its count.
 pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: &mut W) -> io::Result<()> {
     let left: Vec<_> =
@@ -29,11 +32,9 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: 
             count => format!(" and {} more", thousands(count - 1)),
         };
         writeln!(writer, "{kind} {name}{others}:")?;
-        for (reason, count) in plan.reasons(entry) {
-            match count {
-                0 => writeln!(writer, "  {reason}")?,
-                count => writeln!(writer, "  {} {reason}", thousands(count))?,
-            }
+        let reasons: Vec<(&str, u32)> = plan.reasons(entry).collect();
+        for line in explain(&reasons, plan.cluster.nodes.len() as u64) {
+            writeln!(writer, "  {line}")?;
         }
     }
     if left.len() > shown {
@@ -41,4 +42,74 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: 
         writeln!(writer, "… {} more in {} classes", thousands(members), left.len() - shown)?;
     }
     Ok(())
+}
+
+/// Lines as kube-scheduler's events have them: one for the existing nodes, one for each NodePool. A count of 0 is about
+/// the object itself, or about a NodePool as a whole.
+fn explain(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<String> {
+    let subject = |reason: &str| {
+        let (pool, rest) = reason.strip_prefix("NodePool ")?.split_once(": ")?;
+        Some((format!("NodePool {pool}"), rest.to_owned()))
+    };
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for &(reason, count) in reasons {
+        let (of, text) = match subject(reason) {
+            Some(split) => split,
+            None if count == 0 => (String::new(), reason.to_owned()),
+            None => (format!("0/{} nodes are available", thousands(n_nodes)), reason.to_owned()),
+        };
+        let text = if count == 0 { text } else { format!("{} {text}", thousands(count)) };
+        match lines.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, texts)) => texts.push(text),
+            None => lines.push((of, vec![text])),
+        }
+    }
+    let line = |(of, texts): (String, Vec<String>)| {
+        let texts = texts.join(", ");
+        if of.is_empty() { texts } else { format!("{of}: {texts}") }
+    };
+    lines.into_iter().map(line).flat_map(|line| wrapped(&line)).collect()
+}
+
+/// Lines of at most [`WIDTH`] columns, broken at blanks; what follows the first is indented.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("    {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WIDTH, explain};
+
+    #[test]
+    fn nodes_and_pools_have_a_line_each() {
+        let taint = "node(s) had untolerated taint {gpu: }";
+        let reasons =
+            [(taint, 2), ("Insufficient cpu", 1), ("NodePool a: Insufficient cpu", 40), ("NodePool b: is deleting", 0)];
+        let expected = [
+            "0/3 nodes are available: 2 node(s) had untolerated taint {gpu: }, 1 Insufficient cpu",
+            "NodePool a: 40 Insufficient cpu",
+            "NodePool b: is deleting",
+        ];
+        assert_eq!(explain(&reasons, 3), expected);
+        assert_eq!(explain(&[("Scheduling is blocked", 0)], 3), ["Scheduling is blocked"]);
+    }
+
+    #[test]
+    fn long_explanations_are_wrapped() {
+        let reason = "node(s) didn't match Pod's node affinity/selector";
+        let lines = explain(&[(reason, 1), (reason, 2), (reason, 3)], 6);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
+        assert!(lines.iter().skip(1).all(|line| line.starts_with("    ")));
+    }
 }

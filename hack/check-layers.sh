@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Holds the rooms apart: who may depend on whom, and what pure crates may not know.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail=0
+complain() {
+    echo "check-layers: $*" >&2
+    fail=1
+}
+
+# Berth's crates that each crate may use. Whoever adds a line to it moves a wall: see the README's architecture.
+declare -A allowed=(
+    [berth-quantity]=""
+    [berth-model]=""
+    [berth-api]="berth-quantity"
+    [berth-catalogue]="berth-quantity"
+    [berth-manifests]="berth-api berth-quantity"
+    [berth-convert]="berth-api berth-catalogue berth-model berth-quantity"
+    [berth-scheduling]="berth-model"
+    [berth-provisioning]="berth-model berth-scheduling"
+    [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
+    [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity"
+    [berth]="berth-api berth-plan"
+)
+pure=(quantity catalogue model convert scheduling provisioning)
+
+# Names of the crates in a crate's tree of normal dependencies, itself aside.
+tree() {
+    cargo tree --quiet --locked -p "$1" -e normal --prefix none "${@:2}" | awk 'NR > 1 {print $1}' | sort -u
+}
+
+for crate in "${!allowed[@]}"; do
+    while read -r used; do
+        [[ " ${allowed[$crate]} " == *" $used "* ]] || complain "$crate must not depend on $used"
+    done < <(tree "$crate" --depth 1 | grep '^berth' || true)
+done
+
+for room in "${pure[@]}"; do
+    client=$(tree "berth-$room" | grep -xE '(kube|tokio|hyper|http|reqwest|tower|rand)(-.*)?' || true)
+    [[ -z $client ]] || complain "berth-$room is pure, but its tree has" $client
+    # Tests and docs may do as they like; a clock, a file or the environment in the code itself is a way in.
+    ambient=$(grep -rnE '\b(SystemTime|Instant|thread_rng|std::(fs|net|env|process))\b' "src/$room/src" |
+        grep -vE '^[^:]*(tests?\.rs|/tests/)|:[0-9]+: *//' || true)
+    [[ -z $ambient ]] || complain "berth-$room is pure, but reads a clock or the world:"$'\n'"$ambient"
+done
+
+[[ $fail == 0 ]] && echo "check-layers: ${#allowed[@]} crates keep to their rooms"
+exit $fail
