@@ -9,8 +9,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::planner::Planner;
 use crate::solution::{Claims, NodePlan, Solution, Unschedulable};
 
-/// The type list and requirements of claims, which many groups share.
-type Shared = FxHashMap<(usize, FixedBitSet, usize), (Rc<[u32]>, FixedBitSet)>;
+/// A pool, a set of its columns, and the planned one.
+type ListKey = (usize, FixedBitSet, usize);
+
+/// What many groups share.
+#[derive(Default)]
+struct Shared {
+    /// By pool, columns and planned column: the types that a claim lists, and their columns.
+    lists: FxHashMap<ListKey, (Rc<[u32]>, FixedBitSet)>,
+    /// By pool and planned type: the columns that limits and finite supplies leave in its place.
+    instead: FxHashMap<(usize, u32), FixedBitSet>,
+}
 
 impl Planner<'_> {
     /// The plan in terms of classes.
@@ -41,16 +50,24 @@ impl Planner<'_> {
     fn claims(&self, bin: &Bin, shared: &mut Shared) -> Option<Claims> {
         let table = self.tables.get(bin.pool)?;
         let planned = table.columns.get(bin.planned)?;
-        let mut listed = bin.columns.clone();
-        listed.difference_with(&table.reserved);
-        for at in bin.columns.ones().filter(|&at| at != bin.planned) {
-            let is_finite = table.columns.get(at).is_some_and(|column| column.slots.is_some());
-            if is_finite || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, Some(bin.planned)) == 0) {
-                listed.set(at, false);
+        let is_planned_listed = bin.columns.contains(bin.planned) && !table.reserved.contains(bin.planned);
+        let instead = shared.instead.entry((bin.pool, planned.instance_type)).or_insert_with(|| {
+            // A type is listed if it may take the planned one's place: not from a finite supply, and within limits.
+            let mut instead = table.all();
+            instead.difference_with(&table.reserved);
+            for (at, column) in table.columns.iter().enumerate() {
+                let is_finite = column.slots.is_some();
+                if is_finite || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, Some(bin.planned)) == 0) {
+                    instead.set(at, false);
+                }
             }
-        }
+            instead
+        });
+        let mut listed = bin.columns.clone();
+        listed.intersect_with(instead);
+        listed.set(bin.planned, is_planned_listed);
         let (instance_types, listed) =
-            shared.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
+            shared.lists.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
                 let listed = self.launchable(table, bin, listed);
                 let mut seen = FxHashSet::default();
                 let columns = listed.ones().filter_map(|at| table.columns.get(at));

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use berth_model::{Constraint, CounterId, Money, host_allowance};
 use fixedbitset::FixedBitSet;
 
+use crate::frontier::Frontier;
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared, Scope};
 
@@ -317,28 +318,43 @@ impl Planner<'_> {
         let sharers = self.sharers(scope, count);
         for &pool in pools {
             let Some(mut columns) = scope.admission(pool).map(|admission| admission.columns.clone()) else { continue };
-            let candidates: Rc<[usize]> = match self.tables.get(pool) {
-                Some(table) if reserved => {
-                    columns.intersect_with(&table.reserved);
-                    let columns = columns.ones().filter(|&at| {
-                        let slots = table.columns.get(at).and_then(|column| column.slots);
-                        slots.is_none_or(|slot| self.state.free_slots(slot) > 0)
-                    });
-                    columns.collect()
-                }
-                Some(table) => {
-                    columns.difference_with(&table.reserved);
-                    self.frontier(pool, columns)
-                }
-                None => continue,
-            };
-            let Some(table) = self.tables.get(pool) else { continue };
             let hosts = {
                 let first = |counter: CounterId| self.state.total(counter) == 0;
                 host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
             };
             let hosts = if scope.spec().host_ports.is_empty() { hosts } else { hosts.min(1) };
-            for &at in candidates.iter() {
+            let mut candidates: Vec<usize> = Vec::new();
+            match self.tables.get(pool) {
+                Some(table) if reserved => {
+                    columns.intersect_with(&table.reserved);
+                    candidates.extend(columns.ones().filter(|&at| {
+                        let slots = table.columns.get(at).and_then(|column| column.slots);
+                        slots.is_none_or(|slot| self.state.free_slots(slot) > 0)
+                    }));
+                }
+                Some(table) => {
+                    columns.difference_with(&table.reserved);
+                    let frontier = self.frontier(pool, columns);
+                    let node_cost = self.options.node_cost.dollars();
+                    let mut likely = Vec::new();
+                    frontier.candidates(scope.requests(), hosts.min(sharers), node_cost, &mut likely);
+                    // Where the likely ones may be out of reach, all must be asked.
+                    let may_fail = |at: &usize| {
+                        let column = self.tables.get(pool).and_then(|table| table.columns.get(*at));
+                        column.is_none_or(|column| column.slots.is_some())
+                            || self.is_limited(pool) && self.allowance(pool, *at, None) == 0
+                    };
+                    let has_min_values = self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty());
+                    if has_min_values || likely.is_empty() || likely.iter().any(may_fail) {
+                        candidates.extend(&frontier.columns);
+                    } else {
+                        candidates = likely;
+                    }
+                }
+                None => continue,
+            }
+            let Some(table) = self.tables.get(pool) else { continue };
+            for at in candidates {
                 let Some(column) = table.columns.get(at) else { continue };
                 let pods = scope.requests().times_in(&column.room, u32::MAX).min(hosts);
                 if pods == 0 {
@@ -393,35 +409,21 @@ impl Planner<'_> {
         choices
     }
 
-    // Of a set of columns, those that no cheaper one matches in room: a best choice by cost is among them.
-    fn frontier(&mut self, pool: usize, columns: FixedBitSet) -> Rc<[usize]> {
+    // The frontier of a pool's columns, worked out once for each set.
+    fn frontier(&mut self, pool: usize, columns: FixedBitSet) -> Rc<Frontier> {
         if let Some(known) = self.frontiers.get(&(pool, columns.clone())) {
             return Rc::clone(known);
         }
-        let limited = self.is_limited(pool) || self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty());
-        let mut kept: Vec<usize> = Vec::new();
-        if let Some(table) = self.tables.get(pool) {
-            let mut seen: rustc_hash::FxHashSet<(u32, &berth_model::Resources)> = rustc_hash::FxHashSet::default();
-            for at in columns.ones() {
-                let Some(column) = table.columns.get(at) else { continue };
-                // A finite supply may run out, so it stands in for nothing else.
-                let is_finite = column.slots.is_some();
-                if !is_finite && !seen.insert((column.instance_type, &column.room)) {
-                    continue;
-                }
-                let is_dominated = !limited
-                    && kept
-                        .iter()
-                        .filter_map(|&known| table.columns.get(known))
-                        .any(|known| known.slots.is_none() && column.room.fits(&known.room));
-                if !is_dominated {
-                    kept.push(at);
-                }
-            }
-        }
-        let kept: Rc<[usize]> = Rc::from(kept);
-        self.frontiers.insert((pool, columns), Rc::clone(&kept));
-        kept
+        let keeps_all = self.keeps_all(pool);
+        let frontier = self.tables.get(pool).map(|table| Frontier::new(table, &columns, keeps_all));
+        let frontier = Rc::new(frontier.unwrap_or_default());
+        self.frontiers.insert((pool, columns), Rc::clone(&frontier));
+        frontier
+    }
+
+    // Whether limits or minValues may rule out a column that is otherwise best.
+    fn keeps_all(&self, pool: usize) -> bool {
+        self.is_limited(pool) || self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
     }
 }
 

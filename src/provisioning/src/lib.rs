@@ -13,6 +13,7 @@
 
 mod claims;
 mod fill;
+mod frontier;
 mod join;
 mod limits;
 mod matching;

@@ -30,7 +30,7 @@ pub(crate) struct Planner<'a> {
     /// Requests of the pods that are still to be packed.
     pub(crate) remaining: Resources,
     /// The columns that are no dearer than any with as much room, by pool and admitted columns.
-    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<[usize]>>,
+    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
     /// By class: how many were not placed, with the demand that was tried last.
     pub(crate) left: Vec<(ClassId, u32)>,
     /// Per counter: the domains that its nodes may have, in order of name.

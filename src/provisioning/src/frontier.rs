@@ -1,0 +1,82 @@
+//! The columns worth a look when a new node is opened, and a quick search among them.
+
+use berth_model::{ColumnTable, Resources};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashSet;
+
+/// Of a set of columns, cheapest first, those that no cheaper one matches in room: the best by cost is among them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frontier {
+    pub(crate) columns: Vec<usize>,
+    prices: Vec<f64>,
+    /// By resource, each column's room.
+    rooms: Vec<Vec<f64>>,
+}
+
+impl Frontier {
+    /// `keeps_all` leaves dominated columns in, where limits or minValues may rule out what dominates them.
+    pub(crate) fn new(table: &ColumnTable, columns: &FixedBitSet, keeps_all: bool) -> Self {
+        let mut kept: Vec<usize> = Vec::new();
+        let mut seen: FxHashSet<(u32, &Resources)> = FxHashSet::default();
+        for at in columns.ones() {
+            let Some(column) = table.columns.get(at) else { continue };
+            // A finite supply may run out, so it stands in for nothing else.
+            let is_finite = column.slots.is_some();
+            if !is_finite && !seen.insert((column.instance_type, &column.room)) {
+                continue;
+            }
+            let is_dominated = !keeps_all
+                && kept
+                    .iter()
+                    .filter_map(|&known| table.columns.get(known))
+                    .any(|known| known.slots.is_none() && column.room.fits(&known.room));
+            if !is_dominated {
+                kept.push(at);
+            }
+        }
+        let of = |at: &usize| table.columns.get(*at);
+        let n_resources = kept.iter().filter_map(of).map(|column| column.room.amounts().len()).max().unwrap_or(0);
+        let room = |resource: usize| {
+            let amounts = kept.iter().filter_map(of);
+            amounts.map(|column| float(column.room.amounts().get(resource).copied().unwrap_or(0))).collect()
+        };
+        Frontier {
+            prices: kept.iter().filter_map(of).map(|column| column.price.dollars()).collect(),
+            rooms: (0..n_resources).map(room).collect(),
+            columns: kept,
+        }
+    }
+
+    /// The columns that may be the best for pods of these requests, at most `at_most` of them on a node: all whose
+    /// cost a pod, with fractional pods, is no more than the least with whole ones. Fractions only rule out; whoever
+    /// asks compares the rest exactly.
+    pub(crate) fn candidates(&self, requests: &Resources, at_most: u32, node_cost: f64, out: &mut Vec<usize>) {
+        let mut pods = vec![f64::from(at_most); self.columns.len()];
+        for (resource, need) in requests.iter().filter(|(_, need)| *need > 0) {
+            let Some(rooms) = self.rooms.get(resource.index()) else { return };
+            let inverse = 1.0 / float(need);
+            for (pods, room) in pods.iter_mut().zip(rooms) {
+                *pods = pods.min(room * inverse);
+            }
+        }
+        let mut least = f64::INFINITY;
+        for (pods, price) in pods.iter().zip(&self.prices) {
+            // Rounded down with care: one pod less if the quotient is a hair under a whole number.
+            let whole = (pods - 1e-6).floor().max(if *pods >= 1.0 { 1.0 } else { 0.0 });
+            if whole > 0.0 {
+                least = least.min((price + node_cost) / whole);
+            }
+        }
+        let bound = least * (1.0 + 1e-9);
+        for ((at, pods), price) in self.columns.iter().zip(&pods).zip(&self.prices) {
+            if pods + 1e-6 >= 1.0 && (price + node_cost) <= bound * (pods + 1e-6) {
+                out.push(*at);
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a filter with a margin; the comparison that decides is exact")]
+fn float(amount: i64) -> f64 {
+    amount as f64
+}
