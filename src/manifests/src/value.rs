@@ -1,7 +1,5 @@
 //! Text to an untyped value: duplicate keys refused, size and depth bounded.
 
-mod plain;
-
 use std::cell::Cell;
 use std::fmt;
 
@@ -36,10 +34,6 @@ pub(crate) fn from_json(text: &str, max_object_bytes: usize) -> Result<Value, Sy
 
 /// Parses one YAML document, by kubectl's reading of scalars. An empty document is null.
 pub(crate) fn from_yaml(text: &str, max_object_bytes: usize) -> Result<Value, SyntaxError> {
-    plain::parse(text).map_or_else(|| general(text, max_object_bytes), Ok)
-}
-
-fn general(text: &str, max_object_bytes: usize) -> Result<Value, SyntaxError> {
     let room = Cell::new(max_object_bytes.saturating_mul(EXPANSION));
     let node = Node { room: &room };
     let value =

@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::format_collect,
-    clippy::format_push_string,
     reason = "tests build inputs and unpack outcomes plainly"
 )]
 
