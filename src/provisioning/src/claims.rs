@@ -66,6 +66,14 @@ impl Planner<'_> {
         let mut listed = bin.columns.clone();
         listed.intersect_with(instead);
         listed.set(bin.planned, is_planned_listed);
+        // What was within limits when the node was opened may not be so beside later ones; minValues still holds.
+        let spare = bin.columns.ones().filter(|&at| !table.reserved.contains(at));
+        for at in spare.filter(|&at| table.columns.get(at).is_some_and(|column| column.slots.is_none())) {
+            if self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
+                break;
+            }
+            listed.insert(at);
+        }
         let (instance_types, listed) =
             shared.lists.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
                 let listed = self.launchable(table, bin, listed);

@@ -79,7 +79,7 @@ impl Planner<'_> {
         let mut used = bin.used.clone();
         used.add_times(scope.requests(), i64::from(pods));
         table.keep_fitting(&mut columns, &used);
-        if !columns.contains(planned) || !self.keeps_min_values(table, &columns, &open, planned) {
+        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin.pool, &columns, &open, planned) {
             return None;
         }
         Some(Join { columns, open, domains, used })
@@ -110,6 +110,25 @@ impl Planner<'_> {
     fn filter_of(&self, counter: CounterId, pool: usize) -> Option<&FixedBitSet> {
         let filter = self.universe.counters.get(counter.index())?.filter?;
         self.filter_columns.get(filter as usize)?.get(pool)
+    }
+
+    // Whether what limits leave of a set of columns keeps the pool's minValues.
+    fn keeps_min_values_within_limits(
+        &self,
+        pool: usize,
+        columns: &FixedBitSet,
+        open: &Requirements,
+        planned: usize,
+    ) -> bool {
+        let Some(table) = self.tables.get(pool) else { return false };
+        if table.min_values.is_empty() || !self.is_limited(pool) {
+            return self.keeps_min_values(table, columns, open, planned);
+        }
+        let mut within = columns.clone();
+        for at in columns.ones().filter(|&at| at != planned && self.allowance(pool, at, Some(planned)) == 0) {
+            within.set(at, false);
+        }
+        self.keeps_min_values(table, &within, open, planned)
     }
 
     /// Whether a set of columns keeps the pool's minValues (Strict). A paid node counts paid types; a node on a slot

@@ -68,11 +68,17 @@ impl Planner<'_> {
     ) -> u32 {
         let mut best: Option<(u32, i128, Sym)> = None;
         for (at, &name) in names.iter().enumerate() {
-            if !self.domains_of(names.to_vec(), constraints).allows(at) {
+            let mut domains = self.domains_of(names.to_vec(), constraints);
+            let mut allowed = 0;
+            while allowed < count && domains.allows(at) {
+                domains.add(at);
+                allowed += 1;
+            }
+            if allowed == 0 {
                 continue;
             }
             let (mark, before) = (self.state.mark(), self.marginal_cost());
-            let placed = self.fill(prepared, count, &[(key, name)]);
+            let placed = self.fill(prepared, allowed, &[(key, name)]);
             let cost = self.marginal_cost() - before;
             self.state.rollback(mark);
             let is_better = match best {

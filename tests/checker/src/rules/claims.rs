@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Taint;
 
+use super::matching::has_preferences;
 use super::money::same;
 use super::ports;
 use crate::catalogue::{Catalogue, RESERVATION_IDS, RESERVED, Requirement};
@@ -178,7 +179,11 @@ fn paid_list(site: &ClaimSite<'_>) -> Vec<Violation> {
 /// The paid fallback of a claim on a slot: each type fits in some paid offering of the pool, cheapest first.
 fn fallback_list(world: &World, site: &Site<'_>, claim: &ClaimSite<'_>, needs: &Needs<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
-    let own = own_labels(world, &claim.claim.node_pool, &claim.pool, &[], &mentioned(world, &site.planned));
+    let required = &claim.claim.requirements;
+    let own = own_labels(world, &claim.claim.node_pool, &claim.pool, required, &mentioned(world, &site.planned));
+    // Preferences may leave out a type's cheapest offering: then any ascending choice of offerings will do.
+    let are_all_wanted = !needs.all.iter().any(|pod| has_preferences(pod));
+    let mut ascending = f64::NEG_INFINITY;
     let mut last = [f64::NEG_INFINITY; 2];
     let mut in_order = [true; 2];
     for name in &claim.claim.instance_types {
@@ -200,6 +205,15 @@ fn fallback_list(world: &World, site: &Site<'_>, claim: &ClaimSite<'_>, needs: &
         if fitting.is_empty() {
             let detail = format!("{name} of its fallback list has no paid offering that its pods fit");
             found.push(Violation::new("instance-types", site.name, detail));
+        }
+        if !are_all_wanted {
+            let next = fitting.iter().map(|(_, o)| o.price).filter(|p| *p >= ascending || same(*p, ascending));
+            match next.min_by(f64::total_cmp) {
+                Some(next) => ascending = next,
+                None if fitting.is_empty() => {}
+                None => in_order = [false; 2],
+            }
+            continue;
         }
         let everywhere = fitting.iter().map(|(_, o)| o.price).min_by(f64::total_cmp);
         let here = fitting.iter().filter(|(_, o)| o.zone == claim.claim.offering.zone);

@@ -14,7 +14,8 @@ use crate::sites::{ClaimSite, Domain, Site, admits_candidate, mentioned, own_lab
 use crate::violation::Violation;
 use crate::world::{Pod, World};
 
-fn has_preferences(pod: &Pod) -> bool {
+/// Whether the pod prefers something that may be given up.
+pub(super) fn has_preferences(pod: &Pod) -> bool {
     let affinity = pod.spec.affinity.as_ref();
     let node = affinity.and_then(|a| a.node_affinity.as_ref());
     let with = affinity.and_then(|a| a.pod_affinity.as_ref());

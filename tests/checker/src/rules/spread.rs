@@ -107,15 +107,13 @@ fn reachable(world: &World, pod: &Pod, index: usize, key: &str) -> BTreeSet<Stri
 }
 
 /// Every value of the key that anything in the input knows: as many domains as a planner could have counted.
-fn imaginable(world: &World, sites: &[Site<'_>], key: &str) -> usize {
+fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSet<&'a str> {
     let mut values: BTreeSet<&str> = BTreeSet::new();
     let candidates = world.catalogue.types.values().flat_map(|t| &t.candidates);
     values.extend(candidates.filter_map(|c| c.labels.get(key)).map(String::as_str));
     for site in sites {
-        match site.domain(key) {
-            Domain::One(value) => drop(values.insert(value)),
-            Domain::Open(open) => values.extend(open.iter().map(String::as_str)),
-            Domain::Absent => {}
+        if let Domain::One(value) = site.domain(key) {
+            values.insert(value);
         }
     }
     for pool in world.pools.values() {
@@ -123,7 +121,7 @@ fn imaginable(world: &World, sites: &[Site<'_>], key: &str) -> usize {
         let on_key = pool.requirements.iter().filter(|r| r.key == key && r.operator == "In");
         values.extend(on_key.flat_map(|r| &r.values).map(String::as_str));
     }
-    values.len()
+    values
 }
 
 /// Host names: a new node can always be made, so the least count is 0 and each place is looked at alone.
@@ -202,8 +200,10 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
     let Some(first) = group.members.first() else {
         return found;
     };
-    let mut counts: BTreeMap<String, i64> =
-        reachable(world, first.pod, first.index, key).into_iter().map(|d| (d, 0)).collect();
+    // A value that nothing names, of a pool that only excludes others, is no domain to balance with.
+    let named = imaginable(world, sites, key);
+    let reachable = reachable(world, first.pod, first.index, key).into_iter();
+    let mut counts: BTreeMap<String, i64> = reachable.filter(|d| named.contains(d.as_str())).map(|d| (d, 0)).collect();
     let mut counted = BTreeSet::new();
     for (index, site) in sites.iter().enumerate() {
         if group.counts(first.pod, site) {
@@ -247,7 +247,7 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
         }
     }
     let wanted = group.constraint.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
-    let least_is_zero = imaginable(world, sites, key) < wanted;
+    let least_is_zero = named.len() < wanted;
     if let Some(stuck) = replay(group, counts, members, others, least_is_zero) {
         let detail = format!("no order keeps maxSkew {} over {key}: {stuck}", group.constraint.max_skew);
         found.push(Violation::new(RULE, &first.pod.name, detail));
