@@ -55,6 +55,8 @@ pub struct Requirement {
     values: SmallVec<[Sym; 3]>,
     at_least: Option<i64>,
     at_most: Option<i64>,
+    // Of a complement: whether the label must be there at all, as `Exists` and bounds ask and `NotIn` does not.
+    must_exist: bool,
     min_values: Option<u32>,
 }
 
@@ -87,12 +89,19 @@ impl Requirement {
 
     /// Any value.
     pub fn exists() -> Self {
-        Requirement { complement: true, values: SmallVec::new(), at_least: None, at_most: None, min_values: None }
+        Requirement {
+            complement: true,
+            values: SmallVec::new(),
+            at_least: None,
+            at_most: None,
+            must_exist: true,
+            min_values: None,
+        }
     }
 
     /// No label.
     pub fn does_not_exist() -> Self {
-        Requirement { complement: false, ..Self::exists() }
+        Requirement { complement: false, must_exist: false, ..Self::exists() }
     }
 
     /// Exactly this value.
@@ -147,9 +156,7 @@ impl Requirement {
 
     /// Whether an absent label satisfies the requirement (`NotIn` and `DoesNotExist`).
     pub fn allows_absent(&self) -> bool {
-        self.at_least.is_none()
-            && self.at_most.is_none()
-            && (if self.complement { !self.values.is_empty() } else { self.values.is_empty() })
+        if self.complement { !self.must_exist } else { self.values.is_empty() && self.at_least.is_none() }
     }
 
     /// Whether only an absent label satisfies the requirement.
@@ -187,7 +194,8 @@ impl Requirement {
             values.extend(other.values.iter().copied());
             values.sort_unstable();
             values.dedup();
-            return Requirement { complement: true, values, at_least, at_most, min_values };
+            let must_exist = self.must_exist || other.must_exist;
+            return Requirement { complement: true, values, at_least, at_most, must_exist, min_values };
         }
         let finite = if self.complement { other } else { self };
         let values: SmallVec<[Sym; 3]> =
@@ -196,7 +204,7 @@ impl Requirement {
         if values.is_empty() && !(self.allows_absent() && other.allows_absent()) {
             return Self::nothing();
         }
-        Requirement { complement: false, values, at_least: None, at_most: None, min_values }
+        Requirement { complement: false, values, at_least: None, at_most: None, must_exist: false, min_values }
     }
 
     /// Whether no value and no absence satisfies the requirement.
@@ -218,7 +226,12 @@ impl Requirement {
                 out.push((Operator::DoesNotExist, Vec::new(), Vec::new()));
             }
             (false, false) => out.push((Operator::In, Vec::new(), self.values.to_vec())),
-            (true, false) => out.push((Operator::NotIn, Vec::new(), self.values.to_vec())),
+            (true, false) => {
+                if self.must_exist && out.is_empty() {
+                    out.push((Operator::Exists, Vec::new(), Vec::new()));
+                }
+                out.push((Operator::NotIn, Vec::new(), self.values.to_vec()));
+            }
             (true, true) if out.is_empty() => out.push((Operator::Exists, Vec::new(), Vec::new())),
             _ => {}
         }

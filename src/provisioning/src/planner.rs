@@ -114,10 +114,11 @@ impl<'a> Planner<'a> {
     fn place_class(&mut self, id: ClassId, count: u32) -> u32 {
         let mut placed = 0;
         for demand in demands(self.cluster, self.universe, id) {
-            let prepared = Prepared::new(self, demand);
-            placed += self.place(&prepared, count - placed);
-            if placed == count {
-                break;
+            for prepared in Prepared::alternatives(self, &demand) {
+                placed += self.place(&prepared, count - placed);
+                if placed == count {
+                    return placed;
+                }
             }
         }
         placed

@@ -22,13 +22,28 @@ pub(crate) struct Prepared<'a> {
 pub(crate) type Pins = [(Sym, Sym)];
 
 impl<'a> Prepared<'a> {
-    pub(crate) fn new(planner: &Planner<'a>, demand: Demand) -> Self {
+    /// The demand with the first way in which each pool admits it.
+    pub(crate) fn new(planner: &Planner<'a>, demand: &Demand) -> Self {
+        let mut all = Self::alternatives(planner, demand);
+        all.swap_remove(0)
+    }
+
+    /// The demand, once for each way in which pools admit it; at least once.
+    pub(crate) fn alternatives(planner: &Planner<'a>, demand: &Demand) -> Vec<Self> {
         static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
         let cluster = planner.cluster;
         let spec = cluster.specs.get(demand.spec as usize).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default));
         let pools = cluster.node_pools.iter().zip(&planner.tables);
-        let admissions = pools.map(|(pool, table)| admit(cluster, pool, table, &demand)).collect();
-        Prepared { spec, requests: &spec.requests, admissions, demand, nodes: OnceCell::new() }
+        let mut ways: Vec<_> = pools.map(|(pool, table)| admit(cluster, pool, table, demand).into_iter()).collect();
+        let mut out = Vec::new();
+        loop {
+            let admissions: Vec<Option<Admission>> = ways.iter_mut().map(Iterator::next).collect();
+            if !out.is_empty() && admissions.iter().all(Option::is_none) {
+                return out;
+            }
+            let (demand, nodes) = (demand.clone(), OnceCell::new());
+            out.push(Prepared { spec, requests: &spec.requests, admissions, demand, nodes });
+        }
     }
 
     /// The nodes whose labels and taints admit the demand, in the cluster's order.

@@ -15,7 +15,7 @@ impl Planner<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
     pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
         let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return Vec::new() };
-        let prepared = Prepared::new(self, demand);
+        let prepared = Prepared::new(self, &demand);
         if let Some(refusal) = &prepared.spec.refusal {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }

@@ -156,7 +156,7 @@ impl<'a> Planner<'a> {
         for (class, _) in &bin.contents {
             let prepared = prepared.entry(*class).or_insert_with(|| {
                 let first = demands(self.cluster, self.universe, *class).into_iter().next();
-                first.map(|demand| Prepared::new(self, demand))
+                first.map(|demand| Prepared::new(self, &demand))
             });
             let prepared = prepared.as_ref()?;
             let filtered = |counter: &berth_model::CounterId| {

@@ -17,34 +17,38 @@ pub struct Admission {
     pub open: Requirements,
 }
 
-/// Narrows a NodePool to what a demand may use; `None` if that is nothing.
-pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Option<Admission> {
-    let spec = cluster.specs.get(demand.spec as usize)?;
+/// Narrows a NodePool to what a demand may use: nothing, or one admission for each way in which the alternatives of
+/// node affinity leave the labels that no column decides (nearly always one way).
+pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Vec<Admission> {
+    let Some(spec) = cluster.specs.get(demand.spec as usize) else { return Vec::new() };
     let symbols = &cluster.symbols;
     if pool.refusal.is_some()
         || first_untolerated(&pool.taints, &spec.tolerations, demand.avoids_preferred_taints, symbols).is_some()
     {
-        return None;
+        return Vec::new();
     }
-    let mut admission = admit_terms(table, &demand.terms, symbols)?;
-    for alternatives in &spec.volumes.topologies {
-        let mut any = FixedBitSet::with_capacity(table.columns.len());
-        for alternative in alternatives.iter().filter(|a| open_allows(&admission.open, a, symbols)) {
-            any.union_with(&table.admitting(alternative, symbols));
+    let mut admissions = admit_terms(table, &demand.terms, symbols);
+    for admission in &mut admissions {
+        for alternatives in &spec.volumes.topologies {
+            let mut any = FixedBitSet::with_capacity(table.columns.len());
+            for alternative in alternatives.iter().filter(|a| open_allows(&admission.open, a, symbols)) {
+                any.union_with(&table.admitting(alternative, symbols));
+            }
+            admission.columns.intersect_with(&any);
         }
-        admission.columns.intersect_with(&any);
-    }
-    for (daemon, columns) in &table.daemon_columns {
-        let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.specs.get(d.spec as usize));
-        if daemon.is_some_and(|daemon| ports_conflict(spec, daemon)) {
-            admission.columns.difference_with(columns);
+        for (daemon, columns) in &table.daemon_columns {
+            let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.specs.get(d.spec as usize));
+            if daemon.is_some_and(|daemon| ports_conflict(spec, daemon)) {
+                admission.columns.difference_with(columns);
+            }
         }
     }
-    (!admission.columns.is_clear()).then_some(admission)
+    admissions.retain(|admission| !admission.columns.is_clear());
+    admissions
 }
 
-// The alternatives that agree on the undecided labels are united; the first of which something remains is taken.
-fn admit_terms(table: &ColumnTable, terms: &[Requirements], symbols: &Symbols) -> Option<Admission> {
+// The alternatives that agree on the undecided labels are united.
+fn admit_terms(table: &ColumnTable, terms: &[Requirements], symbols: &Symbols) -> Vec<Admission> {
     let mut found: Vec<Admission> = Vec::new();
     for term in terms {
         let Some(open) = table.open_with(term, symbols) else { continue };
@@ -54,7 +58,7 @@ fn admit_terms(table: &ColumnTable, terms: &[Requirements], symbols: &Symbols) -
             None => found.push(Admission { columns, open }),
         }
     }
-    found.into_iter().find(|admission| !admission.columns.is_clear())
+    found
 }
 
 fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbols) -> bool {
