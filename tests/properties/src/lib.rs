@@ -1,0 +1,75 @@
+//! Random clusters, planned in process and checked: what must hold for every plan.
+//!
+//! A case is a seed and a size of [`berth_checker::random_case`]. [`try_case`] plans it and lists every rule that the
+//! plan breaks; [`narrowing`] compares what a NodePool's whole catalogue admits with what its offerings admit one by
+//! one. The `soak` binary runs many cases and counts failures by rule; the tests run a few, or `BERTH_CASES` of each.
+
+pub mod narrowing;
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use berth_checker::{Case, Size, random_case};
+use berth_plan::{Options, plan_documents};
+
+/// One thing that is wrong with the plan of a case.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Failure {
+    /// The checker's rule, or `refused`, `panic`, `not-deterministic`, `narrowing`.
+    pub rule: String,
+    /// What it is about, in one sentence.
+    pub detail: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.detail)
+    }
+}
+
+fn failure(rule: &str, detail: impl ToString) -> Failure {
+    Failure { rule: rule.to_owned(), detail: detail.to_string() }
+}
+
+/// Whether the gate `ReservedCapacity` is on for a seed: off for one in five.
+pub fn has_reserved_capacity(seed: u64) -> bool {
+    seed % 5 != 4
+}
+
+/// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
+/// and every violation that the checker finds.
+pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
+    let case = random_case(seed, size);
+    let reserved_capacity = has_reserved_capacity(seed);
+    let tried = catch_unwind(AssertUnwindSafe(|| try_plan(&case, reserved_capacity)));
+    tried.unwrap_or_else(|panic| vec![failure("panic", panic_message(panic.as_ref()))])
+}
+
+fn try_plan(case: &Case, reserved_capacity: bool) -> Vec<Failure> {
+    let mut options = Options::default();
+    options.gates.reserved_capacity = reserved_capacity;
+    let plan = || plan_documents(&case.objects, Some(&case.catalogue), &options);
+    let (first, second) = match (plan(), plan()) {
+        (Ok(first), Ok(second)) => (first, second),
+        (Err(error), _) | (_, Err(error)) => return vec![failure("refused", error)],
+    };
+    let checked = berth_checker::Options { reserved_capacity, ..berth_checker::Options::default() };
+    let found = berth_checker::check(&case.objects, &case.catalogue, &first, &checked);
+    let mut failures: Vec<Failure> =
+        found.into_iter().map(|v| failure(v.rule, format!("{}: {}", v.object, v.detail))).collect();
+    if first.to_string() != second.to_string() {
+        failures.push(failure("not-deterministic", "a second plan of the same input differs"));
+    }
+    failures
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "with no message".to_owned())
+}
+
+/// The number of cases of a test: `few`, or what the environment variable `BERTH_CASES` says.
+pub fn n_cases(few: u64) -> u64 {
+    std::env::var("BERTH_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+}

@@ -1,0 +1,125 @@
+//! Invariant 2: narrowing a set equals the union of narrowing its members.
+
+use berth_checker::{Size, random_case};
+use berth_convert::{Builder, Options};
+use berth_manifests::Object;
+use berth_model::{ClassId, Cluster, Column, ColumnTable, NodePool, Universe};
+use berth_scheduling::{Demand, admit, demands};
+
+use crate::{Failure, failure};
+
+/// Compares, for every demand and NodePool of the case, the columns that the whole catalogue admits with those that
+/// catalogues of one offering each admit.
+pub fn try_narrowing(seed: u64, size: Size) -> Vec<Failure> {
+    let case = random_case(seed, size);
+    let mut cluster = match cluster(&case.objects, &case.catalogue) {
+        Ok(cluster) => cluster,
+        Err(error) => return vec![failure("refused", error)],
+    };
+    let universe = Universe::new(&mut cluster);
+    let singles = single_offerings(&cluster);
+    let ids = (0..).map(ClassId).take(universe.classes.len());
+    let all: Vec<Demand> = ids.flat_map(|id| demands(&cluster, &universe, id)).collect();
+    let mut failures = Vec::new();
+    for index in 0..cluster.node_pools.len() {
+        let Some(pool) = cluster.node_pools.get(index) else { continue };
+        let whole = ColumnTable::new(&cluster, pool);
+        let tables: Vec<(&Cluster, ColumnTable)> =
+            singles.iter().map(|(_, single)| (single, ColumnTable::new(single, pool))).collect();
+        for demand in &all {
+            let together = admitted(&cluster, pool, &whole, demand, |column| column.instance_type);
+            let mut apart: Vec<String> = Vec::new();
+            for ((single, table), (instance_type, _)) in tables.iter().zip(&singles) {
+                apart.extend(admitted(single, pool, table, demand, |_| *instance_type));
+            }
+            apart.sort();
+            if together != apart {
+                let name = cluster.symbols.text(pool.name);
+                let only = |a: &[String], b: &[String]| {
+                    a.iter().filter(|x| !b.contains(x)).take(3).cloned().collect::<Vec<_>>().join("; ")
+                };
+                let detail = format!(
+                    "class {} ({} relaxed) in NodePool {name}: only together [{}], only apart [{}]",
+                    demand.class.0,
+                    demand.relaxed,
+                    only(&together, &apart),
+                    only(&apart, &together)
+                );
+                failures.push(failure("narrowing", detail));
+            }
+        }
+    }
+    failures
+}
+
+/// The admitted columns by what they are, sorted.
+fn admitted(
+    cluster: &Cluster,
+    pool: &NodePool,
+    table: &ColumnTable,
+    demand: &Demand,
+    instance_type: impl Fn(&Column) -> u32,
+) -> Vec<String> {
+    let mut names: Vec<String> = admit(cluster, pool, table, demand)
+        .map(|admission| {
+            let columns = admission.columns.ones().filter_map(|index| table.columns.get(index));
+            columns
+                .map(|column| {
+                    let text = |sym: Option<_>| sym.map_or("", |sym| cluster.symbols.text(sym)).to_owned();
+                    let (os, zone) = (text(column.os), text(column.zone));
+                    format!("{} {os} {zone} {:?} {:?}", instance_type(column), column.capacity_type, column.slots)
+                })
+                .collect()
+        })
+        .unwrap_or_default();
+    names.sort();
+    names
+}
+
+/// The cluster once for every offering, with that offering alone on offer, and the index of its type.
+fn single_offerings(cluster: &Cluster) -> Vec<(u32, Cluster)> {
+    let mut singles = Vec::new();
+    for (index, instance_type) in cluster.instance_types.iter().enumerate() {
+        for offering in &instance_type.offerings {
+            let mut single = cluster.clone();
+            let mut alone = instance_type.clone();
+            alone.offerings = vec![offering.clone()];
+            single.instance_types = vec![alone];
+            singles.push((u32::try_from(index).unwrap_or(u32::MAX), single));
+        }
+    }
+    singles
+}
+
+fn cluster(objects: &[serde_json::Value], catalogue: &serde_json::Value) -> anyhow::Result<Cluster> {
+    let mut builder = Builder::new(Options::default());
+    builder.set_catalogue(&berth_catalogue::read(&serde_json::to_vec(catalogue)?, "catalogue")?)?;
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let text = serde_json::to_vec(&list)?;
+    let reading = berth_manifests::Options::default();
+    berth_manifests::read_from("objects", text.as_slice(), &reading, |_, object| fold(&mut builder, &object))?;
+    Ok(builder.finish()?.cluster)
+}
+
+/// What of the random cases decides which columns are admitted.
+fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
+    match object {
+        Object::Pod(object) => builder.add_pod(object)?,
+        Object::Node(object) => builder.add_node(object)?,
+        Object::Namespace(object) => builder.add_namespace(object)?,
+        Object::PersistentVolume(object) => builder.add_persistent_volume(object)?,
+        Object::PersistentVolumeClaim(object) => builder.add_persistent_volume_claim(object)?,
+        Object::Deployment(object) => builder.add_deployment(object)?,
+        Object::StatefulSet(object) => builder.add_stateful_set(object)?,
+        Object::ReplicaSet(object) => builder.add_replica_set(object)?,
+        Object::DaemonSet(object) => builder.add_daemon_set(object)?,
+        Object::Job(object) => builder.add_job(object)?,
+        Object::PriorityClass(object) => builder.add_priority_class(object)?,
+        Object::StorageClass(object) => builder.add_storage_class(object)?,
+        Object::CSINode(object) => builder.add_csi_node(object)?,
+        Object::NodePool(object) => builder.add_node_pool(object)?,
+        Object::Reservation(object) => builder.add_reservation(object)?,
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! What must hold for every plan, on random clusters. `BERTH_CASES=10000` runs that many of each size.
+
+use berth_checker::Size;
+use berth_properties::narrowing::try_narrowing;
+use berth_properties::{Failure, n_cases, try_case};
+use rayon::prelude::*;
+
+fn holds(size: Size, few: u64, property: impl Fn(u64, Size) -> Vec<Failure> + Sync) {
+    let failed: Vec<String> = (0..n_cases(few))
+        .into_par_iter()
+        .filter_map(|seed| property(seed, size).first().map(|failure| format!("seed {seed}: {failure}")))
+        .collect();
+    assert!(failed.is_empty(), "{} {size:?} cases fail:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn tiny_plans_break_no_rule() {
+    holds(Size::Tiny, 150, try_case);
+}
+
+#[test]
+fn small_plans_break_no_rule() {
+    holds(Size::Small, 150, try_case);
+}
+
+#[test]
+fn medium_plans_break_no_rule() {
+    holds(Size::Medium, 10, try_case);
+}
+
+#[test]
+fn narrowing_a_set_is_the_union_of_narrowing_its_members() {
+    holds(Size::Small, 100, try_narrowing);
+}
