@@ -11,6 +11,9 @@ use crate::selectors::{Labels, NodeView, selected_keys};
 use crate::violation::Violation;
 use crate::world::World;
 
+/// Stands for any value that nothing in the input names.
+pub(crate) const NAMELESS: &str = "a-value-of-no-one";
+
 pub(crate) const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 /// One node that a claim may become.
@@ -131,7 +134,7 @@ pub(crate) fn witnesses(requirements: &[&Requirement], mentioned: &BTreeSet<Stri
             values.insert(number.saturating_add(1).to_string());
         }
     }
-    values.insert("a-value-of-no-one".to_owned());
+    values.insert(NAMELESS.to_owned());
     values.into_iter().filter(|v| requirements.iter().all(|r| r.admits(Some(v)))).map(Some).collect()
 }
 

@@ -5,6 +5,7 @@ use berth_convert::{Builder, Options};
 use berth_manifests::Object;
 use berth_model::{ClassId, Cluster, Column, ColumnTable, NodePool, Universe};
 use berth_scheduling::{Demand, admit, demands};
+use fixedbitset::FixedBitSet;
 
 use crate::{Failure, failure};
 
@@ -60,18 +61,18 @@ fn admitted(
     demand: &Demand,
     instance_type: impl Fn(&Column) -> u32,
 ) -> Vec<String> {
-    let mut names: Vec<String> = admit(cluster, pool, table, demand)
-        .map(|admission| {
-            let columns = admission.columns.ones().filter_map(|index| table.columns.get(index));
-            columns
-                .map(|column| {
-                    let text = |sym: Option<_>| sym.map_or("", |sym| cluster.symbols.text(sym)).to_owned();
-                    let (os, zone) = (text(column.os), text(column.zone));
-                    format!("{} {os} {zone} {:?} {:?}", instance_type(column), column.capacity_type, column.slots)
-                })
-                .collect()
+    let mut columns = FixedBitSet::with_capacity(table.columns.len());
+    for admission in admit(cluster, pool, table, demand) {
+        columns.union_with(&admission.columns);
+    }
+    let columns = columns.ones().filter_map(|index| table.columns.get(index));
+    let mut names: Vec<String> = columns
+        .map(|column| {
+            let text = |sym: Option<_>| sym.map_or("", |sym| cluster.symbols.text(sym)).to_owned();
+            let (os, zone) = (text(column.os), text(column.zone));
+            format!("{} {os} {zone} {:?} {:?}", instance_type(column), column.capacity_type, column.slots)
         })
-        .unwrap_or_default();
+        .collect();
     names.sort();
     names
 }

@@ -8,7 +8,7 @@ use serde_json::to_string;
 use super::scope::{Placed, Scope, matching, placed};
 use crate::catalogue::HOSTNAME;
 use crate::selectors::{NodeView, pod_selects_node};
-use crate::sites::{Domain, Site, admits_candidate, mentioned, own_labels};
+use crate::sites::{Domain, NAMELESS, Site, admits_candidate, mentioned, own_labels};
 use crate::taints;
 use crate::violation::Violation;
 use crate::world::{Pod, World};
@@ -112,7 +112,9 @@ fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSe
     let candidates = world.catalogue.types.values().flat_map(|t| &t.candidates);
     values.extend(candidates.filter_map(|c| c.labels.get(key)).map(String::as_str));
     for site in sites {
-        if let Domain::One(value) = site.domain(key) {
+        if let Domain::One(value) = site.domain(key)
+            && value != NAMELESS
+        {
             values.insert(value);
         }
     }
@@ -208,7 +210,9 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
     for (index, site) in sites.iter().enumerate() {
         if group.counts(first.pod, site) {
             counted.insert(index);
-            if let Domain::One(domain) = site.domain(key) {
+            if let Domain::One(domain) = site.domain(key)
+                && named.contains(domain.as_str())
+            {
                 counts.entry(domain.clone()).or_default();
             }
         }
@@ -220,6 +224,7 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
             continue;
         }
         match sites.get(other.site).map(|s| s.domain(key)) {
+            Some(Domain::One(domain)) if domain == NAMELESS => {}
             Some(Domain::One(domain)) if other.planned => *others.entry(domain.clone()).or_default() += 1,
             Some(Domain::One(domain)) => *counts.entry(domain.clone()).or_default() += 1,
             Some(Domain::Open(open)) => {
