@@ -11,6 +11,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+// Reading and converting a million objects is mostly small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A node autoscaler for Kubernetes that knows what has been reserved.
 #[derive(Parser)]
 #[command(name = "berth", version, propagate_version = true)]

@@ -18,7 +18,7 @@ use crate::pod::Draft;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
-use crate::{ConvertError, Options, Problem, catalogue, node, overlay, pod, pool, reservation, terms};
+use crate::{ConvertError, Options, Problem, catalogue, memo, node, overlay, pod, pool, reservation, terms};
 
 /// kube-scheduler's default namespace and kubectl's.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -42,6 +42,7 @@ pub struct Builder {
     pub(crate) owners: FxIndexSet<Owner>,
     pub(crate) pods: Vec<PodRecord>,
     pod_ids: FxHashMap<u64, u32>,
+    memo: memo::Memo,
     n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
     pub(crate) workloads: Workloads,
@@ -118,6 +119,7 @@ impl Builder {
             owners: FxIndexSet::default(),
             pods: Vec::new(),
             pod_ids: FxHashMap::default(),
+            memo: memo::Memo::default(),
             n_generated: 0,
             namespaces: FxIndexMap::default(),
             workloads: Workloads::default(),
@@ -165,15 +167,14 @@ impl Builder {
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
-            let default = core::v1::PodSpec::default();
-            let spec = object.spec.as_ref().unwrap_or(&default);
-            let draft = pod::draft(spec, &mut self.cluster);
-            let mut draft = draft.map_err(|problem| {
-                let name = format!("{}/{}", namespace_of(metadata), record.name);
-                ConvertError::new("Pod", name, vec![problem.under("spec")])
-            })?;
-            refuse_reservation_affinity(metadata, &mut draft);
-            record.draft = self.intern_draft(draft);
+            let default;
+            let spec = if let Some(spec) = &object.spec {
+                spec
+            } else {
+                default = core::v1::PodSpec::default();
+                &default
+            };
+            record.draft = self.draft_of(metadata, spec, &record)?;
             let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
             record.node = node.map(|name| self.cluster.symbols.intern(name));
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
@@ -183,6 +184,29 @@ impl Builder {
         }
         self.keep_pod(record);
         Ok(())
+    }
+
+    fn draft_of(
+        &mut self,
+        metadata: &ObjectMeta,
+        spec: &core::v1::PodSpec,
+        record: &PodRecord,
+    ) -> Result<u32, ConvertError> {
+        // An annotation may change the draft.
+        let fingerprint = metadata.annotations.is_none().then(|| memo::fingerprint(spec));
+        if let Some(known) = fingerprint.and_then(|fingerprint| self.memo.get(fingerprint, spec)) {
+            return Ok(known);
+        }
+        let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| {
+            let name = format!("{}/{}", namespace_of(metadata), record.name);
+            ConvertError::new("Pod", name, vec![problem.under("spec")])
+        })?;
+        refuse_reservation_affinity(metadata, &mut draft);
+        let draft = self.intern_draft(draft);
+        if let Some(fingerprint) = fingerprint {
+            self.memo.insert(fingerprint, spec, draft);
+        }
+        Ok(draft)
     }
 
     fn keep_pod(&mut self, record: PodRecord) {

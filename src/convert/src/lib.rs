@@ -25,6 +25,7 @@ mod claims;
 mod drivers;
 mod error;
 mod finish;
+mod memo;
 mod names;
 mod node;
 mod options;

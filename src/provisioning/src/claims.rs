@@ -67,7 +67,10 @@ impl Planner<'_> {
         listed.intersect_with(instead);
         listed.set(bin.planned, is_planned_listed);
         // What was within limits when the node was opened may not be so beside later ones; minValues still holds.
-        let spare = bin.columns.ones().filter(|&at| !table.reserved.contains(at));
+        // Dearer ones join first, so that the planned one stays the cheapest.
+        let (cheaper, dearer): (Vec<usize>, Vec<usize>) =
+            bin.columns.ones().filter(|&at| !table.reserved.contains(at)).partition(|&at| at < bin.planned);
+        let spare = dearer.into_iter().chain(cheaper);
         for at in spare.filter(|&at| table.columns.get(at).is_some_and(|column| column.slots.is_none())) {
             if self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
                 break;

@@ -79,7 +79,7 @@ impl Planner<'_> {
         let mut used = bin.used.clone();
         used.add_times(scope.requests(), i64::from(pods));
         table.keep_fitting(&mut columns, &used);
-        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin.pool, &columns, &open, planned) {
+        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin, &columns, &open, planned) {
             return None;
         }
         Some(Join { columns, open, domains, used })
@@ -115,17 +115,19 @@ impl Planner<'_> {
     // Whether what limits leave of a set of columns keeps the pool's minValues.
     fn keeps_min_values_within_limits(
         &self,
-        pool: usize,
+        bin: &Bin,
         columns: &FixedBitSet,
         open: &Requirements,
         planned: usize,
     ) -> bool {
-        let Some(table) = self.tables.get(pool) else { return false };
-        if table.min_values.is_empty() || !self.is_limited(pool) {
+        let Some(table) = self.tables.get(bin.pool) else { return false };
+        if table.min_values.is_empty() || !self.is_limited(bin.pool) {
             return self.keeps_min_values(table, columns, open, planned);
         }
+        // A node that is being opened is not debited yet.
+        let instead = (!bin.contents.is_empty()).then_some(bin.planned);
         let mut within = columns.clone();
-        for at in columns.ones().filter(|&at| at != planned && self.allowance(pool, at, Some(planned)) == 0) {
+        for at in columns.ones().filter(|&at| at != planned && self.allowance(bin.pool, at, instead) == 0) {
             within.set(at, false);
         }
         self.keeps_min_values(table, &within, open, planned)

@@ -265,8 +265,8 @@ mod tests {
         assert_eq!(got.iter().sum::<u32>(), 9);
         matching.prefer_supplies(&[2, 1, 0], &got);
         let mut used = [0; 3];
-        for group in 0..3 {
-            assert_eq!(matching.of(group).iter().map(|(_, n)| n).sum::<u32>(), got[group]);
+        for (group, &want) in got.iter().enumerate() {
+            assert_eq!(matching.of(group).iter().map(|(_, n)| n).sum::<u32>(), want);
             for (supply, nodes) in matching.of(group) {
                 used[supply] += nodes;
             }
