@@ -67,7 +67,9 @@ impl Plan {
     /// The capacity reservations of the catalogue, with how many instances the plan uses of each.
     pub(crate) fn reservations(&self) -> impl Iterator<Item = (&berth_model::Slots, u32)> {
         let used = self.solution.slots_used.iter().copied().chain(std::iter::repeat(0));
-        self.cluster.slots.iter().zip(used).filter(|(slots, _)| slots.is_reservation)
+        let mut found: Vec<_> = self.cluster.slots.iter().zip(used).filter(|(slots, _)| slots.is_reservation).collect();
+        found.sort_by_key(|(slots, _)| self.cluster.symbols.text(slots.id));
+        found.into_iter()
     }
 
     /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.

@@ -239,7 +239,7 @@ impl Planner<'_> {
         let mut left = count;
         while left > 0 {
             let mut choices = self.new_nodes(scope, left, pools, reserved);
-            if !reserved {
+            if !reserved && !self.strategy.never_grows {
                 choices.extend(self.growths(scope, left, pools));
             }
             match self.take_best(scope, left, choices, u32::MAX) {
@@ -306,6 +306,9 @@ impl Planner<'_> {
 
     // Pods of this size that are still to come, this demand's included: who may share a node's cost.
     fn sharers(&self, scope: &Scope<'_>, count: u32) -> u32 {
+        if self.strategy.counts_class_alone {
+            return count.max(1);
+        }
         scope.requests().times_in(&self.remaining, u32::MAX).max(count).max(1)
     }
 

@@ -20,6 +20,7 @@ mod matching;
 mod options;
 mod place;
 mod planner;
+mod portfolio;
 mod prepared;
 mod refusals;
 mod shrink;
@@ -35,10 +36,7 @@ pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::new(cluster, &universe, options);
-    planner.pack();
-    planner.shrink();
-    planner.match_slots();
-    planner.shrink();
+    planner.pack_best(options.effort);
     let solution = planner.solution();
     (universe, solution)
 }

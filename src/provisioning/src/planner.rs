@@ -33,6 +33,10 @@ pub(crate) struct Planner<'a> {
     pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
     /// By class: how many were not placed, with the demand that was tried last.
     pub(crate) left: Vec<(ClassId, u32)>,
+    /// How this packing goes about it.
+    pub(crate) strategy: crate::portfolio::Strategy,
+    /// Preferences given up, over all pods placed.
+    pub(crate) relaxations: u64,
     /// Per counter: the domains that its nodes may have, in order of name.
     domains: Vec<Option<Rc<[Sym]>>>,
 }
@@ -66,6 +70,8 @@ impl<'a> Planner<'a> {
             remaining: Resources::new(),
             frontiers: FxHashMap::default(),
             left: Vec::new(),
+            strategy: crate::portfolio::Strategy::default(),
+            relaxations: 0,
             domains: vec![None; universe.counters.len()],
             tables,
         }
@@ -115,7 +121,9 @@ impl<'a> Planner<'a> {
         let mut placed = 0;
         for demand in demands(self.cluster, self.universe, id) {
             for prepared in Prepared::alternatives(self, &demand) {
-                placed += self.place(&prepared, count - placed);
+                let more = self.place(&prepared, count - placed);
+                placed += more;
+                self.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
                 if placed == count {
                     return placed;
                 }
@@ -148,15 +156,16 @@ impl<'a> Planner<'a> {
         };
         let only_reserved = asks_reserved(&spec.node_selector)
             || (!spec.required_terms.is_empty() && spec.required_terms.iter().all(asks_reserved));
+        let size = if self.strategy.by_share {
+            let of = |(resource, amount): (ResourceId, i64)| {
+                i128::from(amount) * 1_000_000_000 / i128::from(self.remaining.get(resource).max(1))
+            };
+            (spec.requests.iter().map(of).max().unwrap_or(0), 0)
+        } else {
+            (i128::from(spec.requests.get(ResourceId::CPU)), spec.requests.get(ResourceId::MEMORY))
+        };
         let has_devices = spec.requests.amounts().len() > 3;
-        (
-            Reverse(spec.priority),
-            class.kind,
-            !only_reserved,
-            !has_devices,
-            Reverse((spec.requests.get(ResourceId::CPU), spec.requests.get(ResourceId::MEMORY))),
-            id,
-        )
+        (Reverse(spec.priority), class.kind, !only_reserved, !has_devices, Reverse(size), id)
     }
 
     /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.

@@ -1,0 +1,101 @@
+//! Several ways of packing, of which the best plan is kept: first fit is quick, and which of its habits suits a cluster
+//! is cheaper to try than to guess.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::options::Effort;
+use crate::planner::Planner;
+
+/// How classes are ordered and how room is bought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Strategy {
+    /// Order classes by their largest share of all that is asked for, rather than by CPU and memory.
+    pub(crate) by_share: bool,
+    /// Never plan a larger type for a node that is planned already.
+    pub(crate) never_grows: bool,
+    /// Price a new node by the pods of the class alone, rather than by all that may still come to share it.
+    pub(crate) counts_class_alone: bool,
+}
+
+/// Classes packed at most by [`Effort::Default`] and [`Effort::High`], over all strategies.
+const DEFAULT_BUDGET: usize = 600;
+const HIGH_BUDGET: usize = 12_000;
+
+/// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
+/// preferences given up, cost, list price of the slots used, nodes.
+type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
+
+impl Planner<'_> {
+    /// Packs by the best of the strategies that the effort's budget of work allows.
+    pub(crate) fn pack_best(&mut self, effort: Effort) {
+        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
+        let budget = match effort {
+            Effort::Low => 0,
+            Effort::Default => DEFAULT_BUDGET,
+            Effort::High => HIGH_BUDGET,
+        };
+        let strategies: Vec<Strategy> = (0..8_u8)
+            .map(|bits| Strategy {
+                never_grows: bits & 1 != 0,
+                counts_class_alone: bits & 2 != 0,
+                by_share: bits & 4 != 0,
+            })
+            .take((budget / n_classes).max(1))
+            .collect();
+        let start = self.state.mark();
+        let mut best: Option<(Score, Strategy)> = None;
+        let mut current = Strategy::default();
+        for strategy in strategies {
+            self.state.rollback(start);
+            self.pack_by(strategy);
+            current = strategy;
+            let score = self.score();
+            if best.as_ref().is_none_or(|(least, _)| score < *least) {
+                best = Some((score, strategy));
+            }
+        }
+        if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
+            self.state.rollback(start);
+            self.pack_by(strategy);
+        }
+    }
+
+    fn pack_by(&mut self, strategy: Strategy) {
+        self.strategy = strategy;
+        self.left.clear();
+        self.relaxations = 0;
+        self.remaining = berth_model::Resources::new();
+        self.pack();
+        self.shrink();
+        self.match_slots();
+        self.shrink();
+    }
+
+    fn score(&self) -> Score {
+        // Every priority is there, so that plans compare count by count.
+        let pending = self.universe.classes.iter().filter(|class| class.count > 0);
+        let mut left: BTreeMap<Reverse<i32>, u64> =
+            pending.map(|class| (Reverse(self.spec(class).priority), 0)).collect();
+        for (id, count) in &self.left {
+            if let Some(class) = self.universe.class(*id) {
+                *left.entry(Reverse(self.spec(class).priority)).or_default() += u64::from(*count);
+            }
+        }
+        let heaviest = self.cluster.node_pools.iter().map(|pool| pool.weight).max().unwrap_or(0);
+        let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
+        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            nodes += u64::from(bin.nodes);
+            let Some(table) = self.tables.get(bin.pool) else { continue };
+            if table.reserved.contains(bin.planned) {
+                let list = table.columns.get(bin.planned).map_or(0, |column| column.list_price.pico());
+                list_price += list.saturating_mul(i128::from(bin.nodes));
+            } else {
+                let weight = self.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+                let pods: u64 = bin.contents.iter().map(|(_, pods)| u64::from(*pods)).sum();
+                lighter += u64::from(heaviest - weight) * pods * u64::from(bin.nodes);
+            }
+        }
+        (left, lighter, self.relaxations, self.marginal_cost(), list_price, nodes)
+    }
+}
