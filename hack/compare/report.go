@@ -3,10 +3,12 @@ package main
 import (
 	"math"
 	"slices"
+	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 )
 
@@ -39,6 +41,8 @@ type claimReport struct {
 	InstanceTypes      []string `json:"instanceTypes"`
 	InstanceTypesTotal int      `json:"instanceTypesTotal"`
 	Pods               []string `json:"pods"`
+
+	Requirements []karpv1.NodeSelectorRequirementWithMinValues `json:"requirements,omitempty"`
 }
 
 type nodeReport struct {
@@ -120,6 +124,10 @@ func (r *report) launch(name string, claim *scheduling.NodeClaim, c choice) {
 		for _, p := range claim.Pods {
 			out.Pods = append(out.Pods, podName(p))
 		}
+		out.Requirements = claim.Requirements.NodeSelectorRequirements()
+		slices.SortFunc(out.Requirements, func(a, b karpv1.NodeSelectorRequirementWithMinValues) int {
+			return strings.Compare(a.Key+string(a.Operator), b.Key+string(b.Operator))
+		})
 	}
 	r.all = append(r.all, out)
 }

@@ -304,9 +304,9 @@ impl Planner<'_> {
         allowance.min(slots).min(instead.map_or(u32::MAX, |bin| bin.nodes))
     }
 
-    // Pods of this size that are still to come, this demand's included: who may share a node's cost.
+    // Who may share a node's cost: the class's own pods, or all of this size that are still to come.
     fn sharers(&self, scope: &Scope<'_>, count: u32) -> u32 {
-        if self.strategy.counts_class_alone {
+        if !self.strategy.shares_with_later {
             return count.max(1);
         }
         scope.requests().times_in(&self.remaining, u32::MAX).max(count).max(1)

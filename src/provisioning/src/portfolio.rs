@@ -14,8 +14,8 @@ pub(crate) struct Strategy {
     pub(crate) by_share: bool,
     /// Never plan a larger type for a node that is planned already.
     pub(crate) never_grows: bool,
-    /// Price a new node by the pods of the class alone, rather than by all that may still come to share it.
-    pub(crate) counts_class_alone: bool,
+    /// Price a new node by all pods that may still come to share it, rather than by the class's own.
+    pub(crate) shares_with_later: bool,
 }
 
 /// Classes packed at most by [`Effort::Default`] and [`Effort::High`], over all strategies.
@@ -37,9 +37,9 @@ impl Planner<'_> {
         };
         let strategies: Vec<Strategy> = (0..8_u8)
             .map(|bits| Strategy {
-                never_grows: bits & 1 != 0,
-                counts_class_alone: bits & 2 != 0,
-                by_share: bits & 4 != 0,
+                shares_with_later: bits & 1 != 0,
+                by_share: bits & 2 != 0,
+                never_grows: bits & 4 != 0,
             })
             .take((budget / n_classes).max(1))
             .collect();
