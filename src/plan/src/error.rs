@@ -26,7 +26,7 @@ pub enum PlanError {
         source: io::Error,
     },
     /// The instance catalogue is malformed.
-    #[error("instance catalogue {0}")]
+    #[error(transparent)]
     Catalogue(#[from] CatalogueError),
     /// A document cannot be written as JSON; none that is a JSON value.
     #[error("unable to encode the input: {0}")]

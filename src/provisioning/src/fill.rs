@@ -204,6 +204,8 @@ impl Planner<'_> {
         let mut left = count;
         let mut index = 0;
         while left > 0 {
+            let Some(next) = self.state.next_with_room(index, scope.requests()) else { break };
+            index = next;
             let Some(bin) = self.state.bins().get(index) else { break };
             if !scope.requests().fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
                 index += 1;

@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::HostCounts;
-use crate::{ClassId, HostPort, Requirements, Resources, Sym};
+use crate::{ClassId, HostPort, Requirements, ResourceId, Resources, Sym};
 
 /// A group of identical nodes to be launched: which columns remain possible, and what is on each node.
 #[derive(Clone, Debug)]
@@ -34,6 +34,11 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Free CPU and memory.
+    pub(super) fn quick_slack(&self) -> [i64; 2] {
+        [self.slack.get(ResourceId::CPU), self.slack.get(ResourceId::MEMORY)]
+    }
+
     /// The decided value of a topology key.
     pub fn domain(&self, key: Sym) -> Option<Sym> {
         self.domains.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)

@@ -67,6 +67,8 @@ enum Undo {
 pub struct Snapshot {
     nodes: Vec<NodeState>,
     bins: Vec<Bin>,
+    // Free CPU and memory by bin, close together: most bins are passed over by them alone.
+    slack: Vec<[i64; 2]>,
     counts: Vec<SmallVec<[(Sym, u32); 4]>>,
     totals: Vec<u32>,
     slots: Vec<u32>,
@@ -81,6 +83,7 @@ impl Snapshot {
         let mut snapshot = Snapshot {
             nodes: Vec::with_capacity(cluster.nodes.len()),
             bins: Vec::new(),
+            slack: Vec::new(),
             counts: vec![SmallVec::new(); universe.counters.len()],
             totals: vec![0; universe.counters.len()],
             slots: cluster.slots.iter().map(|slots| slots.free).collect(),
@@ -132,12 +135,14 @@ impl Snapshot {
                     }
                 }
                 Some(Undo::Bin(index, old)) => {
-                    if let Some(bin) = self.bins.get_mut(index) {
+                    if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
                         *bin = *old;
+                        *slack = bin.quick_slack();
                     }
                 }
                 Some(Undo::NewBin) => {
                     self.bins.pop();
+                    self.slack.pop();
                 }
                 Some(Undo::Count(counter, domain, pods)) => self.change_count(counter, domain, |n| n - pods.min(n)),
                 Some(Undo::Slots(slot, old)) => {
@@ -168,6 +173,18 @@ impl Snapshot {
         &self.bins
     }
 
+    /// The next bin from `from` on whose free CPU and memory hold the requests; other resources are for the caller.
+    pub fn next_with_room(&self, from: usize, requests: &Resources) -> Option<usize> {
+        let (cpu, memory) = (requests.get(crate::ResourceId::CPU), requests.get(crate::ResourceId::MEMORY));
+        let rest = self.slack.get(from..)?;
+        // What is not requested may be overdrawn.
+        rest.iter()
+            .position(|[free_cpu, free_memory]| {
+                (cpu <= *free_cpu || cpu <= 0) && (memory <= *free_memory || memory <= 0)
+            })
+            .map(|at| from + at)
+    }
+
     /// Changes an existing node.
     pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeState)) {
         if let Some(node) = self.nodes.get_mut(index) {
@@ -178,14 +195,16 @@ impl Snapshot {
 
     /// Changes a group of planned nodes.
     pub fn change_bin(&mut self, index: usize, change: impl FnOnce(&mut Bin)) {
-        if let Some(bin) = self.bins.get_mut(index) {
+        if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
             self.journal.push(Undo::Bin(index, Box::new(bin.clone())));
             change(bin);
+            *slack = bin.quick_slack();
         }
     }
 
     /// Adds a group of planned nodes; returns its index.
     pub fn push_bin(&mut self, bin: Bin) -> usize {
+        self.slack.push(bin.quick_slack());
         self.bins.push(bin);
         self.journal.push(Undo::NewBin);
         self.bins.len() - 1
