@@ -56,7 +56,8 @@ enum Undo {
     Node(usize, Box<NodeState>),
     Bin(usize, Box<Bin>),
     NewBin,
-    Count(CounterId, Option<Sym>, u32),
+    // What the counter's total and, where one changed, its domain's count were; `None` for a domain not yet listed.
+    Count(CounterId, u32, Option<(Sym, Option<u32>)>),
     Slots(SlotId, u32),
     Pool(usize, Box<(Resources, u64)>),
     Claim(Sym),
@@ -144,7 +145,7 @@ impl Snapshot {
                     self.bins.pop();
                     self.slack.pop();
                 }
-                Some(Undo::Count(counter, domain, pods)) => self.change_count(counter, domain, |n| n - pods.min(n)),
+                Some(Undo::Count(counter, total, domain)) => self.restore_count(counter, total, domain),
                 Some(Undo::Slots(slot, old)) => {
                     if let Some(free) = self.slots.get_mut(slot.index()) {
                         *free = old;
@@ -228,18 +229,36 @@ impl Snapshot {
 
     /// Adds pods to a counter, in a domain or (for `kubernetes.io/hostname`) only to its total.
     pub fn add_count(&mut self, counter: CounterId, domain: Option<Sym>, pods: u32) {
-        self.change_count(counter, domain, |n| n.saturating_add(pods));
-        self.journal.push(Undo::Count(counter, domain, pods));
+        let Some(total) = self.totals.get_mut(counter.index()) else { return };
+        let old_total = *total;
+        *total = total.saturating_add(pods);
+        let changed = domain.zip(self.counts.get_mut(counter.index())).map(|(domain, domains)| {
+            if let Some((_, count)) = domains.iter_mut().find(|(known, _)| *known == domain) {
+                let old = *count;
+                *count = count.saturating_add(pods);
+                (domain, Some(old))
+            } else {
+                domains.push((domain, pods));
+                (domain, None)
+            }
+        });
+        self.journal.push(Undo::Count(counter, old_total, changed));
     }
 
-    fn change_count(&mut self, counter: CounterId, domain: Option<Sym>, change: impl Fn(u32) -> u32) {
+    fn restore_count(&mut self, counter: CounterId, old_total: u32, domain: Option<(Sym, Option<u32>)>) {
         if let Some(total) = self.totals.get_mut(counter.index()) {
-            *total = change(*total);
+            *total = old_total;
         }
-        if let (Some(domain), Some(domains)) = (domain, self.counts.get_mut(counter.index())) {
-            match domains.iter_mut().find(|(known, _)| *known == domain) {
-                Some((_, count)) => *count = change(*count),
-                None => domains.push((domain, change(0))),
+        let (Some((domain, old)), Some(domains)) = (domain, self.counts.get_mut(counter.index())) else { return };
+        match old {
+            Some(old) => {
+                if let Some((_, count)) = domains.iter_mut().find(|(known, _)| *known == domain) {
+                    *count = old;
+                }
+            }
+            // It was listed last, as all later ones are undone by now.
+            None => {
+                domains.pop();
             }
         }
     }
