@@ -1,0 +1,213 @@
+//! The journal: what was done since a mark can be undone, and no slot is ever overdrawn.
+
+use berth_model::{
+    Bin, ClassId, Cluster, CounterId, HostCounts, PodSpec, Requirements, Resources, SlotId, Slots, Snapshot, Sym,
+    Universe,
+};
+use fixedbitset::FixedBitSet;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use smallvec::SmallVec;
+
+use crate::mk::{mk_node, mk_pods, mk_spread};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Bind(usize, u8),
+    OpenBin,
+    ChangeBin(usize, u8),
+    Count(u32, Option<u8>, u32),
+    Take(u32, u32),
+    Return(u32, u32),
+    UsePool(i64),
+    UseClaim(u8),
+    Mark,
+    Rollback(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..3_usize, 0..4_u8).prop_map(|(node, n)| Step::Bind(node, n)),
+        Just(Step::OpenBin),
+        (0..4_usize, 0..4_u8).prop_map(|(bin, n)| Step::ChangeBin(bin, n)),
+        (0..3_u32, prop::option::of(0..4_u8), 0..5_u32).prop_map(|(counter, zone, n)| Step::Count(counter, zone, n)),
+        (0..3_u32, 0..6_u32).prop_map(|(slot, n)| Step::Take(slot, n)),
+        (0..3_u32, 0..3_u32).prop_map(|(slot, n)| Step::Return(slot, n)),
+        (-2..3_i64).prop_map(Step::UsePool),
+        (0..3_u8).prop_map(Step::UseClaim),
+        Just(Step::Mark),
+        (0..4_usize).prop_map(Step::Rollback),
+    ]
+}
+
+fn mk_bin() -> Bin {
+    Bin {
+        pool: 0,
+        nodes: 2,
+        columns: FixedBitSet::with_capacity(4),
+        planned: 0,
+        slack: Resources::new(),
+        open: Requirements::new(),
+        domains: SmallVec::new(),
+        used: Resources::new(),
+        contents: SmallVec::new(),
+        host_counts: HostCounts::default(),
+        ports: SmallVec::new(),
+    }
+}
+
+/// Everything in it. Sets of bits print where they are in memory, so their members are shown instead.
+fn shown(state: &Snapshot) -> String {
+    let mut text = String::new();
+    for (at, part) in format!("{state:?}").split("data: 0x").enumerate() {
+        text.push_str(if at == 0 { part } else { part.trim_start_matches(|c: char| c.is_ascii_hexdigit()) });
+    }
+    let members = state.bins().iter().map(|bin| format!("{:?}", bin.columns.ones().collect::<Vec<_>>()));
+    members.fold(text, |text, members| text + &members)
+}
+
+struct World {
+    cluster: Cluster,
+    texts: Vec<Sym>,
+}
+
+/// Two nodes in zones `a` and `b` with a pod each, two counters, two supplies of 3 and 5, a NodePool.
+fn mk_world() -> (World, Snapshot) {
+    let mut cluster = Cluster::new();
+    for app in ["web", "db"] {
+        let spread = mk_spread(&mut cluster, &[("app", app)]);
+        let spec = PodSpec { spread: vec![spread], ..PodSpec::default() };
+        mk_pods(&mut cluster, ("default", app), &[("app", app)], spec, 3);
+    }
+    mk_node(&mut cluster, "n1", "a", &[(&[("app", "web")], PodSpec::default())]);
+    mk_node(&mut cluster, "n2", "b", &[(&[("app", "db")], PodSpec::default())]);
+    for (id, free) in [("r-1", 3), ("r-2", 5)] {
+        let id = cluster.symbols.intern(id);
+        cluster.slots.push(Slots { id, is_reservation: true, free });
+    }
+    cluster.node_pools.push(berth_model::NodePool {
+        name: cluster.symbols.intern("default"),
+        weight: 0,
+        requirements: Requirements::new(),
+        taints: Vec::new(),
+        limits: Vec::new(),
+        node_limit: None,
+        used: Resources::from_amounts(&[1000]),
+        nodes: 1,
+        refusal: None,
+    });
+    let texts = ["a", "b", "c", "d"].map(|text| cluster.symbols.intern(text)).to_vec();
+    let universe = Universe::new(&mut cluster);
+    assert_eq!(universe.counters.len(), 2);
+    let state = Snapshot::new(&cluster, &universe, |_, _| true);
+    (World { cluster, texts }, state)
+}
+
+impl World {
+    fn apply(&self, state: &mut Snapshot, step: &Step) {
+        let some = Resources::from_amounts(&[100, 7]);
+        match *step {
+            Step::Bind(node, n) => state.change_node(node, |node| {
+                node.free.subtract(&some);
+                node.added.push((ClassId(0), u32::from(n)));
+                node.host_counts.add(CounterId(u32::from(n)), 1);
+            }),
+            Step::OpenBin => {
+                state.push_bin(mk_bin());
+            }
+            Step::ChangeBin(bin, n) => state.change_bin(bin, |bin| {
+                bin.used.add(&some);
+                bin.columns.insert(usize::from(n));
+                bin.nodes += 1;
+            }),
+            Step::Count(counter, zone, n) => {
+                let zone = zone.map(|zone| self.texts[usize::from(zone)]);
+                state.add_count(CounterId(counter), zone, n);
+            }
+            Step::Take(slot, n) => {
+                let before = state.free_slots(SlotId(slot));
+                let taken = state.take_slots(SlotId(slot), n);
+                assert_eq!(taken, n <= before && slot < 2);
+                assert_eq!(state.free_slots(SlotId(slot)), if taken { before - n } else { before });
+            }
+            Step::Return(slot, n) => state.return_slots(SlotId(slot), n),
+            Step::UsePool(nodes) => state.use_pool(0, &some, nodes),
+            Step::UseClaim(claim) => state.use_claim(self.texts[usize::from(claim)]),
+            Step::Mark | Step::Rollback(_) => {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..60)) {
+        let (world, mut state) = mk_world();
+        let mut marks = vec![(state.mark(), shown(&state))];
+        for step in &steps {
+            match step {
+                Step::Mark => marks.push((state.mark(), shown(&state))),
+                // The innermost marks are gone with what they marked.
+                Step::Rollback(depth) => {
+                    let keep = depth % marks.len();
+                    marks.truncate(keep + 1);
+                    state.rollback(marks[keep].0);
+                    prop_assert_eq!(&shown(&state), &marks[keep].1);
+                }
+                step => world.apply(&mut state, step),
+            }
+        }
+        state.rollback(marks[0].0);
+        prop_assert_eq!(&shown(&state), &marks[0].1);
+    }
+
+    // Held against a ledger kept by hand: whatever is taken, given back and undone in whatever order, what is free
+    // and what is held make up the supply.
+    #[test]
+    fn no_supply_is_overdrawn_in_any_interleaving(steps in vec((0..2_u32, 0..4_u8, 0..6_u32), 1..80)) {
+        let (world, mut state) = mk_world();
+        let supply = |slot: u32| world.cluster.slots[slot as usize].free;
+        let mut held = [0_u32; 2];
+        let mut marks = Vec::new();
+        for (slot, action, n) in steps {
+            match action {
+                0 | 1 => {
+                    let taken = state.take_slots(SlotId(slot), n);
+                    prop_assert_eq!(taken, held[slot as usize] + n <= supply(slot));
+                    held[slot as usize] += if taken { n } else { 0 };
+                }
+                2 => {
+                    let n = n.min(held[slot as usize]);
+                    state.return_slots(SlotId(slot), n);
+                    held[slot as usize] -= n;
+                }
+                _ if n < 3 => marks.push((state.mark(), held)),
+                _ => {
+                    if let Some((mark, then)) = marks.pop() {
+                        state.rollback(mark);
+                        held = then;
+                    }
+                }
+            }
+            for slot in 0..2 {
+                prop_assert_eq!(state.free_slots(SlotId(slot)) + held[slot as usize], supply(slot));
+            }
+        }
+    }
+}
+
+#[test]
+fn running_pods_are_counted_in_their_domains_from_the_start() {
+    let (world, state) = mk_world();
+    let [a, b, c, _] = world.texts[..] else { panic!("four texts") };
+    let of = |counter| [a, b, c].map(|zone| state.count(CounterId(counter), zone));
+    assert_eq!((of(0), state.total(CounterId(0))), ([1, 0, 0], 1), "web runs in a");
+    assert_eq!((of(1), state.total(CounterId(1))), ([0, 1, 0], 1), "db runs in b");
+    assert_eq!(state.domains(CounterId(0)).collect::<Vec<_>>(), [(a, 1)]);
+}
+
+#[test]
+fn an_unknown_supply_gives_nothing() {
+    let (_, mut state) = mk_world();
+    assert!(!state.take_slots(SlotId(9), 1));
+    assert_eq!(state.free_slots(SlotId(9)), 0);
+}
