@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{Bin, ClassId, ColumnTable, Requirement, Requirements, Sym};
+use berth_model::{Bin, ClassId, Column, ColumnTable, Requirement, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -66,16 +66,8 @@ impl Planner<'_> {
         let mut listed = bin.columns.clone();
         listed.intersect_with(instead);
         listed.set(bin.planned, is_planned_listed);
-        // What was within limits when the node was opened may not be so beside later ones; minValues still holds.
-        // Dearer ones join first, so that the planned one stays the cheapest.
-        let (cheaper, dearer): (Vec<usize>, Vec<usize>) =
-            bin.columns.ones().filter(|&at| !table.reserved.contains(at)).partition(|&at| at < bin.planned);
-        let spare = dearer.into_iter().chain(cheaper);
-        for at in spare.filter(|&at| table.columns.get(at).is_some_and(|column| column.slots.is_none())) {
-            if self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
-                break;
-            }
-            listed.insert(at);
+        if !self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
+            self.widen(table, bin, &mut listed);
         }
         let (instance_types, listed) =
             shared.lists.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
@@ -100,6 +92,21 @@ impl Planner<'_> {
             requests,
             contents: bin.contents.to_vec(),
         })
+    }
+
+    // What was within limits when the node was opened may not be so beside later ones; minValues still holds. Dearer
+    // types join first, so that the planned one stays the cheapest.
+    fn widen(&self, table: &ColumnTable, bin: &Bin, listed: &mut FixedBitSet) {
+        let (cheaper, dearer): (Vec<usize>, Vec<usize>) =
+            bin.columns.ones().filter(|&at| !table.reserved.contains(at)).partition(|&at| at < bin.planned);
+        for at in dearer.into_iter().chain(cheaper) {
+            if table.columns.get(at).is_some_and(|column| column.slots.is_none()) {
+                listed.insert(at);
+                if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
+                    return;
+                }
+            }
+        }
     }
 
     // A claim names types, zones, capacity types and systems apart, so whatever they combine to must hold the pods:
@@ -127,19 +134,32 @@ impl Planner<'_> {
     }
 
     fn without_gaps(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
-        let columns = || listed.ones().filter_map(|at| table.columns.get(at));
-        let zones: FxHashSet<Option<Sym>> = columns().map(|column| column.zone).collect();
-        let capacity_types: FxHashSet<_> = columns().map(|column| column.capacity_type).collect();
-        let systems: FxHashSet<Option<Sym>> = columns().map(|column| column.os).collect();
-        let mut bad: FxHashSet<u32> = FxHashSet::default();
-        for (at, column) in table.columns.iter().enumerate() {
-            let is_named = zones.contains(&column.zone)
-                && capacity_types.contains(&column.capacity_type)
-                && systems.contains(&column.os);
-            let is_to_be_had = column.slots.is_none_or(|slot| self.state.free_slots(slot) > 0);
-            if is_named && !listed.contains(at) && at != bin.planned && is_to_be_had {
-                bad.insert(column.instance_type);
+        let keys = &self.cluster.well_known;
+        let mut gaps = table.all();
+        for key in [keys.zone, keys.capacity_type, keys.os] {
+            let (mut named, mut unlabelled) = (FixedBitSet::with_capacity(listed.len()), table.all());
+            for (_, columns) in table.values(key) {
+                unlabelled.difference_with(columns);
+                if !columns.is_disjoint(listed) {
+                    named.union_with(columns);
+                }
             }
+            if !unlabelled.is_disjoint(listed) {
+                named.union_with(&unlabelled);
+            }
+            gaps.intersect_with(&named);
+        }
+        gaps.difference_with(listed);
+        gaps.set(bin.planned, false);
+        let is_to_be_had = |column: &Column| column.slots.is_none_or(|slot| self.state.free_slots(slot) > 0);
+        let bad: FxHashSet<u32> = gaps
+            .ones()
+            .filter_map(|at| table.columns.get(at))
+            .filter(|column| is_to_be_had(column))
+            .map(|column| column.instance_type)
+            .collect();
+        if bad.is_empty() {
+            return listed.clone();
         }
         let mut out = listed.clone();
         for at in listed.ones() {

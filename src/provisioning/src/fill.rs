@@ -90,6 +90,9 @@ impl Planner<'_> {
             self.bind(scope, node, pods);
             return pods;
         }
+        if let Some(pods) = self.fill_home_bin(scope, count) {
+            return pods;
+        }
         for is_reserved in [true, false] {
             for pools in self.pools_by_weight.clone() {
                 let choices = self.new_nodes(scope, count, &pools, is_reserved);
@@ -120,8 +123,27 @@ impl Planner<'_> {
         }
     }
 
+    // A planned node with room for all of them.
+    fn fill_home_bin(&mut self, scope: &Scope<'_>, count: u32) -> Option<u32> {
+        let mut from = 0;
+        while let Some(index) = self.state.next_with_room(from, scope.requests()) {
+            from = index + 1;
+            let bin = self.state.bins().get(index)?;
+            let planned = bin.planned;
+            let pods = scope.requests().times_in(&bin.slack, count).min(self.allowance_on_bin(bin, scope));
+            if pods == 0 || pods < count || bin.nodes == 0 {
+                continue;
+            }
+            if let Some(join) = self.join(bin, scope, pods, planned) {
+                self.commit(index, 1, scope, pods, join, planned);
+                return Some(pods);
+            }
+        }
+        None
+    }
+
     // How many pods of a demand an existing node takes.
-    fn room_on_node(&self, scope: &Scope<'_>, node: usize, count: u32) -> u32 {
+    pub(crate) fn room_on_node(&self, scope: &Scope<'_>, node: usize, count: u32) -> u32 {
         let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else { return 0 };
         let mut pods = scope.requests().times_in(&state.free, count);
         if pods == 0 || scope.pins.iter().any(|&(key, value)| fixed.labels.get(key) != Some(value)) {

@@ -4,11 +4,24 @@
 
 use std::rc::Rc;
 
-use berth_model::{Constraint, Sym};
+use berth_model::{Constraint, Money, Sym};
 use berth_scheduling::topology::Domains;
 
 use crate::planner::Planner;
-use crate::prepared::Prepared;
+use crate::prepared::{Pins, Prepared};
+
+/// Up to so many pods are assigned to domains one by one, more in bulk.
+const ONE_BY_ONE: u32 = 8;
+
+/// Where a pod's room would come from, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Means {
+    Node,
+    Planned,
+    Slot,
+    Paid,
+    Nothing,
+}
 
 impl Planner<'_> {
     /// Places up to `count` pods of a demand; returns how many.
@@ -25,8 +38,13 @@ impl Planner<'_> {
     fn place_on_key(&mut self, prepared: &Prepared<'_>, count: u32) -> u32 {
         let Some((key, constraints)) = prepared.demand.keyed.first() else { return 0 };
         let mut placed = 0;
-        let names = self.domain_names(prepared, constraints);
-        if self.domains_of(names.clone(), constraints).chooses_home() {
+        let mut names = self.domain_names(constraints);
+        let chooses_home = self.domains_of(names.clone(), constraints).chooses_home();
+        if !chooses_home && count <= ONE_BY_ONE {
+            return self.place_one_by_one(prepared, count, *key, &names, constraints);
+        }
+        names.sort_by_cached_key(|&name| self.rank(prepared, &[(*key, name)]));
+        if chooses_home {
             placed += self.choose_home(prepared, count, *key, &names, constraints);
             if placed == 0 {
                 return 0;
@@ -55,6 +73,74 @@ impl Planner<'_> {
             }
             self.state.rollback(mark);
         }
+    }
+
+    // A few pods: each to the domain that is cheapest now among those that are open to it, then the least loaded.
+    fn place_one_by_one(
+        &mut self,
+        prepared: &Prepared<'_>,
+        count: u32,
+        key: Sym,
+        names: &[Sym],
+        constraints: &[Constraint],
+    ) -> u32 {
+        let mut domains = self.domains_of(names.to_vec(), constraints);
+        let mut is_full = vec![false; names.len()];
+        let mut placed = 0;
+        while placed < count {
+            let open = (0..names.len()).filter(|&at| is_full.get(at) == Some(&false) && domains.allows(at));
+            let ranked = open.filter_map(|at| {
+                let rank = self.rank(prepared, &[(key, *names.get(at)?)]);
+                Some((rank, domains.load(at), at))
+            });
+            let Some((_, _, at)) = ranked.min() else { break };
+            let Some(&name) = names.get(at) else { break };
+            if self.fill(prepared, 1, &[(key, name)]) == 1 {
+                domains.add(at);
+                placed += 1;
+            } else if let Some(is_full) = is_full.get_mut(at) {
+                *is_full = true;
+            }
+        }
+        placed
+    }
+
+    // What one more pod would take in a domain: room on an existing node, room on a planned one, a free slot (by list
+    // price), or the cheapest paid column that holds it.
+    fn rank(&self, prepared: &Prepared<'_>, pins: &Pins) -> (Means, Money) {
+        let scope = prepared.scope(self, pins);
+        if prepared.nodes(self).iter().any(|&node| self.room_on_node(&scope, node, 1) > 0) {
+            return (Means::Node, Money::ZERO);
+        }
+        let mut from = 0;
+        while let Some(index) = self.state.next_with_room(from, prepared.requests) {
+            from = index + 1;
+            let Some(bin) = self.state.bins().get(index).filter(|bin| bin.nodes > 0) else { continue };
+            let admits = scope.admission(bin.pool).is_some_and(|admission| admission.columns.contains(bin.planned));
+            let agrees = pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value));
+            if admits && agrees && prepared.requests.fits(&bin.slack) && self.allowance_on_bin(bin, &scope) > 0 {
+                return (Means::Planned, Money::ZERO);
+            }
+        }
+        let mut best = (Means::Nothing, Money::ZERO);
+        for (pool, table) in self.tables.iter().enumerate() {
+            let Some(admission) = scope.admission(pool) else { continue };
+            let mut columns = admission.columns.clone();
+            table.keep_fitting(&mut columns, prepared.requests);
+            let means = columns.ones().filter_map(|at| table.columns.get(at).map(|column| (at, column))).find_map(
+                |(at, column)| {
+                    if column.slots.is_some_and(|slot| self.state.free_slots(slot) == 0)
+                        || (self.is_limited(pool) && self.allowance(pool, at, None) == 0)
+                    {
+                        return None;
+                    }
+                    let is_slot = table.reserved.contains(at);
+                    Some(if is_slot { (Means::Slot, column.list_price) } else { (Means::Paid, column.price) })
+                },
+            );
+            best = best.min(means.unwrap_or(best));
+        }
+        best
     }
 
     // The domain for a self-affinity that has no pod yet: the one that takes most, then costs least.
@@ -98,7 +184,7 @@ impl Planner<'_> {
             .demand
             .keyed
             .iter()
-            .map(|(key, constraints)| (*key, self.domain_names(prepared, constraints), &constraints[..]))
+            .map(|(key, constraints)| (*key, self.domain_names(constraints), &constraints[..]))
             .collect();
         let mut placed = 0;
         'pods: while placed < count {
@@ -120,7 +206,7 @@ impl Planner<'_> {
                     })
                     .collect();
             }
-            combinations.sort_by_key(|(load, _)| *load);
+            combinations.sort_by_cached_key(|(load, pins)| (self.rank(prepared, pins), *load));
             for (_, pins) in &combinations {
                 if self.fill(prepared, 1, pins) == 1 {
                     placed += 1;
@@ -157,8 +243,8 @@ impl Planner<'_> {
         })
     }
 
-    // Every domain of a key that the constraints look at: the cheapest first where the load does not decide.
-    fn domain_names(&mut self, prepared: &Prepared<'_>, constraints: &[Constraint]) -> Vec<Sym> {
+    // Every domain of a key that the constraints look at, by name.
+    fn domain_names(&mut self, constraints: &[Constraint]) -> Vec<Sym> {
         let mut names: Vec<Sym> = Vec::new();
         for constraint in constraints {
             names.extend(self.domains(constraint.counter()).iter());
@@ -166,18 +252,6 @@ impl Planner<'_> {
         }
         names.sort_by_key(|&name| self.cluster.symbols.text(name));
         names.dedup();
-        let key = constraints.first().and_then(|c| self.universe.counters.get(c.counter().index())).map(|c| c.key);
-        let cheapest = |name: Sym| {
-            let pools = prepared.admissions.iter().zip(&self.tables);
-            let first = pools.filter_map(|(admission, table)| {
-                let (_, with) = table.values(key?).iter().find(|(known, _)| *known == name)?;
-                let at = admission.as_ref()?.columns.intersection(with).find(|&at| !table.reserved.contains(at))?;
-                table.columns.get(at).map(|column| column.price)
-            });
-            let least = first.min();
-            (least.is_none(), least)
-        };
-        names.sort_by_cached_key(|&name| cheapest(name));
         names
     }
 

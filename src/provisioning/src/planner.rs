@@ -119,7 +119,11 @@ impl<'a> Planner<'a> {
     // Places as many as possible with all preferences, the rest with ever fewer.
     fn place_class(&mut self, id: ClassId, count: u32) -> u32 {
         let mut placed = 0;
-        for demand in demands(self.cluster, self.universe, id) {
+        let mut demands = demands(self.cluster, self.universe, id);
+        if self.strategy.drops_preferences {
+            demands.drain(..demands.len().saturating_sub(1));
+        }
+        for demand in demands {
             for prepared in Prepared::alternatives(self, &demand) {
                 let more = self.place(&prepared, count - placed);
                 placed += more;

@@ -14,6 +14,10 @@ pub(crate) struct Strategy {
     pub(crate) by_share: bool,
     /// Never plan a larger type for a node that is planned already.
     pub(crate) never_grows: bool,
+    /// Order classes without regard to priority. Kept only if no priority loses a pod by it.
+    pub(crate) ignores_priority: bool,
+    /// Give up all preferences from the start. Kept only if it places more pods.
+    pub(crate) drops_preferences: bool,
     /// Price a new node by all pods that may still come to share it, rather than by the class's own.
     pub(crate) shares_with_later: bool,
 }
@@ -35,14 +39,18 @@ impl Planner<'_> {
             Effort::Default => DEFAULT_BUDGET,
             Effort::High => HIGH_BUDGET,
         };
-        let strategies: Vec<Strategy> = (0..8_u8)
-            .map(|bits| Strategy {
-                shares_with_later: bits & 1 != 0,
-                by_share: bits & 2 != 0,
-                never_grows: bits & 4 != 0,
-            })
-            .take((budget / n_classes).max(1))
-            .collect();
+        let base = Strategy::default();
+        let strategies = [
+            base,
+            Strategy { ignores_priority: true, ..base },
+            Strategy { shares_with_later: true, ..base },
+            Strategy { by_share: true, ..base },
+            Strategy { by_share: true, shares_with_later: true, ..base },
+            Strategy { drops_preferences: true, ..base },
+            Strategy { never_grows: true, ..base },
+            Strategy { never_grows: true, by_share: true, ..base },
+        ];
+        let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(1)).collect();
         let start = self.state.mark();
         let mut best: Option<(Score, Strategy)> = None;
         let mut current = Strategy::default();
