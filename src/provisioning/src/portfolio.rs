@@ -9,6 +9,7 @@ use crate::planner::Planner;
 
 /// How classes are ordered and how room is bought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent habits, each on or off")]
 pub(crate) struct Strategy {
     /// Order classes by their largest share of all that is asked for, rather than by CPU and memory.
     pub(crate) by_share: bool,
