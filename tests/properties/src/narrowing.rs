@@ -15,7 +15,7 @@ pub fn try_narrowing(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
     let mut cluster = match cluster(&case.objects, &case.catalogue) {
         Ok(cluster) => cluster,
-        Err(error) => return vec![failure("refused", error)],
+        Err(error) => return vec![failure("refused", &error)],
     };
     let universe = Universe::new(&mut cluster);
     let singles = single_offerings(&cluster);
@@ -46,7 +46,7 @@ pub fn try_narrowing(seed: u64, size: Size) -> Vec<Failure> {
                     only(&together, &apart),
                     only(&apart, &together)
                 );
-                failures.push(failure("narrowing", detail));
+                failures.push(failure("narrowing", &detail));
             }
         }
     }
