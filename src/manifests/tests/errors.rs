@@ -6,6 +6,8 @@
     reason = "tests build inputs and unpack outcomes plainly"
 )]
 
+use std::fmt::Write as _;
+
 use berth_manifests::{ManifestError, Options, Validate, read_from};
 use rstest::rstest;
 
@@ -221,7 +223,7 @@ fn aliases_that_multiply_are_refused() {
     for idx in 1..20 {
         let of = idx - 1;
         let aliases = vec![format!("*a{of}"); 10].join(", ");
-        text += &format!("a{idx}: &a{idx} [{aliases}]\n");
+        let _ = writeln!(text, "a{idx}: &a{idx} [{aliases}]");
     }
     let laughs = error(&text);
     assert!(laughs.contains("malformed YAML"), "{laughs}");
