@@ -60,7 +60,11 @@ impl Planner<'_> {
             self.pack_by(strategy);
             current = strategy;
             let score = self.score();
-            if best.as_ref().is_none_or(|(least, _)| score < *least) {
+            // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all.
+            let is_better = |(least, _): &(Score, Strategy)| {
+                if strategy.drops_preferences { score.0 < least.0 } else { score < *least }
+            };
+            if best.as_ref().is_none_or(is_better) {
                 best = Some((score, strategy));
             }
         }
