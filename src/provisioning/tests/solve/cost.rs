@@ -1,0 +1,68 @@
+//! Which types nodes are planned on.
+
+use crate::mk::{milli, mk_world, pod};
+
+#[test]
+fn node_cost_makes_fewer_and_larger_nodes() {
+    for (node_cost, expected) in [(0, "4 × small on-demand a: web:1"), (50, "1 × large on-demand a: web:4")] {
+        let mut world = mk_world();
+        world.options.node_cost = milli(node_cost);
+        world.mk_pool("default");
+        world.mk_type("small", 1).on_demand("a", 100);
+        world.mk_type("large", 4).on_demand("a", 410);
+        world.mk_pods("web", 4, &pod(1000));
+        assert_eq!(world.plan().claims(), [expected], "node cost {node_cost}");
+    }
+}
+
+#[test]
+fn the_last_node_is_no_larger_than_its_pods_need() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 4).on_demand("a", 150);
+    world.mk_type("small", 1).on_demand("a", 50);
+    world.mk_pods("web", 5, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: web:4", "1 × small on-demand a: web:1"]);
+    assert_eq!(plan.cost(), 200);
+}
+
+#[test]
+fn small_pods_fill_the_room_that_large_ones_leave() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 4).on_demand("a", 100);
+    world.mk_pods("tiny", 2, &pod(500));
+    world.mk_pods("big", 2, &pod(3000));
+    let plan = world.plan();
+    assert_eq!(plan.solution.claims.iter().map(|claims| claims.count).sum::<u32>(), 2);
+}
+
+#[test]
+fn a_type_with_a_device_is_bought_only_for_who_asks_for_it() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("gpu", 8).with("nvidia.com/gpu", 1).on_demand("a", 900);
+    world.mk_type("plain", 8).on_demand("a", 300);
+    world.mk_pods("trains", 1, &pod(1000).resource("nvidia.com/gpu", 1));
+    world.mk_pods("serves", 1, &pod(8000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × gpu on-demand a: trains:1", "1 × plain on-demand a: serves:1"]);
+}
+
+#[test]
+fn the_same_input_gives_the_same_plan() {
+    let plan = || {
+        let mut world = mk_world();
+        world.mk_pool("default");
+        for (name, cpus, price) in [("s", 2, 100), ("m", 4, 200), ("l", 8, 400)] {
+            world.mk_type(name, cpus).on_demand("a", price).on_demand("b", price).spot("b", price);
+        }
+        for (name, size) in [("x", 300), ("y", 700), ("z", 1900)] {
+            world.mk_pods(name, 40, &pod(size));
+        }
+        let solution = world.plan().solution;
+        format!("{solution:?}")
+    };
+    assert_eq!(plan(), plan());
+}

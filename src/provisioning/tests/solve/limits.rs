@@ -1,0 +1,107 @@
+//! NodePool limits and finite paid offerings.
+
+use crate::mk::{mk_world, pod};
+
+#[test]
+fn a_limit_is_debited_with_the_planned_type_and_trims_the_list() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(3);
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_type("medium", 3).on_demand("a", 120);
+    world.mk_type("large", 4).on_demand("a", 150);
+    world.mk_pods("web", 1, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × small on-demand a: web:1"]);
+    assert_eq!(plan.listed(), [["small", "medium"]], "large would exceed the limit");
+}
+
+#[test]
+fn what_a_limit_does_not_hold_is_left_over_with_that_reason() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(5);
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_pods("web", 3, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × small on-demand a: web:1"]);
+    assert_eq!(plan.left(), ["1 × web"]);
+    assert_eq!(plan.reasons(), ["1 × NodePool default: limits.cpu would be exceeded"]);
+}
+
+#[test]
+fn what_exists_counts_against_a_limit() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(5);
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.cluster.node_pools[0].used = berth_model::Resources::from_amounts(&[2000]);
+    world.mk_pods("web", 3, &pod(2000));
+    assert_eq!(world.plan().left(), ["2 × web"]);
+}
+
+#[test]
+fn a_limit_of_nodes_counts_nodes() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(3);
+    world.cluster.node_pools[0].nodes = 1;
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_pods("web", 5, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × small on-demand a: web:1"]);
+    assert_eq!(plan.reasons(), ["1 × NodePool default: limits.nodes would be exceeded"]);
+}
+
+#[test]
+fn a_limit_also_binds_on_slots() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(4);
+    world.mk_type("small", 2).on_demand("a", 100).reserved("a", "r-1", 5, 100);
+    world.mk_pods("web", 5, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × small r-1 a: web:1"]);
+    assert_eq!(plan.left(), ["3 × web"]);
+}
+
+#[test]
+fn what_one_pools_limit_refuses_goes_to_the_next_pool() {
+    let mut world = mk_world();
+    world.mk_pool("heavy").weight(10).limit_cpus(4);
+    world.mk_pool("light");
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_pods("web", 5, &pod(2000));
+    let pools: Vec<_> = world.plan().pools().into_iter().collect();
+    assert_eq!(pools, [("heavy".to_owned(), 2), ("light".to_owned(), 3)]);
+}
+
+#[test]
+fn a_finite_paid_offering_is_never_overdrawn() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).finite("a", 100, 2);
+    world.mk_pods("web", 5, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × small on-demand a: web:1"]);
+    assert_eq!((plan.solution.slots_used.as_slice(), plan.left()), (&[2][..], vec!["3 × web".to_owned()]));
+    assert_eq!(plan.reasons(), ["1 × NodePool default: no instance available of finite-a-100"]);
+}
+
+#[test]
+fn beyond_a_finite_paid_offering_the_next_cheapest_serves() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).finite("a", 100, 2).on_demand("b", 110);
+    world.mk_pods("web", 5, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × small on-demand a: web:1", "3 × small on-demand b: web:1"]);
+}
+
+#[test]
+fn nodes_that_grow_do_not_overdraw_a_finite_offering() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_type("large", 4).finite("a", 110, 1);
+    world.mk_pods("big", 3, &pod(1500));
+    world.mk_pods("more", 3, &pod(1200));
+    let plan = world.plan();
+    assert!(plan.left().is_empty());
+    assert_eq!(plan.solution.slots_used, [1]);
+}

@@ -1,0 +1,13 @@
+//! Facts of the domain, on small clusters built by hand and planned whole.
+
+#![allow(clippy::unwrap_used, reason = "a builder that fails is a test that fails")]
+
+mod cost;
+mod limits;
+mod mk;
+mod nodes;
+mod plan;
+mod pools;
+mod refusals;
+mod reserved;
+mod topology;

@@ -1,0 +1,101 @@
+//! Which NodePool a pod goes to.
+
+use berth_model::Effect;
+
+use crate::mk::{CAPACITY_TYPE, INSTANCE_TYPE, mk_world, pod};
+
+#[test]
+fn the_heavier_pool_comes_first_though_it_costs_more() {
+    let mut world = mk_world();
+    world.mk_pool("light").require(CAPACITY_TYPE, &["spot"]);
+    world.mk_pool("heavy").weight(10).require(CAPACITY_TYPE, &["on-demand"]);
+    world.mk_type("small", 2).on_demand("a", 100).spot("a", 30);
+    world.mk_pods("web", 1, &pod(1000));
+    assert_eq!(world.plan().claims(), ["1 × small on-demand a: web:1"]);
+}
+
+#[test]
+fn pools_of_equal_weight_compete_on_cost() {
+    let mut world = mk_world();
+    world.mk_pool("a-dear").weight(10).require(CAPACITY_TYPE, &["on-demand"]);
+    world.mk_pool("b-cheap").weight(10).require(CAPACITY_TYPE, &["spot"]);
+    world.mk_type("small", 2).on_demand("a", 100).spot("a", 30);
+    world.mk_pods("web", 1, &pod(1000));
+    assert_eq!(world.plan().claims(), ["1 × small spot a: web:1"]);
+}
+
+#[test]
+fn a_free_slot_in_a_lighter_pool_comes_before_paid_capacity_in_a_heavier_one() {
+    let mut world = mk_world();
+    world.mk_pool("heavy").weight(10).require(CAPACITY_TYPE, &["on-demand"]);
+    world.mk_pool("light").require(CAPACITY_TYPE, &["reserved", "on-demand"]);
+    world.mk_type("small", 2).on_demand("a", 100).reserved("a", "r-1", 2, 100);
+    world.mk_pods("web", 3, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × small on-demand a: web:1", "2 × small r-1 a: web:1"]);
+    let pools: Vec<_> = plan.pools().into_iter().collect();
+    assert_eq!(pools, [("heavy".to_owned(), 1), ("light".to_owned(), 2)]);
+}
+
+#[test]
+fn a_tainted_pool_takes_only_who_tolerates_it() {
+    let mut world = mk_world();
+    world.mk_pool("tainted").weight(10).taint("team", Effect::NoSchedule);
+    world.mk_pool("plain");
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_pods("stranger", 1, &pod(2000));
+    world.mk_pods("guest", 1, &pod(2000).tolerates("team"));
+    let plan = world.plan();
+    let pools: Vec<_> = plan.pools().into_iter().collect();
+    assert_eq!(pools, [("plain".to_owned(), 1), ("tainted".to_owned(), 1)]);
+}
+
+#[test]
+fn prefer_no_schedule_is_avoided_until_nothing_else_is_left() {
+    let mut world = mk_world();
+    world.mk_pool("avoided").weight(10).taint("team", Effect::PreferNoSchedule).require(CAPACITY_TYPE, &["spot"]);
+    world.mk_pool("plain").require(CAPACITY_TYPE, &["on-demand"]).limit_nodes(1);
+    world.mk_type("small", 2).on_demand("a", 100).spot("a", 30);
+    world.mk_pods("web", 3, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × small on-demand a: web:1", "2 × small spot a: web:1"]);
+}
+
+#[test]
+fn min_values_keeps_so_many_types_possible() {
+    for (least, expected) in [(1, "1 × large on-demand a: web:4"), (2, "2 × small on-demand a: web:2")] {
+        let mut world = mk_world();
+        world.mk_pool("default").min_values(INSTANCE_TYPE, least);
+        world.mk_type("small", 2).on_demand("a", 100);
+        world.mk_type("large", 4).on_demand("a", 150);
+        world.mk_pods("web", 4, &pod(1000));
+        let plan = world.plan();
+        assert_eq!(plan.claims(), [expected], "minValues {least}");
+        assert!(plan.listed().iter().all(|types| types.len() >= least as usize));
+    }
+}
+
+#[test]
+fn a_pod_that_leaves_too_few_types_for_min_values_is_not_placed() {
+    let mut world = mk_world();
+    world.mk_pool("default").min_values(INSTANCE_TYPE, 2);
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_type("large", 4).on_demand("a", 150);
+    world.mk_pods("web", 1, &pod(3000));
+    let plan = world.plan();
+    assert_eq!(plan.left(), ["1 × web"]);
+    let expected = ["1 × NodePool default: Insufficient cpu", "1 × NodePool default: minValues requirement is not met"];
+    assert_eq!(plan.reasons(), expected);
+}
+
+#[test]
+fn daemons_take_their_room_on_every_planned_node() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_daemon(&pod(500));
+    world.mk_pods("web", 4, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["4 × small on-demand a: web:1"]);
+    assert_eq!(plan.solution.claims[0].requests.get(berth_model::ResourceId::CPU), 1500);
+}

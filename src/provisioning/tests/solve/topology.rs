@@ -1,0 +1,172 @@
+//! Spread, affinity and anti-affinity over zones and hostnames.
+
+use berth_model::Operator;
+
+use crate::mk::{HOSTNAME, World, ZONE, mk_world, pod};
+use crate::plan::Plan;
+
+/// Three zones, `c` the cheapest.
+fn mk_zones() -> World {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 16).on_demand("a", 300).on_demand("b", 200).on_demand("c", 100);
+    world
+}
+
+fn by_zone(plan: &Plan) -> Vec<(String, u32)> {
+    plan.pods_by_zone().into_iter().collect()
+}
+
+fn zones(counts: &[(&str, u32)]) -> Vec<(String, u32)> {
+    counts.iter().map(|(zone, pods)| ((*zone).to_owned(), *pods)).collect()
+}
+
+#[test]
+fn a_zone_spread_shares_pods_out_evenly() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 9, &pod(100).app("web").spread(ZONE, 1, "web"));
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 3), ("b", 3), ("c", 3)]));
+}
+
+#[test]
+fn what_does_not_divide_goes_to_the_cheapest_zones() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 5, &pod(16_000).app("web").spread(ZONE, 1, "web"));
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 1), ("b", 2), ("c", 2)]));
+}
+
+#[test]
+fn running_pods_count_in_a_spread() {
+    let mut world = mk_zones();
+    world.mk_node("n1", "a", 0, &[pod(100).app("web"), pod(100).app("web"), pod(100).app("other")]);
+    world.mk_pods("web", 4, &pod(100).app("web").spread(ZONE, 1, "web"));
+    assert_eq!(by_zone(&world.plan()), zones(&[("b", 2), ("c", 2)]));
+}
+
+#[test]
+fn a_spread_looks_only_at_zones_that_the_pod_admits() {
+    let mut world = mk_zones();
+    let web = pod(100).app("web").spread(ZONE, 1, "web").needs(ZONE, Operator::In, &["a", "b"]);
+    world.mk_pods("web", 8, &web);
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 4), ("b", 4)]));
+}
+
+#[test]
+fn with_fewer_zones_than_min_domains_each_takes_no_more_than_the_skew() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 9, &pod(100).app("web").spread(ZONE, 2, "web").min_domains(4));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("a", 2), ("b", 2), ("c", 2)]));
+    assert_eq!(plan.left(), ["3 × web"]);
+}
+
+#[test]
+fn a_zone_without_room_holds_a_spread_back() {
+    let mut world = mk_world();
+    world.mk_node("n1", "a", 1, &[]);
+    world.mk_node("n2", "b", 64, &[]);
+    world.mk_pods("web", 9, &pod(1000).app("web").spread(ZONE, 1, "web"));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("a", 1), ("b", 2)]));
+    assert_eq!(plan.left(), ["6 × web"]);
+}
+
+#[test]
+fn a_spread_that_may_be_ignored_is_ignored_rather_than_leave_a_pod_over() {
+    let mut world = mk_world();
+    world.mk_node("n1", "a", 1, &[]);
+    world.mk_node("n2", "b", 8, &[]);
+    world.mk_pods("web", 9, &pod(1000).app("web").spread(ZONE, 1, "web").schedule_anyway());
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 1), ("b", 8)]));
+}
+
+#[test]
+fn a_hostname_spread_caps_the_pods_of_a_node() {
+    for (skew, expected) in [(1, "6 × large on-demand c: web:1"), (3, "2 × large on-demand c: web:3")] {
+        let mut world = mk_zones();
+        world.mk_pods("web", 6, &pod(100).app("web").spread(HOSTNAME, skew, "web"));
+        assert_eq!(world.plan().claims(), [expected], "skew {skew}");
+    }
+}
+
+#[test]
+fn zone_and_hostname_spread_hold_at_once() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 6, &pod(100).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web"));
+    let each = |zone| format!("2 × large on-demand {zone}: web:1");
+    assert_eq!(world.plan().claims(), ["a", "b", "c"].map(each));
+}
+
+#[test]
+fn zone_self_affinity_keeps_all_pods_in_one_zone_the_cheapest() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 40, &pod(1000).app("web").together(ZONE, "web"));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("c", 40)]));
+    assert!(plan.left().is_empty());
+}
+
+#[test]
+fn zone_self_affinity_follows_the_pods_that_run() {
+    let mut world = mk_zones();
+    world.mk_node("n1", "a", 0, &[pod(100).app("web")]);
+    world.mk_pods("web", 3, &pod(1000).app("web").together(ZONE, "web"));
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 3)]));
+}
+
+#[test]
+fn affinity_to_a_class_that_is_packed_later_is_tried_again() {
+    let mut world = mk_zones();
+    world.mk_pods("follows", 1, &pod(4000).together(ZONE, "leads"));
+    world.mk_pods("leads", 1, &pod(100).app("leads").needs(ZONE, Operator::In, &["b"]));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("b", 2)]));
+}
+
+#[test]
+fn affinity_to_nobody_is_refused() {
+    let mut world = mk_zones();
+    world.mk_pods("follows", 1, &pod(100).together(ZONE, "absent"));
+    assert_eq!(world.plan().left(), ["1 × follows"]);
+}
+
+#[test]
+fn hostname_self_affinity_keeps_all_pods_on_one_node() {
+    let mut world = mk_zones();
+    world.mk_type("small", 2).on_demand("c", 1);
+    world.mk_pods("web", 20, &pod(1000).app("web").together(HOSTNAME, "web"));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand c: web:16"]);
+    assert_eq!(plan.left(), ["4 × web"]);
+}
+
+#[test]
+fn anti_affinity_holds_both_ways_between_pending_pods() {
+    for sizes in [(100, 2000), (2000, 100)] {
+        let mut world = mk_zones();
+        world.mk_pods("quiet", 2, &pod(sizes.0).app("quiet").apart(HOSTNAME, "noisy"));
+        world.mk_pods("noisy", 2, &pod(sizes.1).app("noisy"));
+        let plan = world.plan();
+        let expected = ["1 × large on-demand c: noisy:2", "1 × large on-demand c: quiet:2"];
+        assert_eq!(plan.claims(), expected, "whoever is packed first");
+    }
+}
+
+#[test]
+fn anti_affinity_of_a_running_pod_holds_for_pending_ones() {
+    let mut world = mk_zones();
+    world.mk_node("n1", "a", 8, &[pod(100).app("quiet").apart(HOSTNAME, "noisy")]);
+    world.mk_node("n2", "a", 8, &[pod(100).app("quiet")]);
+    world.mk_pods("noisy", 1, &pod(100).app("noisy"));
+    assert_eq!(world.plan().bound(), ["n2: noisy:1"]);
+}
+
+#[test]
+fn zone_anti_affinity_places_one_pod_a_zone() {
+    let mut world = mk_zones();
+    world.mk_pods("web", 5, &pod(100).app("web").apart(ZONE, "web"));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("a", 1), ("b", 1), ("c", 1)]));
+    assert_eq!(plan.left(), ["2 × web"]);
+    assert_eq!(plan.reasons(), ["1 × NodePool default: node(s) didn't match pod anti-affinity rules"]);
+}
