@@ -100,7 +100,7 @@ impl Planner<'_> {
         let (cheaper, dearer): (Vec<usize>, Vec<usize>) =
             bin.columns.ones().filter(|&at| !table.reserved.contains(at)).partition(|&at| at < bin.planned);
         for at in dearer.into_iter().chain(cheaper) {
-            if table.columns.get(at).is_some_and(|column| column.slots.is_none()) {
+            if table.columns.get(at).is_some_and(|column| column.slots.is_none()) && self.fits_alone(bin.pool, at) {
                 listed.insert(at);
                 if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
                     return;

@@ -112,7 +112,7 @@ impl Planner<'_> {
         self.filter_columns.get(filter as usize)?.get(pool)
     }
 
-    // Whether what limits leave of a set of columns keeps the pool's minValues.
+    // Whether what a claim may list of a set of columns (limits and finite supplies permitting) keeps the pool's minValues.
     fn keeps_min_values_within_limits(
         &self,
         bin: &Bin,
@@ -121,14 +121,18 @@ impl Planner<'_> {
         planned: usize,
     ) -> bool {
         let Some(table) = self.tables.get(bin.pool) else { return false };
-        if table.min_values.is_empty() || !self.is_limited(bin.pool) {
-            return self.keeps_min_values(table, columns, open, planned);
+        if table.min_values.is_empty() {
+            return true;
         }
         // A node that is being opened is not debited yet.
         let instead = (!bin.contents.is_empty()).then_some(bin.planned);
         let mut within = columns.clone();
-        for at in columns.ones().filter(|&at| at != planned && self.allowance(bin.pool, at, instead) == 0) {
-            within.set(at, false);
+        for at in columns.ones().filter(|&at| at != planned) {
+            let is_finite_paid =
+                !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
+            if is_finite_paid || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, instead) == 0) {
+                within.set(at, false);
+            }
         }
         self.keeps_min_values(table, &within, open, planned)
     }

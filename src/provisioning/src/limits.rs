@@ -38,6 +38,18 @@ impl Planner<'_> {
         u32::try_from(allowance).unwrap_or(u32::MAX)
     }
 
+    /// Whether a node of `column` would be within the pool's limits beside the nodes that exist.
+    pub(crate) fn fits_alone(&self, pool: usize, column: usize) -> bool {
+        let (Some(definition), Some(capacity)) = (self.cluster.node_pools.get(pool), self.capacity(pool, column))
+        else {
+            return false;
+        };
+        definition.limits.iter().all(|(resource, limit)| {
+            let each = capacity.get(*resource);
+            each <= 0 || definition.used.get(*resource).saturating_add(each) <= *limit
+        })
+    }
+
     /// The limit that keeps a pool from one more node of `column`, by resource name.
     pub(crate) fn exceeded_limit(&self, pool: usize, column: usize) -> Option<String> {
         let definition = self.cluster.node_pools.get(pool)?;

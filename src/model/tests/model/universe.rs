@@ -77,6 +77,17 @@ fn self_anti_affinity_needs_no_counter_of_owners() {
 }
 
 #[test]
+fn self_anti_affinity_keeps_pods_away_that_it_matches_and_that_do_not_ask_for_it() {
+    let mut cluster = Cluster::new();
+    let spec = PodSpec { anti_affinity: vec![mk_term(&mut cluster, &[("app", "web")])], ..PodSpec::default() };
+    let owner = mk_pods(&mut cluster, ("default", "owner"), &[("app", "web")], spec, 3);
+    let bare = mk_pods(&mut cluster, ("default", "bare"), &[("app", "web")], PodSpec::default(), 3);
+    let universe = Universe::new(&mut cluster);
+    assert!(selects(&universe, owner, bare) && selects(&universe, bare, owner));
+    assert!(!selects(&universe, bare, bare), "they may share a node with each other");
+}
+
+#[test]
 fn asymmetric_anti_affinity_keeps_both_sides_apart() {
     let mut cluster = Cluster::new();
     let spec = PodSpec { anti_affinity: vec![mk_term(&mut cluster, &[("app", "noisy")])], ..PodSpec::default() };

@@ -2,7 +2,7 @@
 
 use berth_model::{Effect, Operator};
 
-use crate::mk::{HOSTNAME, ZONE, mk_world, pod};
+use crate::mk::{CAPACITY_TYPE, HOSTNAME, ZONE, mk_world, pod};
 
 #[test]
 fn nodes_are_counted_by_what_keeps_the_pod_off_the_most_frequent_first() {
@@ -42,6 +42,20 @@ fn instance_types_are_counted_by_what_keeps_the_pod_off_each() {
         "3 × NodePool tainted: had untolerated taint {team: }",
     ];
     assert_eq!(plan.reasons(), expected);
+}
+
+#[test]
+fn a_type_is_counted_by_its_offering_that_comes_furthest() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).on_demand("a", 100).reserved("a", "r-1", 0, 100);
+    world.mk_type("other", 2).on_demand("a", 100);
+    world.mk_pods("web", 1, &pod(100).needs(CAPACITY_TYPE, Operator::In, &["reserved"]));
+    let expected = [
+        "1 × NodePool default: didn't match Pod's node affinity/selector",
+        "1 × NodePool default: no free instance in capacity reservation r-1",
+    ];
+    assert_eq!(world.plan().reasons(), expected);
 }
 
 #[test]

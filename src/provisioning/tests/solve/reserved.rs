@@ -125,6 +125,19 @@ fn slots_are_matched_so_that_each_node_gets_one() {
 }
 
 #[test]
+fn the_slots_used_together_are_the_cheapest_that_serve() {
+    // First come, first served would use x and z: 400 by the list, where x and y do for 300.
+    let mut world = mk_world();
+    world.mk_pool("default");
+    for (name, id, list_price) in [("x", "r-x", 100), ("y", "r-y", 200), ("z", "r-z", 300)] {
+        world.mk_type(name, 2).on_demand("a", 500).reserved("a", id, 1, list_price);
+    }
+    world.mk_pods("first", 1, &pod(2000).needs(INSTANCE_TYPE, In, &["x", "y"]));
+    world.mk_pods("second", 1, &pod(1900).needs(INSTANCE_TYPE, In, &["x", "z"]));
+    assert_eq!(world.plan().claims(), ["1 × x r-x a: second:1", "1 × y r-y a: first:1"]);
+}
+
+#[test]
 fn pods_that_only_reserved_capacity_takes_come_before_those_that_could_pay() {
     let mut world = mk_world();
     world.mk_pool("default");
