@@ -90,7 +90,10 @@ impl<'a> Planner<'a> {
             let is_finite_paid = |at: usize| table.columns.get(at).is_some_and(|column| column.slots.is_some());
             let paid = if table.reserved.contains(bin.planned) {
                 let found = bin.columns.ones().find(|&at| !table.reserved.contains(at) && !is_finite_paid(at));
-                found.filter(|&at| !self.is_limited(bin.pool) || !self.is_larger(bin, at, careful))
+                found.filter(|&at| {
+                    (!self.is_limited(bin.pool) || !self.is_larger(bin, at, careful))
+                        && self.keeps_min_values(table, &bin.columns, &bin.open, at)
+                })
             } else {
                 Some(bin.planned)
             };
