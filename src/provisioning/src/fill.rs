@@ -387,8 +387,12 @@ impl Planner<'_> {
                 if pods == 0 {
                     continue;
                 }
-                let cost = if reserved { column.list_price } else { column.price } + self.options.node_cost;
-                choices.push(Choice { pool, column: at, bin: None, pods, cost, shared_by: pods.min(sharers) });
+                let (cost, shared_by) = match (reserved, self.strategy.large_slots_first) {
+                    (true, true) => (Money::from_pico(1), pods),
+                    (true, false) => (column.list_price + self.options.node_cost, pods.min(sharers)),
+                    (false, _) => (column.price + self.options.node_cost, pods.min(sharers)),
+                };
+                choices.push(Choice { pool, column: at, bin: None, pods, cost, shared_by });
             }
         }
         choices

@@ -69,9 +69,11 @@ impl Planner<'_> {
                 }
             }
             if !fell_short {
+                self.state.forget(mark);
                 return placed + sum;
             }
             self.state.rollback(mark);
+            self.state.forget(mark);
         }
     }
 
@@ -86,14 +88,22 @@ impl Planner<'_> {
     ) -> u32 {
         let mut domains = self.domains_of(names.to_vec(), constraints);
         let mut is_full = vec![false; names.len()];
+        // A pod changes little but the rank of its own domain.
+        let mut ranks: Vec<Option<(Means, Money)>> = vec![None; names.len()];
         let mut placed = 0;
         while placed < count {
-            let open = (0..names.len()).filter(|&at| is_full.get(at) == Some(&false) && domains.allows(at));
-            let ranked = open.filter_map(|at| {
-                let rank = self.rank(prepared, &[(key, *names.get(at)?)]);
-                Some((rank, domains.load(at), at))
-            });
-            let Some((_, _, at)) = ranked.min() else { break };
+            let mut best: Option<((Means, Money), u64, usize)> = None;
+            for (at, (&name, rank)) in names.iter().zip(&mut ranks).enumerate() {
+                if is_full.get(at) == Some(&false) && domains.allows(at) {
+                    let rank = *rank.get_or_insert_with(|| self.rank(prepared, &[(key, name)]));
+                    let option = (rank, domains.load(at), at);
+                    best = Some(best.map_or(option, |best| best.min(option)));
+                }
+            }
+            let Some((_, _, at)) = best else { break };
+            if let Some(rank) = ranks.get_mut(at) {
+                *rank = None;
+            }
             let Some(&name) = names.get(at) else { break };
             if self.fill(prepared, 1, &[(key, name)]) == 1 {
                 domains.add(at);
@@ -167,6 +177,7 @@ impl Planner<'_> {
             let placed = self.fill(prepared, allowed, &[(key, name)]);
             let cost = self.marginal_cost() - before;
             self.state.rollback(mark);
+            self.state.forget(mark);
             let is_better = match best {
                 None => placed > 0,
                 Some((most, least, _)) => placed > most || (placed == most && cost < least),

@@ -151,7 +151,7 @@ impl<'a> Planner<'a> {
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
         use std::cmp::Reverse;
         let Some(class) = self.universe.class(id) else {
-            return (Reverse(0), MemberKind::Pod, false, false, Reverse((0, 0)), id);
+            return (Reverse(0), MemberKind::Pod, false, 0, false, Reverse((0, 0)), id);
         };
         let spec = self.spec(class);
         let reserved = Requirement::value(self.cluster.well_known.reserved);
@@ -169,7 +169,21 @@ impl<'a> Planner<'a> {
             (i128::from(spec.requests.get(ResourceId::CPU)), spec.requests.get(ResourceId::MEMORY))
         };
         let has_devices = spec.requests.amounts().len() > 3;
-        (Reverse(spec.priority), class.kind, !only_reserved, !has_devices, Reverse(size), id)
+        let priority = if self.strategy.ignores_priority { 0 } else { spec.priority };
+        let admitting = if self.strategy.constrained_first { self.n_admitting(id) } else { 0 };
+        (Reverse(priority), class.kind, !only_reserved, admitting, !has_devices, Reverse(size), id)
+    }
+
+    // How many columns and nodes admit a class, resources of an empty node included.
+    fn n_admitting(&self, id: ClassId) -> usize {
+        let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return 0 };
+        let prepared = Prepared::new(self, &demand);
+        let columns = prepared.admissions.iter().zip(&self.tables).map(|(admission, table)| {
+            let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else { return 0 };
+            table.keep_fitting(&mut columns, prepared.requests);
+            columns.count_ones(..)
+        });
+        columns.sum::<usize>() + prepared.nodes(self).len()
     }
 
     /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.

@@ -15,6 +15,10 @@ pub(crate) struct Strategy {
     pub(crate) by_share: bool,
     /// Never plan a larger type for a node that is planned already.
     pub(crate) never_grows: bool,
+    /// Order classes by how few columns and nodes admit them, the fewest first.
+    pub(crate) constrained_first: bool,
+    /// Of slots, open the one that takes most pods, rather than the one with the least list price a pod.
+    pub(crate) large_slots_first: bool,
     /// Order classes without regard to priority. Kept only if no priority loses a pod by it.
     pub(crate) ignores_priority: bool,
     /// Give up all preferences from the start. Kept only if it places more pods.
@@ -41,17 +45,31 @@ impl Planner<'_> {
             Effort::High => HIGH_BUDGET,
         };
         let base = Strategy::default();
+        let (constrained, flat) =
+            (Strategy { constrained_first: true, ..base }, Strategy { ignores_priority: true, ..base });
         let strategies = [
             base,
-            Strategy { ignores_priority: true, ..base },
+            constrained,
+            flat,
+            Strategy { large_slots_first: true, ..base },
             Strategy { shares_with_later: true, ..base },
             Strategy { by_share: true, ..base },
-            Strategy { by_share: true, shares_with_later: true, ..base },
             Strategy { drops_preferences: true, ..base },
             Strategy { never_grows: true, ..base },
+            Strategy { ignores_priority: true, ..constrained },
+            Strategy { large_slots_first: true, ..constrained },
+            Strategy { shares_with_later: true, ..constrained },
+            Strategy { by_share: true, shares_with_later: true, ..base },
+            Strategy { shares_with_later: true, ..flat },
+            Strategy { never_grows: true, ..constrained },
             Strategy { never_grows: true, by_share: true, ..base },
+            Strategy { large_slots_first: true, shares_with_later: true, ..flat },
         ];
         let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(1)).collect();
+        if strategies.len() == 1 {
+            self.pack_by(base);
+            return;
+        }
         let start = self.state.mark();
         let mut best: Option<(Score, Strategy)> = None;
         let mut current = Strategy::default();
@@ -72,6 +90,7 @@ impl Planner<'_> {
             self.state.rollback(start);
             self.pack_by(strategy);
         }
+        self.state.forget(start);
     }
 
     fn pack_by(&mut self, strategy: Strategy) {

@@ -36,6 +36,7 @@ impl<'a> Planner<'a> {
                 self.state.rollback(mark);
             }
         }
+        self.state.forget(mark);
     }
 
     // `careful`: in pools with limits, only moves to columns that are no larger than what is planned.

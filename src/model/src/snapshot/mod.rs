@@ -76,6 +76,8 @@ pub struct Snapshot {
     pools: Vec<(Resources, u64)>,
     claims: std::collections::BTreeSet<Sym>,
     journal: Vec<Undo>,
+    // How many marks may still be rolled back to; without any nothing is recorded.
+    marks: usize,
 }
 
 impl Snapshot {
@@ -91,6 +93,7 @@ impl Snapshot {
             pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
             claims: std::collections::BTreeSet::new(),
             journal: Vec::new(),
+            marks: 0,
         };
         for (index, node) in cluster.nodes.iter().enumerate() {
             let mut state = NodeState { free: node.free.clone(), ..NodeState::default() };
@@ -121,9 +124,25 @@ impl Snapshot {
         snapshot
     }
 
-    /// Here is where [`Snapshot::rollback`] returns to.
-    pub fn mark(&self) -> Mark {
+    /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten. Marks are
+    /// forgotten in the reverse order of their making.
+    pub fn mark(&mut self) -> Mark {
+        self.marks += 1;
         Mark(self.journal.len())
+    }
+
+    /// The mark will not be rolled back to any more. While no mark is held, nothing is recorded.
+    pub fn forget(&mut self, _mark: Mark) {
+        self.marks = self.marks.saturating_sub(1);
+        if self.marks == 0 {
+            self.journal.clear();
+        }
+    }
+
+    fn record(&mut self, undo: Undo) {
+        if self.marks > 0 {
+            self.journal.push(undo);
+        }
     }
 
     /// Undoes everything since the mark.
@@ -189,7 +208,9 @@ impl Snapshot {
     /// Changes an existing node.
     pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeState)) {
         if let Some(node) = self.nodes.get_mut(index) {
-            self.journal.push(Undo::Node(index, Box::new(node.clone())));
+            if self.marks > 0 {
+                self.journal.push(Undo::Node(index, Box::new(node.clone())));
+            }
             change(node);
         }
     }
@@ -197,7 +218,9 @@ impl Snapshot {
     /// Changes a group of planned nodes.
     pub fn change_bin(&mut self, index: usize, change: impl FnOnce(&mut Bin)) {
         if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
-            self.journal.push(Undo::Bin(index, Box::new(bin.clone())));
+            if self.marks > 0 {
+                self.journal.push(Undo::Bin(index, Box::new(bin.clone())));
+            }
             change(bin);
             *slack = bin.quick_slack();
         }
@@ -207,7 +230,7 @@ impl Snapshot {
     pub fn push_bin(&mut self, bin: Bin) -> usize {
         self.slack.push(bin.quick_slack());
         self.bins.push(bin);
-        self.journal.push(Undo::NewBin);
+        self.record(Undo::NewBin);
         self.bins.len() - 1
     }
 
@@ -242,7 +265,7 @@ impl Snapshot {
                 (domain, None)
             }
         });
-        self.journal.push(Undo::Count(counter, old_total, changed));
+        self.record(Undo::Count(counter, old_total, changed));
     }
 
     fn restore_count(&mut self, counter: CounterId, old_total: u32, domain: Option<(Sym, Option<u32>)>) {
@@ -273,16 +296,18 @@ impl Snapshot {
     pub fn take_slots(&mut self, slot: SlotId, instances: u32) -> bool {
         let Some(free) = self.slots.get_mut(slot.index()) else { return false };
         let Some(rest) = free.checked_sub(instances) else { return false };
-        self.journal.push(Undo::Slots(slot, *free));
+        let old = *free;
         *free = rest;
+        self.record(Undo::Slots(slot, old));
         true
     }
 
     /// Gives instances of a finite supply back.
     pub fn return_slots(&mut self, slot: SlotId, instances: u32) {
         if let Some(free) = self.slots.get_mut(slot.index()) {
-            self.journal.push(Undo::Slots(slot, *free));
+            let old = *free;
             *free = free.saturating_add(instances);
+            self.record(Undo::Slots(slot, old));
         }
     }
 
@@ -294,7 +319,9 @@ impl Snapshot {
     /// Adds nodes (or, with a negative count, takes them off) to what counts against a NodePool's limits.
     pub fn use_pool(&mut self, pool: usize, capacity: &Resources, nodes: i64) {
         if let Some(entry) = self.pools.get_mut(pool) {
-            self.journal.push(Undo::Pool(pool, Box::new(entry.clone())));
+            if self.marks > 0 {
+                self.journal.push(Undo::Pool(pool, Box::new(entry.clone())));
+            }
             entry.0.add_times(capacity, nodes);
             entry.1 = entry.1.saturating_add_signed(nodes);
         }
@@ -308,7 +335,7 @@ impl Snapshot {
     /// Marks a ReadWriteOncePod claim as used.
     pub fn use_claim(&mut self, claim: Sym) {
         if self.claims.insert(claim) {
-            self.journal.push(Undo::Claim(claim));
+            self.record(Undo::Claim(claim));
         }
     }
 }
