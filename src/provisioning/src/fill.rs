@@ -57,14 +57,14 @@ impl Planner<'_> {
             left -= self.fill_home(scope, left);
         }
         left -= self.fill_nodes(scope, left);
-        let levels = self.pools_by_weight.clone();
-        for pools in &levels {
+        let levels = Rc::clone(&self.pools_by_weight);
+        for pools in levels.iter() {
             left -= self.fill_bins(scope, left, pools, true);
         }
-        for pools in &levels {
+        for pools in levels.iter() {
             left -= self.buy(scope, left, pools, true);
         }
-        for pools in &levels {
+        for pools in levels.iter() {
             left -= self.fill_bins(scope, left, pools, false);
             left -= self.buy(scope, left, pools, false);
         }
@@ -94,8 +94,8 @@ impl Planner<'_> {
             return pods;
         }
         for is_reserved in [true, false] {
-            for pools in self.pools_by_weight.clone() {
-                let choices = self.new_nodes(scope, count, &pools, is_reserved);
+            for pools in Rc::clone(&self.pools_by_weight).iter() {
+                let choices = self.new_nodes(scope, count, pools, is_reserved);
                 let all = choices.into_iter().filter(|choice| choice.pods >= count).collect();
                 if let Some((pods, _)) = self.take_best(scope, count, all, 1) {
                     return pods;
@@ -104,8 +104,8 @@ impl Planner<'_> {
         }
         let mut most: Vec<Choice> = Vec::new();
         for is_reserved in [true, false] {
-            for pools in self.pools_by_weight.clone() {
-                most.extend(self.new_nodes(scope, count, &pools, is_reserved));
+            for pools in Rc::clone(&self.pools_by_weight).iter() {
+                most.extend(self.new_nodes(scope, count, pools, is_reserved));
             }
         }
         most.retain(|choice| best_node.is_none_or(|(pods, _)| choice.pods > pods));
@@ -344,7 +344,7 @@ impl Planner<'_> {
         }
         let sharers = self.sharers(scope, count);
         for &pool in pools {
-            let Some(mut columns) = scope.admission(pool).map(|admission| admission.columns.clone()) else { continue };
+            let Some(admission) = scope.admission(pool) else { continue };
             let hosts = {
                 let first = |counter: CounterId| self.state.total(counter) == 0;
                 host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
@@ -353,18 +353,33 @@ impl Planner<'_> {
             let mut candidates: Vec<usize> = Vec::new();
             match self.tables.get(pool) {
                 Some(table) if reserved => {
-                    columns.intersect_with(&table.reserved);
-                    candidates.extend(columns.ones().filter(|&at| {
+                    candidates.extend(admission.columns.intersection(&table.reserved).filter(|&at| {
                         let slots = table.columns.get(at).and_then(|column| column.slots);
                         slots.is_none_or(|slot| self.state.free_slots(slot) > 0)
                     }));
                 }
-                Some(table) => {
-                    columns.difference_with(&table.reserved);
-                    let frontier = self.frontier(pool, columns);
+                Some(_) => {
+                    let known = scope.narrowed.frontiers.get(pool).and_then(|known| known.get()).cloned();
+                    let frontier = known.unwrap_or_else(|| {
+                        let mut columns = admission.columns.clone();
+                        if let Some(table) = self.tables.get(pool) {
+                            columns.difference_with(&table.reserved);
+                        }
+                        let frontier = self.frontier(pool, columns);
+                        if let Some(known) = scope.narrowed.frontiers.get(pool) {
+                            let _ = known.set(Rc::clone(&frontier));
+                        }
+                        frontier
+                    });
                     let node_cost = self.options.node_cost.dollars();
                     let mut likely = Vec::new();
-                    frontier.candidates(scope.requests(), hosts.min(sharers), node_cost, &mut likely);
+                    frontier.candidates(
+                        scope.requests(),
+                        hosts.min(sharers),
+                        node_cost,
+                        &mut self.scratch,
+                        &mut likely,
+                    );
                     // Where the likely ones may be out of reach, all must be asked.
                     let may_fail = |at: &usize| {
                         let column = self.tables.get(pool).and_then(|table| table.columns.get(*at));

@@ -50,8 +50,16 @@ impl Frontier {
     /// The columns that may be the best for pods of these requests, at most `at_most` of them on a node: all whose
     /// cost a pod, with fractional pods, is no more than the least with whole ones. Fractions only rule out; whoever
     /// asks compares the rest exactly.
-    pub(crate) fn candidates(&self, requests: &Resources, at_most: u32, node_cost: f64, out: &mut Vec<usize>) {
-        let mut pods = vec![f64::from(at_most); self.columns.len()];
+    pub(crate) fn candidates(
+        &self,
+        requests: &Resources,
+        at_most: u32,
+        node_cost: f64,
+        pods: &mut Vec<f64>,
+        out: &mut Vec<usize>,
+    ) {
+        pods.clear();
+        pods.resize(self.columns.len(), f64::from(at_most));
         for (resource, need) in requests.iter().filter(|(_, need)| *need > 0) {
             let Some(rooms) = self.rooms.get(resource.index()) else { return };
             let inverse = 1.0 / float(need);
@@ -68,7 +76,7 @@ impl Frontier {
             }
         }
         let bound = least * (1.0 + 1e-9);
-        for ((at, pods), price) in self.columns.iter().zip(&pods).zip(&self.prices) {
+        for ((at, pods), price) in self.columns.iter().zip(&*pods).zip(&self.prices) {
             if pods + 1e-6 >= 1.0 && (price + node_cost) <= bound * (pods + 1e-6) {
                 out.push(*at);
             }

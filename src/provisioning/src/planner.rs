@@ -22,7 +22,9 @@ pub(crate) struct Planner<'a> {
     pub(crate) tables: Vec<ColumnTable>,
     pub(crate) state: Snapshot,
     /// Pools of equal weight together, heaviest first.
-    pub(crate) pools_by_weight: Vec<Vec<usize>>,
+    pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
+    /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
+    pub(crate) scratch: Vec<f64>,
     /// By filter and NodePool: the columns it admits.
     pub(crate) filter_columns: Vec<Vec<FixedBitSet>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
@@ -64,7 +66,8 @@ impl<'a> Planner<'a> {
             universe,
             options,
             state,
-            pools_by_weight: pools_by_weight(cluster),
+            pools_by_weight: pools_by_weight(cluster).into(),
+            scratch: Vec::new(),
             filter_columns,
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),

@@ -1,11 +1,13 @@
 //! A demand with what the solve works out once for it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
 
 use berth_model::{PodSpec, Requirements, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
 use rustc_hash::FxHashMap;
 
+use crate::frontier::Frontier;
 use crate::planner::Planner;
 
 /// A demand, what each pool admits of it, and the nodes that admit it.
@@ -16,6 +18,7 @@ pub(crate) struct Prepared<'a> {
     /// By NodePool.
     pub(crate) admissions: Vec<Option<Admission>>,
     nodes: OnceCell<Vec<usize>>,
+    narrowed: RefCell<Vec<(Box<Pins>, Rc<Narrowed>)>>,
 }
 
 /// Decided values of topology keys.
@@ -41,8 +44,8 @@ impl<'a> Prepared<'a> {
             if !out.is_empty() && admissions.iter().all(Option::is_none) {
                 return out;
             }
-            let (demand, nodes) = (demand.clone(), OnceCell::new());
-            out.push(Prepared { spec, requests: &spec.requests, admissions, demand, nodes });
+            let (demand, nodes, narrowed) = (demand.clone(), OnceCell::new(), RefCell::default());
+            out.push(Prepared { spec, requests: &spec.requests, admissions, demand, nodes, narrowed });
         }
     }
 
@@ -70,8 +73,17 @@ impl<'a> Prepared<'a> {
 
     /// The demand under decided topology values.
     pub(crate) fn scope<'p>(&'p self, planner: &Planner<'_>, pins: &'p Pins) -> Scope<'p> {
-        let admissions = (0..planner.tables.len()).map(|pool| self.admission(planner, pool, pins)).collect();
-        Scope { prepared: self, pins, admissions }
+        let known = self.narrowed.borrow().iter().find(|(known, _)| **known == *pins).map(|(_, n)| Rc::clone(n));
+        let narrowed = known.unwrap_or_else(|| {
+            let pools = 0..planner.tables.len();
+            let narrowed = Rc::new(Narrowed {
+                admissions: pools.clone().map(|pool| self.admission(planner, pool, pins)).collect(),
+                frontiers: pools.map(|_| OnceCell::new()).collect(),
+            });
+            self.narrowed.borrow_mut().push((pins.into(), Rc::clone(&narrowed)));
+            narrowed
+        });
+        Scope { prepared: self, pins, narrowed }
     }
 
     /// What a pool admits of the demand under decided topology values.
@@ -84,12 +96,19 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// What pools admit of a demand under decided topology values.
+pub(crate) struct Narrowed {
+    /// By NodePool.
+    admissions: Vec<Option<Admission>>,
+    /// By NodePool: the paid columns worth a look.
+    pub(crate) frontiers: Vec<OnceCell<Rc<Frontier>>>,
+}
+
 /// A demand under decided topology values: what every placement of a round has in common.
 pub(crate) struct Scope<'p> {
     pub(crate) prepared: &'p Prepared<'p>,
     pub(crate) pins: &'p Pins,
-    /// By NodePool.
-    pub(crate) admissions: Vec<Option<Admission>>,
+    pub(crate) narrowed: Rc<Narrowed>,
 }
 
 impl std::ops::Deref for Scope<'_> {
@@ -110,6 +129,6 @@ impl<'p> Scope<'p> {
 
     /// What a pool admits.
     pub(crate) fn admission(&self, pool: usize) -> Option<&Admission> {
-        self.admissions.get(pool).and_then(Option::as_ref)
+        self.narrowed.admissions.get(pool).and_then(Option::as_ref)
     }
 }
