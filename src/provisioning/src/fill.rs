@@ -58,11 +58,13 @@ impl Planner<'_> {
         }
         left -= self.fill_nodes(scope, left);
         let levels = Rc::clone(&self.pools_by_weight);
-        for pools in levels.iter() {
-            left -= self.fill_bins(scope, left, pools, true);
-        }
-        for pools in levels.iter() {
-            left -= self.buy(scope, left, pools, true);
+        if self.has_reserved {
+            for pools in levels.iter() {
+                left -= self.fill_bins(scope, left, pools, true);
+            }
+            for pools in levels.iter() {
+                left -= self.buy(scope, left, pools, true);
+            }
         }
         for pools in levels.iter() {
             left -= self.fill_bins(scope, left, pools, false);

@@ -23,6 +23,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) state: Snapshot,
     /// Pools of equal weight together, heaviest first.
     pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
+    /// Whether any pool has reserved columns.
+    pub(crate) has_reserved: bool,
     /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
     pub(crate) scratch: Vec<f64>,
     /// By filter and NodePool: the columns it admits.
@@ -68,6 +70,7 @@ impl<'a> Planner<'a> {
             state,
             pools_by_weight: pools_by_weight(cluster).into(),
             scratch: Vec::new(),
+            has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
             filter_columns,
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),
