@@ -49,7 +49,12 @@ pub struct NodeState {
 
 /// A point to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(usize);
+pub struct Mark {
+    /// Where the journal was.
+    at: usize,
+    /// How many marks were held, this one included.
+    held: usize,
+}
 
 #[derive(Clone, Debug)]
 enum Undo {
@@ -124,16 +129,15 @@ impl Snapshot {
         snapshot
     }
 
-    /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten. Marks are
-    /// forgotten in the reverse order of their making.
+    /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten.
     pub fn mark(&mut self) -> Mark {
         self.marks += 1;
-        Mark(self.journal.len())
+        Mark { at: self.journal.len(), held: self.marks }
     }
 
-    /// The mark will not be rolled back to any more. While no mark is held, nothing is recorded.
-    pub fn forget(&mut self, _mark: Mark) {
-        self.marks = self.marks.saturating_sub(1);
+    /// Neither the mark nor a later one will be rolled back to any more. While no mark is held, nothing is recorded.
+    pub fn forget(&mut self, mark: Mark) {
+        self.marks = mark.held.saturating_sub(1);
         if self.marks == 0 {
             self.journal.clear();
         }
@@ -145,9 +149,10 @@ impl Snapshot {
         }
     }
 
-    /// Undoes everything since the mark.
+    /// Undoes everything since the mark, and forgets later marks.
     pub fn rollback(&mut self, mark: Mark) {
-        while self.journal.len() > mark.0 {
+        self.marks = mark.held;
+        while self.journal.len() > mark.at {
             match self.journal.pop() {
                 Some(Undo::Node(index, old)) => {
                     if let Some(node) = self.nodes.get_mut(index) {
