@@ -29,6 +29,7 @@ mod misplaced;
 mod node_claim;
 mod node_overlay;
 mod node_pool;
+mod node_reservation;
 mod object;
 mod requirement;
 mod reservation;
@@ -50,6 +51,7 @@ pub use node_pool::{
     Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool,
     NodePoolSpec, NodePoolStatus, TemplateMetadata,
 };
+pub use node_reservation::{NodeReservation, NodeReservationApplyPolicy};
 pub use requirement::{NodeClassRef, Operator, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,

@@ -29,6 +29,15 @@ impl Problem {
     }
 }
 
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
 /// An object that cannot be converted. Displays one line for each problem:
 /// `Deployment default/web: spec.replicas: found -1, expected …`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,11 +78,7 @@ impl fmt::Display for ConvertError {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{} {}: ", self.0.kind, self.0.name)?;
-            if !problem.path.is_empty() {
-                write!(f, "{}: ", problem.path)?;
-            }
-            f.write_str(&problem.message)?;
+            write!(f, "{} {}: {problem}", self.0.kind, self.0.name)?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@
 //! ```
 
 mod add_workload;
+mod annotations;
 mod builder;
 mod catalogue;
 mod claims;
@@ -28,6 +29,7 @@ mod finish;
 mod memo;
 mod names;
 mod node;
+mod node_reservation;
 mod options;
 mod overlay;
 mod pod;

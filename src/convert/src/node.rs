@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::Problem;
+use crate::node_reservation::reserved;
 use crate::pod::effect;
 use crate::quantities::{Amounts, room};
 use crate::terms::node_labels;
@@ -30,6 +31,8 @@ pub(crate) struct NodeRecord {
     pub(crate) taints: Vec<Taint>,
     pub(crate) allocatable: Resources,
     pub(crate) capacity: Resources,
+    /// What it keeps from pods, of allocatable.
+    pub(crate) reserved: Resources,
     pub(crate) provider_id: Option<Sym>,
     pub(crate) is_deleting: bool,
 }
@@ -72,6 +75,7 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         taints,
         allocatable: room(allocatable.or(capacity), cluster).map_err(|problem| problem.under("status.allocatable"))?,
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
+        reserved: reserved(node.metadata.annotations.as_ref(), cluster)?,
         provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
     })
 }
@@ -92,6 +96,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
     };
     let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;
     let capacity = amounts(status.map(|status| &status.capacity), "status.capacity")?;
+    let reserved = reserved(claim.metadata.annotations.as_ref(), cluster)?;
     let symbols = &mut cluster.symbols;
     let provider_id = status.and_then(|s| s.provider_id.as_deref()).filter(|id| !id.is_empty());
     let node_name = status.and_then(|s| s.node_name.as_deref()).filter(|name| !name.is_empty());
@@ -102,6 +107,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             taints: read_taints(&claim.spec.taints, symbols).map_err(|problem| problem.under("spec.taints"))?,
             allocatable,
             capacity,
+            reserved,
             provider_id: provider_id.map(|id| symbols.intern(id)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
         },

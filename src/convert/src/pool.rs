@@ -5,6 +5,7 @@ use berth_api::{NodePool, Requirement as ApiRequirement};
 use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
 use crate::node::read_taints;
+use crate::node_reservation::reserved;
 use crate::quantities::{Amounts, resource_id};
 use crate::terms::{node_key, requirement};
 use crate::{Options, Problem};
@@ -41,6 +42,8 @@ pub(crate) fn read_pool(
         limits.push((id, amounts.get(id)));
     }
     limits.sort_unstable();
+    let reserved = reserved(Some(&spec.template.metadata.annotations), cluster)
+        .map_err(|problem| problem.under("spec.template"))?;
     let symbols = &mut cluster.symbols;
     let mut requirements = requirements_of(&template.requirements, symbols)
         .map_err(|problem| problem.under("spec.template.spec.requirements"))?;
@@ -77,6 +80,7 @@ pub(crate) fn read_pool(
             node_limit,
             used: Resources::new(),
             nodes: 0,
+            reserved,
             refusal,
         },
     })
@@ -112,6 +116,7 @@ pub(crate) fn open_pool(cluster: &mut Cluster) -> berth_model::NodePool {
         node_limit: None,
         used: Resources::new(),
         nodes: 0,
+        reserved: Resources::new(),
         refusal: None,
     }
 }

@@ -6,6 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::node_reservation;
 use crate::pool::PoolRecord;
 
 /// Nodes while pods are bound to them.
@@ -67,6 +68,9 @@ impl Standing {
         let mut nodes = Vec::with_capacity(kept.len());
         for (is_coming_up, record, claim) in kept {
             let pool = record.label(pool_label).and_then(|pool| pools.get(&pool));
+            let mut free =
+                if is_coming_up { with_claimed(&record.allocatable, claim) } else { record.allocatable.clone() };
+            node_reservation::trim(&mut free, &record.reserved);
             nodes.push(Node {
                 name: record.name,
                 labels: record.all_labels(cluster),
@@ -75,7 +79,7 @@ impl Standing {
                 } else {
                     record.taints.clone()
                 },
-                free: if is_coming_up { with_claimed(&record.allocatable, claim) } else { record.allocatable.clone() },
+                free,
                 capacity: record.capacity.clone(),
                 node_pool: None,
                 attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),

@@ -16,6 +16,7 @@
 //! ```
 
 mod cluster;
+mod cpu_set;
 mod instance_type;
 mod labels;
 mod money;
@@ -29,6 +30,7 @@ mod taint;
 mod universe;
 
 pub use cluster::{Cluster, WellKnown};
+pub use cpu_set::{CpuSet, CpuSetError};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use labels::{Labels, Selector};
 pub use money::Money;

@@ -44,6 +44,8 @@ pub struct NodePool {
     pub used: Resources,
     /// Number of the pool's nodes that exist.
     pub nodes: u32,
+    /// What its nodes keep from pods (`node.koordinator.sh/reservation` in the template's annotations).
+    pub reserved: Resources,
     /// Why nothing may be launched from it (deleting, static, its class not served), if so.
     pub refusal: Option<String>,
 }

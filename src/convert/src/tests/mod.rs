@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod live;
+mod node_reservations;
 mod nodes;
 mod pods;
 mod pools;

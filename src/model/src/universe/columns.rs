@@ -25,7 +25,7 @@ pub struct Column {
     pub price: Money,
     /// What it costs by the price list.
     pub list_price: Money,
-    /// What pods may use: the type's resources less the daemons that would run there.
+    /// What pods may use: the type's resources less what the pool's nodes keep and the daemons that would run there.
     pub room: Resources,
     /// The requests of those daemons.
     pub daemons: Resources,
@@ -99,6 +99,10 @@ impl ColumnTable {
                 }
             }
             table.columns.push(column);
+        }
+        for column in &mut table.columns {
+            column.room.subtract(&pool.reserved);
+            column.room.floor_at_zero();
         }
         table.subtract_daemons(cluster, pool);
         table.index_amounts(cluster.resource_names.len());

@@ -23,6 +23,7 @@ fn mk_pool(cluster: &mut Cluster) -> NodePool {
         node_limit: None,
         used: Resources::new(),
         nodes: 0,
+        reserved: Resources::new(),
         refusal: None,
     }
 }

@@ -94,6 +94,7 @@ fn mk_world() -> (World, Snapshot) {
         node_limit: None,
         used: Resources::from_amounts(&[1000]),
         nodes: 1,
+        reserved: Resources::new(),
         refusal: None,
     });
     let texts = ["a", "b", "c", "d"].map(|text| cluster.symbols.intern(text)).to_vec();

@@ -155,6 +155,7 @@ impl World {
             node_limit: None,
             used: Resources::new(),
             nodes: 0,
+            reserved: Resources::new(),
             refusal: None,
         });
         PoolHandle { world: self }

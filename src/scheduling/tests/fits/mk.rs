@@ -59,6 +59,7 @@ pub(crate) fn mk_pool(cluster: &mut Cluster) -> NodePool {
         node_limit: None,
         used: Resources::new(),
         nodes: 0,
+        reserved: Resources::new(),
         refusal: None,
     }
 }
