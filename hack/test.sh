@@ -23,6 +23,10 @@ if [[ ${1:-all} == all ]]; then
         unformatted=$(gofmt -l hack)
         [[ -z $unformatted ]] || { echo "not formatted: $unformatted" >&2; exit 1; }
         (cd hack/compare && go vet ./... && go build -o /dev/null . && go test ./...)
+
+        step "Go: a control plane for tests"
+        hack/go-build.sh testenv
+        (cd hack && go vet ./... && go test ./...)
     fi
 
     step clippy

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package controlplane
+
+import "syscall"
+
+// diesWithParent cannot be asked for here: children outlive a parent that is killed.
+func diesWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
