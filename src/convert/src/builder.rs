@@ -5,9 +5,9 @@ use std::hash::{Hash, Hasher};
 use berth_api::labels::koordinator::RESERVATION_AFFINITY;
 use berth_api::{FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
 use berth_catalogue::Catalogue;
-use berth_model::{Cluster, Labels, Namespace, Refusal, Sym};
+use berth_model::{Cluster, DisruptionBudget, Labels, Namespace, Refusal, Sym};
 use indexmap::{IndexMap, IndexSet};
-use k8s_openapi::api::{core, scheduling, storage};
+use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 
@@ -49,6 +49,7 @@ pub struct Builder {
     pub(crate) storage: Storage,
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
+    pub(crate) budgets: FxIndexMap<(Sym, Sym), DisruptionBudget>,
     pub(crate) nodes: FxIndexMap<Sym, NodeRecord>,
     pub(crate) node_claims: FxIndexMap<Sym, NodeClaimRecord>,
     pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
@@ -81,6 +82,8 @@ pub(crate) struct PodRecord {
     pub(crate) is_gone: bool,
     /// Whether it is a static pod's mirror, which no other node takes.
     pub(crate) is_static: bool,
+    /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
+    pub(crate) started: i64,
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -106,6 +109,11 @@ pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
     namespace.unwrap_or(DEFAULT_NAMESPACE)
 }
 
+fn started(pod: &core::v1::Pod) -> i64 {
+    let time = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    time.and_then(|time| i64::try_from(time.0.as_nanosecond()).ok()).unwrap_or(i64::MAX)
+}
+
 // === impl Builder ===
 
 impl Builder {
@@ -126,6 +134,7 @@ impl Builder {
             storage: Storage::default(),
             priorities: FxHashMap::default(),
             default_priority: None,
+            budgets: FxIndexMap::default(),
             nodes: FxIndexMap::default(),
             node_claims: FxIndexMap::default(),
             attach_limits: FxHashMap::default(),
@@ -164,6 +173,7 @@ impl Builder {
             node: None,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
+            started: started(object),
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
@@ -251,6 +261,28 @@ impl Builder {
             // Of several defaults the API server takes the lowest.
             let lowest = self.default_priority.map_or(object.value, |known| known.min(object.value));
             self.default_priority = Some(lowest);
+        }
+        Ok(())
+    }
+
+    /// A PodDisruptionBudget, for preemption.
+    pub fn add_pod_disruption_budget(&mut self, object: &policy::v1::PodDisruptionBudget) -> Result<(), ConvertError> {
+        let name = name_of("PodDisruptionBudget", &object.metadata)?;
+        let symbols = &mut self.cluster.symbols;
+        let selector = object.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        let selector = terms::selector(selector, symbols)
+            .map_err(|problem| ConvertError::new("PodDisruptionBudget", name, vec![problem.under("spec.selector")]))?;
+        let status = object.status.as_ref();
+        let disrupted = status.and_then(|status| status.disrupted_pods.as_ref()).into_iter().flatten();
+        let budget = DisruptionBudget {
+            namespace: symbols.intern(namespace_of(&object.metadata)),
+            selector,
+            allowed: status.map_or(0, |status| status.disruptions_allowed),
+            disrupted: disrupted.map(|(pod, _)| pod.as_str().into()).collect(),
+        };
+        let id = (budget.namespace, symbols.intern(name));
+        if self.budgets.insert(id, budget).is_some() {
+            self.warn_of_repeat("PodDisruptionBudget", name);
         }
         Ok(())
     }

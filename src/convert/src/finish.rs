@@ -17,14 +17,17 @@ impl Builder {
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish(mut self) -> Result<Converted, ConvertError> {
         self.cluster.namespaces = self.take_namespaces();
+        self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;
         self.storage.settle_default(&cluster.symbols);
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
+        let wanted = self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
+        let (limits, pools) = (self.attach_limits, &self.pools);
         let mut standing =
-            Standing::new(self.nodes, &self.node_claims, &self.pools, self.attach_limits, &mut cluster, &mut warnings);
+            Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
         let fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
         // Running pods first: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
@@ -33,7 +36,8 @@ impl Builder {
                 self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
             }
         }
-        let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority);
+        let mut resolver =
+            Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, standing.images());
         let children = children(&self.pods, &fates, &self.owners, &self.workloads);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
@@ -162,7 +166,13 @@ fn place_pods(
             Fate::Bound(position) => {
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                 let daemon = pod.owner.and_then(&daemon_of);
-                let bound = BoundPod { namespace: pod.namespace, name: pod.name, spec, labels: pod.labels };
+                let bound = BoundPod {
+                    namespace: pod.namespace,
+                    name: pod.name,
+                    spec,
+                    labels: pod.labels,
+                    started: pod.started,
+                };
                 standing.bind(position, bound, daemon, cluster);
             }
             Fate::Elsewhere => {

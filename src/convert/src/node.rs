@@ -35,6 +35,9 @@ pub(crate) struct NodeRecord {
     pub(crate) reserved: Resources,
     pub(crate) provider_id: Option<Sym>,
     pub(crate) is_deleting: bool,
+    pub(crate) is_cordoned: bool,
+    /// With their size in bytes, ascending by name.
+    pub(crate) images: Vec<(Sym, i64)>,
 }
 
 /// A NodeClaim.
@@ -77,7 +80,20 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
         reserved: reserved(node.metadata.annotations.as_ref(), cluster)?,
         provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
+        is_cordoned: unschedulable,
+        images: status.map(|status| read_images(status, cluster)).unwrap_or_default(),
     })
+}
+
+fn read_images(status: &core::NodeStatus, cluster: &mut Cluster) -> Vec<(Sym, i64)> {
+    let mut images = Vec::new();
+    for image in status.images.iter().flatten() {
+        let size = image.size_bytes.unwrap_or(0).max(0);
+        images.extend(image.names.iter().flatten().map(|name| (cluster.symbols.intern(name), size)));
+    }
+    images.sort_unstable();
+    images.dedup_by_key(|(name, _)| *name);
+    images
 }
 
 pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluster) -> Result<NodeClaimRecord, Problem> {
@@ -110,6 +126,8 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             reserved,
             provider_id: provider_id.map(|id| symbols.intern(id)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
+            is_cordoned: false,
+            images: Vec::new(),
         },
         startup_taints: read_taints(&claim.spec.startup_taints, symbols)
             .map_err(|problem| problem.under("spec.startupTaints"))?,

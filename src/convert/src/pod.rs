@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Cluster, Effect, HostPort, PodSpec, PodTerm, Refusal, SpreadConstraint, Sym, Toleration, TolerationOperator,
-    Volumes,
+    Cluster, Effect, HostPort, Images, PodSpec, PodTerm, Refusal, SpreadConstraint, Sym, Toleration,
+    TolerationOperator, Volumes,
 };
 use k8s_openapi::api::core::v1 as core;
 
 use crate::Problem;
 use crate::claims::{Claim, ClaimTemplate};
 use crate::drivers;
-use crate::requests::{is_sidecar, pod_requests};
+use crate::requests::{assumed, is_sidecar, pod_requests};
 use crate::terms::{node_key, node_selector, node_term, node_terms, selector};
 
 /// kube-scheduler's condition on pods with scheduling gates.
@@ -43,8 +43,12 @@ pub(crate) enum Priority {
 
 /// Reads a pod spec. Problems are relative to the spec.
 pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft, Problem> {
+    let requests = pod_requests(spec, cluster)?;
     let mut drafted = PodSpec {
-        requests: pod_requests(spec, cluster)?,
+        assumed: assumed(spec, &requests, cluster)?,
+        images: images(spec, cluster),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        requests,
         node_selector: node_selector(spec.node_selector.as_ref(), &mut cluster.symbols),
         tolerations: tolerations(spec.tolerations.as_deref().unwrap_or_default(), cluster)?,
         spread: spread(spec, cluster)?,
@@ -57,6 +61,28 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
         add_affinity(affinity, &mut drafted, cluster).map_err(|problem| problem.under("affinity"))?;
     }
     Ok(Draft { spec: drafted, priority: priority(spec, cluster), claims: claims(spec, cluster) })
+}
+
+fn images(spec: &core::PodSpec, cluster: &mut Cluster) -> Images {
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut images = Images::default();
+    for container in containers {
+        images.containers += 1;
+        if let Some(image) = container.image.as_deref().filter(|image| !image.is_empty()) {
+            images.names.push(image_name(image, cluster));
+        }
+    }
+    images.names.sort_unstable();
+    images
+}
+
+/// The name of an image as nodes list it: with `:latest` where it has neither tag nor digest.
+pub(crate) fn image_name(image: &str, cluster: &mut Cluster) -> Sym {
+    if image.rfind(':') > image.rfind('/') {
+        cluster.symbols.intern(image)
+    } else {
+        cluster.symbols.intern(&format!("{image}:latest"))
+    }
 }
 
 fn priority(spec: &core::PodSpec, cluster: &mut Cluster) -> Priority {

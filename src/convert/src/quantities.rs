@@ -78,6 +78,13 @@ impl Amounts {
         &mut self.0[at].1
     }
 
+    /// [`Amounts::rounded_up`] with the one pod that a pod's requests are.
+    pub(crate) fn rounded_up_with_pod(&self) -> Resources {
+        let mut requests = self.rounded_up();
+        requests.set(ResourceId::PODS, 1);
+        requests
+    }
+
     /// In the units of [`Resources`], rounded up, as requests are.
     pub(crate) fn rounded_up(&self) -> Resources {
         self.rounded(|nanos, unit| (nanos + unit - 1).div_euclid(unit))

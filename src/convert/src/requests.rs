@@ -12,7 +12,29 @@ use crate::quantities::{Amounts, resource_id};
 /// container needs beside the sidecars that started before it, or the pod-level request where there is one; plus
 /// overhead.
 pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Resources, Problem> {
-    let mut total = container_requests(spec, cluster)?;
+    Ok(total_requests(spec, false, cluster)?.rounded_up_with_pod())
+}
+
+/// CPU (milli) and memory (bytes) that scores assume beyond the requests: kube-scheduler's non-zero requests, where a
+/// container that states none of a resource counts with 100m or 200 MiB.
+pub(crate) fn assumed(spec: &PodSpec, requests: &Resources, cluster: &mut Cluster) -> Result<[i64; 2], Problem> {
+    let states_all = |container: &Container| {
+        let resources = container.resources.as_ref();
+        let states = |name: &str| {
+            let lists = resources.into_iter().flat_map(|r| [r.requests.as_ref(), r.limits.as_ref()]);
+            lists.flatten().any(|list| list.contains_key(name))
+        };
+        states("cpu") && states("memory")
+    };
+    if spec.containers.iter().chain(spec.init_containers.iter().flatten()).all(states_all) {
+        return Ok([0, 0]);
+    }
+    let scored = total_requests(spec, true, cluster)?.rounded_up_with_pod();
+    Ok([ResourceId::CPU, ResourceId::MEMORY].map(|id| scored.get(id).saturating_sub(requests.get(id))))
+}
+
+fn total_requests(spec: &PodSpec, assumes: bool, cluster: &mut Cluster) -> Result<Amounts, Problem> {
+    let mut total = container_requests(spec, assumes, cluster)?;
     if let Some(resources) = &spec.resources {
         raise_to_pod_level(resources, &mut total, cluster).map_err(|problem| problem.under("resources"))?;
     }
@@ -20,17 +42,25 @@ pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Reso
         let overhead = Amounts::read(overhead, cluster).map_err(|problem| problem.under("overhead"))?;
         total.add(&overhead);
     }
-    let mut requests = total.rounded_up();
-    requests.set(ResourceId::PODS, 1);
-    Ok(requests)
+    Ok(total)
 }
 
 /// All containers together, before the pod's own requests and overhead.
-fn container_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Amounts, Problem> {
+fn container_requests(spec: &PodSpec, assumes: bool, cluster: &mut Cluster) -> Result<Amounts, Problem> {
+    const ASSUMED: [(ResourceId, i128); 2] =
+        [(ResourceId::CPU, 100_000_000), (ResourceId::MEMORY, 200 * 1024 * 1024 * 1_000_000_000)];
+    let assume = |own: &mut Amounts| {
+        for (id, nanos) in ASSUMED.into_iter().filter(|_| assumes) {
+            if own.get(id).is_none() {
+                own.set(id, nanos);
+            }
+        }
+    };
     let mut together = Amounts::default();
     for (i, container) in spec.containers.iter().enumerate() {
-        let own =
+        let mut own =
             requests_of(container, cluster).map_err(|problem| problem.under(format!("containers[{i}].resources")))?;
+        assume(&mut own);
         together.add(&own);
     }
     let mut sidecars = Amounts::default();
@@ -38,6 +68,7 @@ fn container_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Amounts, 
     for (i, container) in spec.init_containers.iter().flatten().enumerate() {
         let mut own = requests_of(container, cluster)
             .map_err(|problem| problem.under(format!("initContainers[{i}].resources")))?;
+        assume(&mut own);
         if is_sidecar(container) {
             together.add(&own);
             sidecars.add(&own);

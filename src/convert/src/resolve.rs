@@ -1,7 +1,7 @@
 //! Drafts to specs: claims and priorities are looked up, once for pods that are alike.
 
-use berth_model::{Cluster, PodSpec, Refusal, Sym, Volumes};
-use rustc_hash::FxHashMap;
+use berth_model::{Cluster, Images, PodSpec, Refusal, Sym, Volumes};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::FxIndexSet;
 use crate::claims::Storage;
@@ -17,6 +17,8 @@ pub(crate) struct Resolver {
     pub(crate) storage: Storage,
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
+    /// Images that some node has.
+    images: FxHashSet<Sym>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
     known: FxHashMap<(u32, Sym, bool), u32>,
 }
@@ -27,8 +29,9 @@ impl Resolver {
         storage: Storage,
         priorities: FxHashMap<Sym, i32>,
         default_priority: Option<i32>,
+        images: FxHashSet<Sym>,
     ) -> Self {
-        Resolver { drafts, storage, priorities, default_priority, known: FxHashMap::default() }
+        Resolver { drafts, storage, priorities, default_priority, images, known: FxHashMap::default() }
     }
 
     /// The draft of that index.
@@ -81,6 +84,10 @@ impl Resolver {
         };
         let mut spec = draft.spec.clone();
         spec.priority = self.priority(draft.priority, cluster, warnings);
+        spec.images.names.retain(|name| self.images.contains(name));
+        if spec.images.names.is_empty() || is_bound {
+            spec.images = Images::default();
+        }
         let symbols = &mut cluster.symbols;
         let outcome = self.storage.resolve(&draft.claims, namespace, pod, &mut spec.volumes, symbols);
         if is_bound {

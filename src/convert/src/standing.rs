@@ -26,6 +26,7 @@ impl Standing {
         claims: &FxIndexMap<Sym, NodeClaimRecord>,
         pools: &FxIndexMap<Sym, PoolRecord>,
         mut attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
+        images: &FxHashSet<Sym>,
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
     ) -> Self {
@@ -79,8 +80,12 @@ impl Standing {
                 } else {
                     record.taints.clone()
                 },
+                allocatable: free.clone(),
                 free,
                 capacity: record.capacity.clone(),
+                is_cordoned: record.is_cordoned,
+                is_coming_up,
+                images: record.images.iter().filter(|(name, _)| images.contains(name)).copied().collect(),
                 node_pool: None,
                 attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),
                 pods: Vec::new(),
@@ -88,6 +93,11 @@ impl Standing {
         }
         let positions = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
         Standing { daemons_on: vec![FxHashSet::default(); nodes.len()], nodes, positions, deleting }
+    }
+
+    /// The images of its nodes.
+    pub(crate) fn images(&self) -> FxHashSet<Sym> {
+        self.nodes.iter().flat_map(|node| node.images.iter().map(|(name, _)| *name)).collect()
     }
 
     /// The position of a node that is capacity.

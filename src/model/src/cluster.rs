@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec, ResourceNames, Slots,
-    Sym, Symbols,
+    Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
+    ResourceNames, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -69,6 +69,8 @@ pub struct Cluster {
     pub node_pools: Vec<NodePool>,
     /// Nodes, in the order in which they are tried: initialized first, then by name.
     pub nodes: Vec<Node>,
+    /// PodDisruptionBudgets.
+    pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
     pub daemons: Vec<Daemon>,
     /// Distinct pod specs.
@@ -103,6 +105,7 @@ impl Cluster {
             slots: Vec::new(),
             node_pools: Vec::new(),
             nodes: Vec::new(),
+            budgets: Vec::new(),
             daemons: Vec::new(),
             specs: Vec::new(),
             label_sets: Vec::new(),

@@ -36,12 +36,12 @@ pub use labels::{Labels, Selector};
 pub use money::Money;
 pub use node::{Daemon, Node, NodePool};
 pub use pod::{
-    BoundPod, HostPort, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm, Refusal, SpreadConstraint,
-    Volumes,
+    BoundPod, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm,
+    Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use resources::{ResourceId, ResourceNames, Resources};
-pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, host_allowance};
+pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};
 pub use universe::{

@@ -15,12 +15,20 @@ pub struct Node {
     /// Allocatable minus requests of bound pods, minus the unallocated room of Reservations on it, minus daemons
     /// that are still to come.
     pub free: Resources,
+    /// What pods may use in all; what is not free of it counts as requested when nodes are scored.
+    pub allocatable: Resources,
     /// What counts against its NodePool's limits.
     pub capacity: Resources,
     /// Its NodePool, by index, if it is of one.
     pub node_pool: Option<u32>,
     /// Volumes that may be attached, by CSI driver (from CSINode); a driver that is absent has no limit.
     pub attach_limits: Vec<(Sym, u32)>,
+    /// Whether `spec.unschedulable` is set.
+    pub is_cordoned: bool,
+    /// Whether it is in flight or not yet initialized: room that is on its way, which no scheduler binds to yet.
+    pub is_coming_up: bool,
+    /// Images on it that some pending pod runs, with their size in bytes, ascending by name.
+    pub images: Vec<(Sym, i64)>,
     /// The pods on it.
     pub pods: Vec<BoundPod>,
 }

@@ -71,6 +71,15 @@ pub struct Volumes {
     pub exclusive_claims: Vec<Sym>,
 }
 
+/// The images that a pod's containers run, as far as some node has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Images {
+    /// One for each container whose image is on some node; none where no node has any.
+    pub names: Vec<Sym>,
+    /// All containers, init containers included; 0 where no node has any of the images.
+    pub containers: u32,
+}
+
 /// Why a pod is never planned, whatever the nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Refusal(pub String);
@@ -103,8 +112,15 @@ pub struct PodSpec {
     pub host_ports: Vec<HostPort>,
     /// Volumes, resolved against claims, volumes and storage classes.
     pub volumes: Volumes,
+    /// CPU (milli) and memory (bytes) that scores assume beyond the requests, for containers that state none: 100m
+    /// and 200 MiB each, as kube-scheduler's non-zero requests.
+    pub assumed: [i64; 2],
+    /// Images, for scores.
+    pub images: Images,
     /// Priority.
     pub priority: i32,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
     /// Set when the pod cannot be planned at all.
     pub refusal: Option<Refusal>,
 }
@@ -165,6 +181,21 @@ pub struct BoundPod {
     pub spec: u32,
     /// Index into [`crate::Cluster::label_sets`].
     pub labels: u32,
+    /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
+    pub started: i64,
+}
+
+/// A PodDisruptionBudget, as far as preemption looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisruptionBudget {
+    /// The namespace.
+    pub namespace: Sym,
+    /// Which pods it protects; one that selects all or none protects none, as kube-scheduler reads it.
+    pub selector: Selector,
+    /// `status.disruptionsAllowed`.
+    pub allowed: i32,
+    /// `status.disruptedPods`: pods whose eviction is counted already, sorted.
+    pub disrupted: Vec<Box<str>>,
 }
 
 /// A namespace and its labels.

@@ -103,6 +103,7 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::Job(object) => builder.add_job(object),
         Object::CronJob(object) => builder.add_cron_job(object),
         Object::PriorityClass(object) => builder.add_priority_class(object),
+        Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object),
         Object::StorageClass(object) => builder.add_storage_class(object),
         Object::CSINode(object) => builder.add_csi_node(object),
         Object::NodePool(object) => builder.add_node_pool(object),

@@ -98,6 +98,7 @@ pub fn filter_admits_node(cluster: &Cluster, node: &Node, filter: &NodeFilter) -
             .tolerations
             .as_ref()
             .is_none_or(|tolerations| first_untolerated(&node.taints, tolerations, false, &cluster.symbols).is_none())
+        && filter.keys.iter().all(|&key| node_label(cluster, node, key).is_some())
 }
 
 /// The columns of a NodePool whose nodes a counter's node filter admits.
@@ -118,6 +119,13 @@ pub fn filter_columns(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, f
         if open_allows(&table.open, &both, symbols) {
             out.union_with(&table.admitting(&both, symbols));
         }
+    }
+    // Every node has a host name; what the pool leaves open is decided before it counts.
+    let decided = |key: &&Sym| **key != cluster.well_known.hostname && table.open.get(**key).is_none();
+    for &key in filter.keys.iter().filter(decided) {
+        let mut labelled = FixedBitSet::with_capacity(table.columns.len());
+        table.values(key).iter().for_each(|(_, columns)| labelled.union_with(columns));
+        out.intersect_with(&labelled);
     }
     out
 }

@@ -19,6 +19,24 @@ impl HostCounts {
         at.ok().and_then(|at| self.0.get(at)).map_or(0, |(_, count)| *count)
     }
 
+    /// The counters with pods, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (CounterId, u32)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Takes pods off a counter.
+    pub fn subtract(&mut self, counter: CounterId, pods: u32) {
+        if let Ok(at) = self.0.binary_search_by_key(&counter, |(known, _)| *known)
+            && let Some((_, count)) = self.0.get_mut(at)
+        {
+            *count = count.saturating_sub(pods);
+            // Without zeros, so that equal counts are equal values.
+            if *count == 0 {
+                self.0.remove(at);
+            }
+        }
+    }
+
     /// Adds to a counter.
     pub fn add(&mut self, counter: CounterId, pods: u32) {
         match self.0.binary_search_by_key(&counter, |(known, _)| *known) {
@@ -37,6 +55,8 @@ impl HostCounts {
 pub struct NodeState {
     /// What is left.
     pub free: Resources,
+    /// CPU (milli) and memory (bytes) that scores assume beyond what is requested, see [`crate::PodSpec::assumed`].
+    pub assumed: [i64; 2],
     /// The pods that the decision binds to it.
     pub added: SmallVec<[(ClassId, u32); 2]>,
     /// Pods per hostname counter, running ones included.
@@ -105,10 +125,12 @@ impl Snapshot {
             for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
                 if let Some(spec) = cluster.specs.get(pod.spec as usize) {
                     state.ports.extend(&spec.host_ports);
+                    state.assumed = add_assumed(state.assumed, spec.assumed, 1);
                     state.attached.extend(&spec.volumes.attachments);
                     snapshot.claims.extend(&spec.volumes.exclusive_claims);
                 }
-                for &counter in universe.class(*class).map_or(&[][..], |class| &class.counts_in) {
+                let counters = universe.class(*class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
+                for &counter in counters.into_iter().flatten() {
                     if !counts_on(counter, index) {
                         continue;
                     }
@@ -273,6 +295,21 @@ impl Snapshot {
         self.record(Undo::Count(counter, old_total, changed));
     }
 
+    /// Takes pods off a counter, as [`Snapshot::add_count`] added them.
+    pub fn remove_count(&mut self, counter: CounterId, domain: Option<Sym>, pods: u32) {
+        let Some(total) = self.totals.get_mut(counter.index()) else { return };
+        let old_total = *total;
+        *total = total.saturating_sub(pods);
+        let domains = self.counts.get_mut(counter.index());
+        let changed = domain.zip(domains).and_then(|(domain, domains)| {
+            let (_, count) = domains.iter_mut().find(|(known, _)| *known == domain)?;
+            let old = *count;
+            *count = count.saturating_sub(pods);
+            Some((domain, Some(old)))
+        });
+        self.record(Undo::Count(counter, old_total, changed));
+    }
+
     fn restore_count(&mut self, counter: CounterId, old_total: u32, domain: Option<(Sym, Option<u32>)>) {
         if let Some(total) = self.totals.get_mut(counter.index()) {
             *total = old_total;
@@ -343,6 +380,14 @@ impl Snapshot {
             self.record(Undo::Claim(claim));
         }
     }
+}
+
+/// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).
+pub fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
+    let [cpu, memory] = assumed;
+    let [pod_cpu, pod_memory] = of_pod;
+    let times = |sum: i64, each: i64| sum.saturating_add(each.saturating_mul(pods));
+    [times(cpu, pod_cpu), times(memory, pod_memory)]
 }
 
 /// How many more pods of a class a node may take, as far as constraints on `kubernetes.io/hostname` tell. A new node

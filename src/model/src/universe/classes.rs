@@ -47,6 +47,12 @@ pub struct PodClass {
     pub required: Vec<Constraint>,
     /// What would be good.
     pub preferred: Preferences,
+    /// The counters of [`Counter::pull`] in which each of its pods counts, ascending. Empty unless the universe was
+    /// made with scores.
+    pub weighs_in: Vec<CounterId>,
+    /// What draws its pods to a domain: each pod of the counter there, with this weight; ascending by counter. Its own
+    /// preferred affinity, and the affinity of others that matches it. Empty unless the universe was made with scores.
+    pub drawn: Vec<(CounterId, i64)>,
 }
 
 /// What the pods of a cluster reduce to.
@@ -63,7 +69,7 @@ pub struct Universe {
 }
 
 /// What makes a class: see [`PodClass`].
-type ClassKey = (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences);
+type ClassKey = (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences, Vec<CounterId>, Vec<(CounterId, i64)>);
 
 /// Who a class is made from: kind, namespace, spec, labels.
 type Shape = (MemberKind, Sym, u32, u32);
@@ -76,6 +82,7 @@ struct OwnConstraints {
     apart: Vec<(i32, Asked)>,
     spread: Vec<Asked>,
     owner_counters: Vec<CounterId>,
+    pulls: Vec<CounterId>,
 }
 
 /// A constraint before it is known whether the pod itself counts.
@@ -92,14 +99,25 @@ struct Builder {
     counters: Vec<Counter>,
     counter_ids: FxHashMap<Counter, CounterId>,
     filters: Vec<NodeFilter>,
+    has_scores: bool,
 }
 
 impl Universe {
-    /// Reduces a cluster. The cost grows with distinct shapes (namespace, spec, labels), not with pods.
+    /// Reduces a cluster, as far as it matters which nodes are launched. The cost grows with distinct shapes (namespace,
+    /// spec, labels), not with pods.
     pub fn new(cluster: &mut Cluster) -> Self {
+        Self::reduce(cluster, false)
+    }
+
+    /// Reduces a cluster with what scoring nodes needs beside: who draws whom where by affinity.
+    pub fn with_scores(cluster: &mut Cluster) -> Self {
+        Self::reduce(cluster, true)
+    }
+
+    fn reduce(cluster: &mut Cluster, has_scores: bool) -> Self {
         let namespaces = NamespaceLabels::new(cluster);
         let cluster = &*cluster;
-        let mut builder = Builder::default();
+        let mut builder = Builder { has_scores, ..Builder::default() };
         let pending: Vec<Shape> =
             cluster.pending.iter().map(|row| (row.kind, row.namespace, row.spec, row.labels)).collect();
         let mut bound: Vec<Shape> = Vec::new();
@@ -184,8 +202,11 @@ impl Builder {
                 &cluster.symbols,
             );
             let selector = builder.selectors.intern_term(term, namespace, selector, namespaces, &cluster.symbols);
-            builder.counter(Counter { key: term.key, selector, counts_owners, filter: None })
+            builder.counter(Counter { key: term.key, selector, counts_owners, pull: 0, filter: None })
         };
+        if self.has_scores {
+            own.pulls = self.pulls(cluster, namespaces, namespace, spec, labels);
+        }
         for term in &spec.anti_affinity {
             own.owner_counters.push(term_counter(self, term, true));
             if is_pending {
@@ -195,7 +216,11 @@ impl Builder {
         if !is_pending {
             return own;
         }
-        own.required.extend(spec.affinity.iter().map(|term| Asked::Together(term_counter(self, term, false))));
+        if spec.affinity.len() > 1 {
+            own.required.extend(self.joint_affinity(cluster, namespaces, namespace, spec, labels));
+        } else {
+            own.required.extend(spec.affinity.iter().map(|term| Asked::Together(term_counter(self, term, false))));
+        }
         let together = spec.preferred_affinity.iter();
         own.together.extend(together.map(|(weight, term)| (*weight, Asked::Together(term_counter(self, term, false)))));
         let apart = spec.preferred_anti_affinity.iter();
@@ -210,6 +235,55 @@ impl Builder {
             if constraint.is_required { &mut own.required } else { &mut own.spread }.push(asked);
         }
         own
+    }
+
+    // Several required affinity terms are about the same pods: those that match all of them, as kube-scheduler reads it.
+    fn joint_affinity(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+    ) -> Vec<Asked> {
+        let of_pod = (namespace, labels);
+        let selector = self.selectors.intern_all(&spec.affinity, of_pod, namespaces, &cluster.symbols);
+        let counter = |key| Counter { key, selector, counts_owners: false, pull: 0, filter: None };
+        spec.affinity.iter().map(|term| Asked::Together(self.counter(counter(term.key)))).collect()
+    }
+
+    // With which weight a shape draws others by its affinity, required (1, as kube-scheduler's hardPodAffinityWeight) and
+    // preferred.
+    fn pulls(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+    ) -> Vec<CounterId> {
+        let required = spec.affinity.iter().map(|term| (1, term));
+        let preferred = spec.preferred_affinity.iter().map(|(weight, term)| (*weight, term));
+        let avoided = spec.preferred_anti_affinity.iter().map(|(weight, term)| (-*weight, term));
+        let mut summed: std::collections::BTreeMap<(Sym, u32), i32> = std::collections::BTreeMap::new();
+        for (weight, term) in required.chain(preferred).chain(avoided) {
+            let selector = self.selectors.intern_all(
+                std::slice::from_ref(term),
+                (namespace, labels),
+                namespaces,
+                &cluster.symbols,
+            );
+            let sum = summed.entry((term.key, selector)).or_default();
+            *sum = sum.saturating_add(weight);
+        }
+        let pulls = summed.into_iter().filter(|(_, pull)| *pull != 0);
+        let mut counters: Vec<CounterId> = pulls
+            .map(|((key, selector), pull)| {
+                self.counter(Counter { key, selector, counts_owners: true, pull, filter: None })
+            })
+            .collect();
+        counters.sort_unstable();
+        counters
     }
 
     fn spread_counter(
@@ -231,8 +305,16 @@ impl Builder {
         if constraint.honors_taints {
             filter.tolerations = Some(spec.tolerations.clone());
         }
+        // A node without one of the pod's keys counts for none of its constraints.
+        let alike = spec.spread.iter().filter(|other| other.is_required == constraint.is_required);
+        filter.keys = alike.map(|other| other.key).collect();
+        filter.keys.sort_unstable();
+        filter.keys.dedup();
+        if filter.keys.len() < 2 {
+            filter.keys.clear();
+        }
         let filter = self.filter(filter);
-        self.counter(Counter { key: constraint.key, selector, counts_owners: false, filter })
+        self.counter(Counter { key: constraint.key, selector, counts_owners: false, pull: 0, filter })
     }
 
     fn finish(
@@ -261,15 +343,28 @@ impl Builder {
             counts_in.extend(own.owner_counters.iter().copied().filter(|id| needed.contains(id)));
             counts_in.sort_unstable();
             counts_in.dedup();
+            let pull = |id: CounterId| self.counters.get(id.index()).map_or(0, |c| i64::from(c.pull));
+            let drawing = reached().filter(|&id| index < n_pending && pull(id) != 0).map(|id| (id, pull(id)));
+            let drawn = if self.has_scores { own.drawn(drawing) } else { Vec::new() };
             let inverse = reached().filter(|&id| index < n_pending && is_owner(id) && needed.contains(&id));
             let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
             let (required, preferred) = own.resolve(&counts_in, inverse);
             let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
-            let id = match ids.entry((*kind, *spec, counts_in, required, preferred)) {
+            let id = match ids.entry((*kind, *spec, counts_in, required, preferred, own.pulls.clone(), drawn)) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    let (kind, spec, counts_in, required, preferred) = new.key().clone();
-                    classes.push(PodClass { kind, spec, count: 0, rows: Vec::new(), counts_in, required, preferred });
+                    let (kind, spec, counts_in, required, preferred, weighs_in, drawn) = new.key().clone();
+                    classes.push(PodClass {
+                        kind,
+                        spec,
+                        count: 0,
+                        rows: Vec::new(),
+                        counts_in,
+                        required,
+                        preferred,
+                        weighs_in,
+                        drawn,
+                    });
                     *new.insert(next)
                 }
             };
@@ -292,7 +387,7 @@ impl Builder {
     fn needed_owner_counters(&self, own: &[OwnConstraints], matched: &[Vec<u32>]) -> rustc_hash::FxHashSet<CounterId> {
         let mut needed = rustc_hash::FxHashSet::default();
         let mut owners_by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
-        for (index, counter) in self.counters.iter().enumerate().filter(|(_, c)| c.counts_owners) {
+        for (index, counter) in self.counters.iter().enumerate().filter(|(_, c)| c.counts_owners && c.pull == 0) {
             let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
             owners_by_selector.entry(counter.selector).or_default().push(id);
         }
@@ -314,6 +409,25 @@ impl Builder {
 }
 
 impl OwnConstraints {
+    // What draws a shape: its own preferences and `others` that prefer it.
+    fn drawn(&self, others: impl Iterator<Item = (CounterId, i64)>) -> Vec<(CounterId, i64)> {
+        let own = |asked: &[(i32, Asked)], sign: i64| -> Vec<(CounterId, i64)> {
+            asked.iter().map(|(weight, asked)| (asked.counter(), sign * i64::from(*weight))).collect()
+        };
+        let mut drawn = own(&self.together, 1);
+        drawn.extend(own(&self.apart, -1));
+        drawn.extend(others);
+        drawn.sort_unstable_by_key(|(counter, _)| *counter);
+        drawn.dedup_by(|(counter, weight), (kept, sum)| {
+            let is_same = counter == kept;
+            if is_same {
+                *sum += *weight;
+            }
+            is_same
+        });
+        drawn
+    }
+
     fn resolve(&self, counts_in: &[CounterId], inverse: Vec<Constraint>) -> (Vec<Constraint>, Preferences) {
         let resolve = |asked: &Asked| asked.resolve(counts_in);
         let mut required = inverse;
@@ -330,6 +444,12 @@ impl OwnConstraints {
 }
 
 impl Asked {
+    fn counter(self) -> CounterId {
+        match self {
+            Asked::Spread { counter, .. } | Asked::Together(counter) | Asked::Apart(counter) => counter,
+        }
+    }
+
     fn resolve(&self, counts_in: &[CounterId]) -> Constraint {
         let counts_self = |counter: CounterId| counts_in.binary_search(&counter).is_ok();
         match *self {

@@ -63,17 +63,32 @@ impl Selectors {
         namespaces: &NamespaceLabels,
         symbols: &Symbols,
     ) -> u32 {
-        let scope = match &term.namespace_selector {
-            None if term.namespaces.is_empty() => Some(vec![namespace]),
-            None => Some(sorted(term.namespaces.clone())),
-            Some(Selector { requirements: Some(all) }) if all.is_empty() => None,
-            Some(by_label) => {
-                let mut scope = term.namespaces.clone();
-                scope.extend(namespaces.matching(by_label, symbols));
-                Some(sorted(scope))
-            }
-        };
+        let scope = scope_of(term, namespace, namespaces, symbols);
         self.intern(ScopedSelector { scope, selector })
+    }
+
+    /// The selector of the pods that all of a pod's terms mean; the pod is its namespace and its labels.
+    pub(crate) fn intern_all(
+        &mut self,
+        terms: &[PodTerm],
+        (namespace, labels): (Sym, &Labels),
+        namespaces: &NamespaceLabels,
+        symbols: &Symbols,
+    ) -> u32 {
+        let (mut scope, mut requirements): (Scope, _) = (None, Some(crate::Requirements::new()));
+        for term in terms {
+            scope = match (scope, scope_of(term, namespace, namespaces, symbols)) {
+                (Some(a), Some(b)) => Some(a.into_iter().filter(|name| b.contains(name)).collect()),
+                (a, b) => a.or(b),
+            };
+            let keys = (&term.match_label_keys[..], &term.mismatch_label_keys[..]);
+            let of_term = with_label_keys(&term.selector, keys.0, keys.1, labels, symbols).requirements;
+            requirements = requirements.zip(of_term).map(|(mut all, more)| {
+                all.add_all(&more, symbols);
+                all
+            });
+        }
+        self.intern(ScopedSelector { scope, selector: Selector { requirements } })
     }
 
     /// The selectors that match a pod, in ascending order.
@@ -92,6 +107,20 @@ impl Selectors {
         out.sort_unstable();
         out.dedup();
         out
+    }
+}
+
+/// The namespaces that a term of a pod in `namespace` looks at.
+fn scope_of(term: &PodTerm, namespace: Sym, namespaces: &NamespaceLabels, symbols: &Symbols) -> Scope {
+    match &term.namespace_selector {
+        None if term.namespaces.is_empty() => Some(vec![namespace]),
+        None => Some(sorted(term.namespaces.clone())),
+        Some(Selector { requirements: Some(all) }) if all.is_empty() => None,
+        Some(by_label) => {
+            let mut scope = term.namespaces.clone();
+            scope.extend(namespaces.matching(by_label, symbols));
+            Some(sorted(scope))
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct NodeFilter {
     pub required_terms: Vec<Requirements>,
     /// Set where taints count: the tolerations of the pod.
     pub tolerations: Option<Vec<Toleration>>,
+    /// Labels that a node must have, ascending: the keys of all constraints of the pod, where there are several.
+    pub keys: Vec<Sym>,
 }
 
 /// Pods per domain of a topology key.
@@ -37,6 +39,9 @@ pub struct Counter {
     pub selector: u32,
     /// Whether it counts the owners of a term rather than the pods that its selector matches.
     pub counts_owners: bool,
+    /// Set on counters of owners that scores read: the weight with which an owner draws the matched pods to its domain,
+    /// negative where it keeps them away. 0 on counters that constraints read.
+    pub pull: i32,
     /// Pods on other nodes do not count, and domains without such a node do not exist. `None` is every node.
     pub filter: Option<u32>,
 }

@@ -71,7 +71,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
     for (labels, spec) in pods {
         let (spec, labels) = (cluster.intern_spec(spec.clone()), mk_labels(cluster, labels));
         let labels = cluster.intern_labels(labels);
-        bound.push(BoundPod { namespace, name: name.into(), spec, labels });
+        bound.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX });
     }
     let name = cluster.symbols.intern(name);
     cluster.nodes.push(Node {
@@ -79,7 +79,11 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         labels,
         taints: Vec::new(),
         free: Resources::from_amounts(&[4000, 1 << 34, 10]),
+        allocatable: Resources::from_amounts(&[4000, 1 << 34, 10]),
         capacity: Resources::from_amounts(&[4000, 1 << 34, 10]),
+        is_cordoned: false,
+        is_coming_up: false,
+        images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),
         pods: bound,

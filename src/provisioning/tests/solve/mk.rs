@@ -167,7 +167,7 @@ impl World {
         let mut pods = Vec::new();
         for pod in running {
             let (spec, labels) = self.intern(pod);
-            pods.push(BoundPod { namespace, name: name.into(), spec, labels });
+            pods.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX });
         }
         let pairs = [(HOSTNAME, name), (ZONE, zone)].map(|(key, value)| (self.sym(key), self.sym(value)));
         let free = Resources::from_amounts(&[cpus * 1000, cpus * 4 * GIB, 100]);
@@ -175,8 +175,12 @@ impl World {
             name: self.sym(name),
             labels: Labels::new(pairs),
             taints: Vec::new(),
+            allocatable: free.clone(),
             capacity: free.clone(),
             free,
+            is_cordoned: false,
+            is_coming_up: false,
+            images: Vec::new(),
             node_pool: None,
             attach_limits: Vec::new(),
             pods,

@@ -164,6 +164,7 @@ fn a_node_filter_sees_nodes_and_columns_alike() {
         node_selector: mk_in(&mut cluster, zone, &["a", "b"]),
         required_terms: vec![mk_in(&mut cluster, zone, &["b", "c"]), mk_in(&mut cluster, zone, &["c"])],
         tolerations: Some(Vec::new()),
+        keys: Vec::new(),
     };
     let zones = |cluster: &Cluster, pool: &NodePool| {
         let table = ColumnTable::new(cluster, pool);
