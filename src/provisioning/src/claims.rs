@@ -17,8 +17,8 @@ type ListKey = (usize, FixedBitSet, usize);
 struct Shared {
     /// By pool, columns and planned column: the types that a claim lists, and their columns.
     lists: FxHashMap<ListKey, (Rc<[u32]>, FixedBitSet)>,
-    /// By pool and planned type: the columns that limits and finite supplies leave in its place.
-    instead: FxHashMap<(usize, u32), FixedBitSet>,
+    /// By pool and planned column: the columns that limits and finite supplies leave in its place.
+    instead: FxHashMap<(usize, usize), FixedBitSet>,
 }
 
 impl Planner<'_> {
@@ -51,18 +51,8 @@ impl Planner<'_> {
         let table = self.tables.get(bin.pool)?;
         let planned = table.columns.get(bin.planned)?;
         let is_planned_listed = bin.columns.contains(bin.planned) && !table.reserved.contains(bin.planned);
-        let instead = shared.instead.entry((bin.pool, planned.instance_type)).or_insert_with(|| {
-            // A type is listed if it may take the planned one's place: not from a finite supply, and within limits.
-            let mut instead = table.all();
-            instead.difference_with(&table.reserved);
-            for (at, column) in table.columns.iter().enumerate() {
-                let is_finite = column.slots.is_some();
-                if is_finite || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, Some(bin.planned)) == 0) {
-                    instead.set(at, false);
-                }
-            }
-            instead
-        });
+        let instead =
+            shared.instead.entry((bin.pool, bin.planned)).or_insert_with(|| self.instead(bin.pool, table, bin.planned));
         let mut listed = bin.columns.clone();
         listed.intersect_with(instead);
         listed.set(bin.planned, is_planned_listed);
@@ -94,19 +84,58 @@ impl Planner<'_> {
         })
     }
 
-    // What was within limits when the node was opened may not be so beside later ones; minValues still holds. Dearer
-    // types join first, so that the planned one stays the cheapest.
+    // What may be listed beside a planned column: nothing cheaper, as that would be launched; not from a finite supply;
+    // and within limits.
+    fn instead(&self, pool: usize, table: &ColumnTable, planned: usize) -> FixedBitSet {
+        let mut instead = table.all();
+        instead.difference_with(&table.reserved);
+        let price = table.columns.get(planned).map(|column| column.price);
+        for (at, column) in table.columns.iter().enumerate() {
+            if column.slots.is_some()
+                || Some(column.price) < price
+                || (self.is_limited(pool) && self.allowance(pool, at, Some(planned)) == 0)
+            {
+                instead.set(at, false);
+            }
+        }
+        instead
+    }
+
+    // What was within limits when the node was opened may not be so beside later ones; minValues still holds.
     fn widen(&self, table: &ColumnTable, bin: &Bin, listed: &mut FixedBitSet) {
-        let (cheaper, dearer): (Vec<usize>, Vec<usize>) =
-            bin.columns.ones().filter(|&at| !table.reserved.contains(at)).partition(|&at| at < bin.planned);
-        for at in dearer.into_iter().chain(cheaper) {
-            if table.columns.get(at).is_some_and(|column| column.slots.is_none()) && self.fits_alone(bin.pool, at) {
+        let price = table.columns.get(bin.planned).map(|column| column.price);
+        for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at)) {
+            let may_do = |column: &Column| column.slots.is_none() && Some(column.price) >= price;
+            if table.columns.get(at).is_some_and(may_do) && self.fits_alone(bin.pool, at) {
                 listed.insert(at);
                 if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
                     return;
                 }
             }
         }
+    }
+
+    /// Whether limits may keep a node of the pool from listing what minValues asks for.
+    pub(crate) fn limits_lists(&self, pool: usize) -> bool {
+        self.is_limited(pool) && self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
+    }
+
+    /// Whether every paid node of a pool can list what minValues asks for, and nothing that is cheaper than planned.
+    pub(crate) fn keeps_lists(&self, pool: usize) -> bool {
+        let Some(table) = self.tables.get(pool).filter(|_| self.limits_lists(pool)) else { return true };
+        let mut known: FxHashMap<usize, FixedBitSet> = FxHashMap::default();
+        let bins = self.state.bins().iter().filter(|bin| bin.pool == pool && bin.nodes > 0);
+        let mut paid = bins.filter(|bin| !table.reserved.contains(bin.planned));
+        paid.all(|bin| {
+            let instead = known.entry(bin.planned).or_insert_with(|| self.instead(pool, table, bin.planned));
+            let mut listed = bin.columns.clone();
+            listed.intersect_with(instead);
+            listed.insert(bin.planned);
+            if !self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
+                self.widen(table, bin, &mut listed);
+            }
+            self.keeps_min_values(table, &listed, &bin.open, bin.planned)
+        })
     }
 
     // A claim names types, zones, capacity types and systems apart, so whatever they combine to must hold the pods:

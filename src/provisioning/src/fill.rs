@@ -304,6 +304,9 @@ impl Planner<'_> {
                 }
                 // Only minValues can refuse the full number and accept fewer.
                 let has_min_values = self.tables.get(choice.pool).is_some_and(|table| !table.min_values.is_empty());
+                if has_min_values && nodes > 1 && self.take(scope, &choice, pods, 1).is_some() {
+                    return Some((pods, 1));
+                }
                 pods = if has_min_values { pods / 2 } else { 0 };
             }
         }
@@ -311,6 +314,20 @@ impl Planner<'_> {
     }
 
     fn take(&mut self, scope: &Scope<'_>, choice: &Choice, pods: u32, nodes: u32) -> Option<()> {
+        if !self.limits_lists(choice.pool) {
+            return self.take_now(scope, choice, pods, nodes);
+        }
+        let mark = self.state.mark();
+        let mut taken = self.take_now(scope, choice, pods, nodes);
+        if taken.is_some() && !self.keeps_lists(choice.pool) {
+            self.state.rollback(mark);
+            taken = None;
+        }
+        self.state.forget(mark);
+        taken
+    }
+
+    fn take_now(&mut self, scope: &Scope<'_>, choice: &Choice, pods: u32, nodes: u32) -> Option<()> {
         match choice.bin {
             None => self.open(choice.pool, choice.column, nodes, scope, pods).then_some(()),
             Some(index) => {

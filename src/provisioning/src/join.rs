@@ -1,6 +1,7 @@
 //! Pods join a bin: narrowing it, splitting its group, counting.
 
 use berth_model::{Bin, ColumnTable, CounterId, Requirement, Requirements, Resources, Sym, host_allowance};
+use berth_scheduling::Passage;
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
@@ -75,7 +76,7 @@ impl Planner<'_> {
                 domains.push((key, value));
             }
         }
-        self.decide_filters(bin.pool, scope, &mut columns, planned);
+        self.decide_filters(bin.pool, scope, &mut columns, &mut open, planned);
         let mut used = bin.used.clone();
         used.add_times(scope.requests(), i64::from(pods));
         table.keep_fitting(&mut columns, &used);
@@ -94,22 +95,49 @@ impl Planner<'_> {
         values.iter().copied().min_by_key(|&value| self.cluster.symbols.text(value))
     }
 
-    // A counter with a node filter must know whether the bin's nodes count: keeps the columns on one side of it.
-    fn decide_filters(&self, pool: usize, scope: &Scope<'_>, columns: &mut FixedBitSet, planned: usize) {
+    // A counter with a node filter must know whether the bin's nodes count: keeps the columns and the undecided labels
+    // on one side of it.
+    fn decide_filters(
+        &self,
+        pool: usize,
+        scope: &Scope<'_>,
+        columns: &mut FixedBitSet,
+        open: &mut Requirements,
+        planned: usize,
+    ) {
+        let symbols = &self.cluster.symbols;
         for &counter in scope.keyed_counts.iter().chain(&scope.host_counts) {
-            if let Some(filter) = self.filter_of(counter, pool) {
-                if filter.contains(planned) {
-                    columns.intersect_with(filter);
-                } else {
-                    columns.difference_with(filter);
+            let Some(passages) = self.passages(counter, pool) else { continue };
+            let mut is_decided = false;
+            for passage in passages.iter().filter(|passage| passage.columns.contains(planned)) {
+                let mut narrowed = open.clone();
+                narrowed.add_all(&passage.open, symbols);
+                if !narrowed.is_contradiction() {
+                    (*open, is_decided) = (narrowed, true);
+                    columns.intersect_with(&passage.columns);
+                    break;
+                }
+            }
+            if !is_decided {
+                for passage in passages {
+                    columns.difference_with(&passage.columns);
                 }
             }
         }
     }
 
-    fn filter_of(&self, counter: CounterId, pool: usize) -> Option<&FixedBitSet> {
+    // The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
+    fn passages(&self, counter: CounterId, pool: usize) -> Option<&[Passage]> {
         let filter = self.universe.counters.get(counter.index())?.filter?;
-        self.filter_columns.get(filter as usize)?.get(pool)
+        self.passages.get(filter as usize)?.get(pool).map(Vec::as_slice)
+    }
+
+    fn counts_on(&self, bin: &Bin, counter: CounterId) -> bool {
+        self.passages(counter, bin.pool).is_none_or(|passages| {
+            passages.iter().any(|passage| {
+                passage.columns.contains(bin.planned) && passage.is_implied_by(&bin.open, &self.cluster.symbols)
+            })
+        })
     }
 
     // Whether what a claim may list of a set of columns (limits and finite supplies permitting) keeps the pool's minValues.
@@ -231,16 +259,16 @@ impl Planner<'_> {
 
     fn count_on_bin(&mut self, bin: &mut Bin, scope: &Scope<'_>, pods: u32) {
         let all = pods.saturating_mul(bin.nodes);
-        let (universe, pool) = (self.universe, bin.pool);
+        let universe = self.universe;
         for &counter in &scope.keyed_counts {
-            let admitted = self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned));
+            let admitted = self.counts_on(bin, counter);
             let key = universe.counters.get(counter.index()).map(|counter| counter.key);
             if let (true, Some(domain)) = (admitted, key.and_then(|key| bin.domain(key))) {
                 self.state.add_count(counter, Some(domain), all);
             }
         }
         for &counter in &scope.host_counts {
-            if self.filter_of(counter, pool).is_none_or(|filter| filter.contains(bin.planned)) {
+            if self.counts_on(bin, counter) {
                 bin.host_counts.add(counter, pods);
                 self.state.add_count(counter, None, all);
             }

@@ -12,6 +12,7 @@
 //! ```
 
 mod claims;
+mod domains;
 mod fill;
 mod frontier;
 mod join;

@@ -6,7 +6,7 @@ use berth_model::{
     ClassId, Cluster, ColumnTable, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId, Resources,
     Snapshot, Sym, Universe,
 };
-use berth_scheduling::{demands, filter_admits_node, filter_columns};
+use berth_scheduling::{Passage, demands, filter_admits_node, filter_passages};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -27,8 +27,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) has_reserved: bool,
     /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
     pub(crate) scratch: Vec<f64>,
-    /// By filter and NodePool: the columns it admits.
-    pub(crate) filter_columns: Vec<Vec<FixedBitSet>>,
+    /// By filter and NodePool: the ways in which nodes pass.
+    pub(crate) passages: Vec<Vec<Vec<Passage>>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
     /// Requests of the pods that are still to be packed.
@@ -42,7 +42,9 @@ pub(crate) struct Planner<'a> {
     /// Preferences given up, over all pods placed.
     pub(crate) relaxations: u64,
     /// Per counter: the domains that its nodes may have, in order of name.
-    domains: Vec<Option<Rc<[Sym]>>>,
+    pub(crate) domains: Vec<Option<Rc<[Sym]>>>,
+    /// NodePool, key and value of domains that only nodes of this plan have, as pods chose the value.
+    pub(crate) chosen: Vec<(usize, Sym, Sym)>,
 }
 
 impl<'a> Planner<'a> {
@@ -58,10 +60,10 @@ impl<'a> Planner<'a> {
         };
         let state = Snapshot::new(cluster, universe, filter_admits);
         let pools = || cluster.node_pools.iter().zip(&tables);
-        let filter_columns = universe
+        let passages = universe
             .filters
             .iter()
-            .map(|filter| pools().map(|(pool, table)| filter_columns(cluster, pool, table, filter)).collect())
+            .map(|filter| pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter)).collect())
             .collect();
         Planner {
             cluster,
@@ -71,7 +73,7 @@ impl<'a> Planner<'a> {
             pools_by_weight: pools_by_weight(cluster).into(),
             scratch: Vec::new(),
             has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
-            filter_columns,
+            passages,
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),
             frontiers: FxHashMap::default(),
@@ -79,6 +81,7 @@ impl<'a> Planner<'a> {
             strategy: crate::portfolio::Strategy::default(),
             relaxations: 0,
             domains: vec![None; universe.counters.len()],
+            chosen: Vec::new(),
             tables,
         }
     }
@@ -190,50 +193,6 @@ impl<'a> Planner<'a> {
             columns.count_ones(..)
         });
         columns.sum::<usize>() + prepared.nodes(self).len()
-    }
-
-    /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.
-    pub(crate) fn domains(&mut self, counter: CounterId) -> Rc<[Sym]> {
-        if let Some(Some(known)) = self.domains.get(counter.index()) {
-            return Rc::clone(known);
-        }
-        let Some(definition) = self.universe.counters.get(counter.index()) else { return Rc::from([]) };
-        let filter = definition.filter;
-        let mut found: Vec<Sym> = Vec::new();
-        for node in &self.cluster.nodes {
-            let admits = filter.and_then(|filter| self.universe.filters.get(filter as usize));
-            if admits.is_none_or(|filter| filter_admits_node(self.cluster, node, filter)) {
-                found.extend(node.labels.get(definition.key));
-            }
-        }
-        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&self.tables).enumerate() {
-            if pool.refusal.is_some() {
-                continue;
-            }
-            let admitted = filter.and_then(|f| self.filter_columns.get(f as usize)).and_then(|f| f.get(index));
-            for (value, columns) in table.values(definition.key) {
-                let live =
-                    columns.ones().any(|at| {
-                        admitted.is_none_or(|admitted| admitted.contains(at))
-                            && table.columns.get(at).and_then(|column| column.slots).is_none_or(|slot| {
-                                self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0)
-                            })
-                    });
-                if live {
-                    found.push(*value);
-                }
-            }
-            if let Some(values) = table.open.get(definition.key).and_then(|r| r.finite_values()) {
-                found.extend(values);
-            }
-        }
-        found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
-        found.dedup();
-        let domains: Rc<[Sym]> = Rc::from(found);
-        if let Some(slot) = self.domains.get_mut(counter.index()) {
-            *slot = Some(Rc::clone(&domains));
-        }
-        domains
     }
 }
 

@@ -95,6 +95,10 @@ impl Planner<'_> {
 
     fn pack_by(&mut self, strategy: Strategy) {
         self.strategy = strategy;
+        self.pack_over_domains();
+    }
+
+    pub(crate) fn pack_once(&mut self) {
         self.left.clear();
         self.relaxations = 0;
         self.remaining = berth_model::Resources::new();

@@ -6,9 +6,18 @@ impl Planner<'_> {
     /// Plans, for every paid node, the cheapest column that holds its pods.
     pub(crate) fn shrink(&mut self) {
         for index in 0..self.state.bins().len() {
-            if let Some(column) = self.cheapest_column(index) {
+            let Some(column) = self.cheapest_column(index) else { continue };
+            let pool = self.state.bins().get(index).map_or(0, |bin| bin.pool);
+            if !self.limits_lists(pool) {
                 self.move_bin(index, column);
+                continue;
             }
+            let mark = self.state.mark();
+            self.move_bin(index, column);
+            if !self.keeps_lists(pool) {
+                self.state.rollback(mark);
+            }
+            self.state.forget(mark);
         }
     }
 

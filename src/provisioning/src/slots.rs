@@ -29,14 +29,65 @@ impl<'a> Planner<'a> {
         }
         let mark = self.state.mark();
         self.match_slots_within(false);
-        if self.exceeds_limits() {
+        if self.breaks_limits() {
             self.state.rollback(mark);
             self.match_slots_within(true);
-            if self.exceeds_limits() {
+            if self.breaks_limits() {
                 self.state.rollback(mark);
             }
         }
         self.state.forget(mark);
+        if (0..self.tables.len()).any(|pool| self.is_limited(pool)) {
+            self.match_one_by_one();
+        }
+    }
+
+    // What the matching left out for the sake of limits, but for which they still have room: paid nodes straight to
+    // free slots, the dearest first.
+    fn match_one_by_one(&mut self) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            let mut groups = self.groups(false);
+            groups
+                .retain(|group| group.paid.is_some_and(|(price, at)| price > Money::ZERO && self.plans(group.bin, at)));
+            groups.sort_by_key(|group| std::cmp::Reverse(group.paid.map(|(price, _)| price)));
+            for group in groups {
+                for &(slot, pool, column) in &group.open {
+                    let Some(bin) = self.state.bins().get(group.bin).cloned() else { continue };
+                    let paid = group.paid.map(|(_, at)| at);
+                    let instead = paid.filter(|_| pool == bin.pool);
+                    let nodes = bin.nodes.min(self.state.free_slots(slot)).min(self.allowance(pool, column, instead));
+                    if nodes > 0 && paid == Some(bin.planned) {
+                        moved |= self.move_to_slot(&group, &bin, (slot, pool, column), nodes);
+                    }
+                }
+            }
+        }
+    }
+
+    fn plans(&self, bin: usize, column: usize) -> bool {
+        self.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
+    }
+
+    fn move_to_slot(&mut self, group: &Group, bin: &Bin, to: (SlotId, usize, usize), nodes: u32) -> bool {
+        let (slot, pool, column) = to;
+        let mark = self.state.mark();
+        let base = group.elsewhere.get(&pool).unwrap_or(bin);
+        let mut parts = vec![Bin { planned: column, nodes, ..base.clone() }];
+        if bin.nodes > nodes {
+            parts.insert(0, Bin { nodes: bin.nodes - nodes, ..bin.clone() });
+        }
+        if let Some(before) = self.slot_of(group.bin) {
+            self.state.return_slots(before, nodes);
+        }
+        let taken = self.state.take_slots(slot, nodes);
+        self.replace(group.bin, bin, parts);
+        let works = taken && !self.breaks_limits();
+        if !works {
+            self.state.rollback(mark);
+        }
+        self.state.forget(mark);
+        works
     }
 
     // `careful`: in pools with limits, only moves to columns that are no larger than what is planned.
@@ -233,6 +284,10 @@ impl<'a> Planner<'a> {
                 self.state.push_bin(part);
             }
         }
+    }
+
+    fn breaks_limits(&self) -> bool {
+        self.exceeds_limits() || !(0..self.tables.len()).all(|pool| self.keeps_lists(pool))
     }
 
     fn exceeds_limits(&self) -> bool {

@@ -2,7 +2,8 @@
 //! on the bin.
 
 use berth_model::{
-    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirements, Sym, Symbols, first_untolerated,
+    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Sym, Symbols,
+    first_untolerated,
 };
 use fixedbitset::FixedBitSet;
 
@@ -101,31 +102,55 @@ pub fn filter_admits_node(cluster: &Cluster, node: &Node, filter: &NodeFilter) -
         && filter.keys.iter().all(|&key| node_label(cluster, node, key).is_some())
 }
 
-/// The columns of a NodePool whose nodes a counter's node filter admits.
-pub fn filter_columns(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, filter: &NodeFilter) -> FixedBitSet {
+/// A way in which nodes of a NodePool pass a counter's node filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The columns.
+    pub columns: FixedBitSet,
+    /// What a node's labels that no column decides must satisfy besides.
+    pub open: Requirements,
+}
+
+impl Passage {
+    /// Whether nodes with these undecided labels pass whatever their values turn out to be.
+    pub fn is_implied_by(&self, open: &Requirements, symbols: &Symbols) -> bool {
+        self.open.iter().all(|(key, asked)| open.get(key).is_some_and(|own| own.intersect(asked, symbols) == *own))
+    }
+}
+
+/// The ways in which nodes of a NodePool pass a counter's node filter.
+pub fn filter_passages(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, filter: &NodeFilter) -> Vec<Passage> {
     let symbols = &cluster.symbols;
-    let none = FixedBitSet::with_capacity(table.columns.len());
     if let Some(tolerations) = &filter.tolerations
         && first_untolerated(&pool.taints, tolerations, false, symbols).is_some()
     {
-        return none;
+        return Vec::new();
     }
-    let mut out = none;
+    let mut passages: Vec<Passage> = Vec::new();
     let any = [Requirements::new()];
     let terms = if filter.required_terms.is_empty() { &any[..] } else { &filter.required_terms };
     for term in terms {
         let mut both = filter.node_selector.clone();
         both.add_all(term, symbols);
-        if open_allows(&table.open, &both, symbols) {
-            out.union_with(&table.admitting(&both, symbols));
+        // Every node has a host name.
+        for &key in filter.keys.iter().filter(|&&key| key != cluster.well_known.hostname) {
+            both.add(key, Requirement::exists(), symbols);
+        }
+        if !open_allows(&table.open, &both, symbols) {
+            continue;
+        }
+        let mut open = Requirements::new();
+        for (key, asked) in both.iter() {
+            // What every node of the pool has is no question.
+            if table.open.get(key).is_some_and(|own| own.intersect(asked, symbols) != *own) {
+                open.add(key, asked.clone(), symbols);
+            }
+        }
+        let columns = table.admitting(&both, symbols);
+        match passages.iter_mut().find(|known| known.open == open) {
+            Some(known) => known.columns.union_with(&columns),
+            None => passages.push(Passage { columns, open }),
         }
     }
-    // Every node has a host name; what the pool leaves open is decided before it counts.
-    let decided = |key: &&Sym| **key != cluster.well_known.hostname && table.open.get(**key).is_none();
-    for &key in filter.keys.iter().filter(decided) {
-        let mut labelled = FixedBitSet::with_capacity(table.columns.len());
-        table.values(key).iter().for_each(|(_, columns)| labelled.union_with(columns));
-        out.intersect_with(&labelled);
-    }
-    out
+    passages
 }

@@ -26,5 +26,5 @@ mod demand;
 pub mod reasons;
 pub mod topology;
 
-pub use admission::{Admission, admit, admits_node, filter_admits_node, filter_columns, node_label};
+pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
 pub use demand::{Demand, demands};

@@ -32,3 +32,16 @@ fn medium_plans_break_no_rule() {
 fn narrowing_a_set_is_the_union_of_narrowing_its_members() {
     holds(Size::Small, 100, try_narrowing);
 }
+
+/// Cases in which a rule was broken once, each for a cause of its own.
+const ONCE_BROKEN: [(Size, &[u64]); 2] = [(Size::Small, &[1553, 1722, 2288, 2965]), (Size::Medium, &[27, 45, 387])];
+
+#[test]
+fn cases_that_once_broke_a_rule_break_none() {
+    for (size, seeds) in ONCE_BROKEN {
+        for &seed in seeds {
+            let failures = try_case(seed, size);
+            assert!(failures.is_empty(), "{size:?} {seed}: {}", failures[0]);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! NodePool limits and finite paid offerings.
 
-use crate::mk::{mk_world, pod};
+use crate::mk::{INSTANCE_TYPE, mk_world, pod};
 
 #[test]
 fn a_limit_is_debited_with_the_planned_type_and_trims_the_list() {
@@ -104,4 +104,19 @@ fn nodes_that_grow_do_not_overdraw_a_finite_offering() {
     let plan = world.plan();
     assert!(plan.left().is_empty());
     assert_eq!(plan.solution.slots_used, [1]);
+}
+
+#[test]
+fn min_values_within_limits_lists_nothing_cheaper_than_planned() {
+    // One pod a node, or `cheap-cpu` is none of three types; by what a node could hold `many` is the best.
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(18).min_values(INSTANCE_TYPE, 3);
+    world.mk_type("large", 8).with("gpu", 2).on_demand("a", 284);
+    world.mk_type("many", 4).with("gpu", 3).on_demand("a", 321);
+    world.mk_type("cheap-cpu", 1).with("gpu", 4).on_demand("a", 367);
+    world.mk_pods("web", 3, &pod(1000).resource("gpu", 1));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × large on-demand a: web:1"]);
+    assert_eq!(plan.listed(), [["large", "many", "cheap-cpu"]]);
+    assert_eq!(plan.left(), ["1 × web"], "another node of 4 cpus would be launched as a large one, beyond the limit");
 }

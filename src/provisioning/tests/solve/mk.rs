@@ -363,7 +363,19 @@ impl PoolHandle<'_> {
     }
 
     pub(crate) fn require(self, key: &str, values: &[&str]) -> Self {
-        let (key, requirement) = (self.world.sym(key), self.world.requirement(Operator::In, values));
+        self.ask(key, Operator::In, values)
+    }
+
+    pub(crate) fn excludes(self, key: &str, values: &[&str]) -> Self {
+        self.ask(key, Operator::NotIn, values)
+    }
+
+    pub(crate) fn bound(self, key: &str, operator: Operator, value: &str) -> Self {
+        self.ask(key, operator, &[value])
+    }
+
+    fn ask(self, key: &str, operator: Operator, values: &[&str]) -> Self {
+        let (key, requirement) = (self.world.sym(key), self.world.requirement(operator, values));
         let cluster = &mut self.world.cluster;
         cluster.node_pools.last_mut().unwrap().requirements.add(key, requirement, &cluster.symbols);
         self

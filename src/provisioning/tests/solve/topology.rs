@@ -44,6 +44,46 @@ fn running_pods_count_in_a_spread() {
 }
 
 #[test]
+fn a_node_without_the_keys_of_all_spreads_counts_for_none() {
+    let mut world = mk_world();
+    world.mk_pool("default").require("team", &["red"]);
+    world.mk_type("large", 16).on_demand("a", 300).on_demand("b", 200).on_demand("c", 100);
+    world.mk_node("n1", "a", 0, &[pod(100).app("web")]);
+    world.mk_pods("web", 3, &pod(100).app("web").spread(ZONE, 1, "web").spread("team", 9, "web"));
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 1), ("b", 1), ("c", 1)]));
+}
+
+#[test]
+fn a_value_that_only_pods_choose_is_a_domain_for_those_packed_before() {
+    let mut world = mk_world();
+    world.mk_pool("green").require("team", &["green"]);
+    world.mk_pool("others").excludes("team", &["green"]);
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_pods("web", 5, &pod(1000).app("web").spread("team", 1, "web"));
+    world.mk_pods("blue", 1, &pod(500).needs("team", Operator::In, &["blue"]));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: blue:1 web:3", "1 × large on-demand a: web:2"]);
+}
+
+#[test]
+fn a_node_that_counts_for_a_spread_with_a_bound_is_launched_within_it() {
+    let mut world = mk_zones();
+    world.cluster.node_pools.clear();
+    world.mk_pool("default").bound("generation", Operator::Gt, "2");
+    let other = pod(2000).app("web").needs(ZONE, Operator::In, &["a"]);
+    world.mk_pods("other", 2, &other);
+    let spread = pod(1000).app("web").needs("generation", Operator::Gt, &["3"]).spread(ZONE, 1, "web");
+    world.mk_pods("web", 4, &spread);
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("a", 2), ("b", 2), ("c", 2)]));
+    let generation = plan.cluster.symbols.get("generation").unwrap();
+    for claims in &plan.solution.claims {
+        let bounds = claims.requirements.get(generation).unwrap().to_operators();
+        assert_eq!(bounds, [(Operator::Gte, vec!["4".to_owned()], Vec::new())]);
+    }
+}
+
+#[test]
 fn a_spread_looks_only_at_zones_that_the_pod_admits() {
     let mut world = mk_zones();
     let web = pod(100).app("web").spread(ZONE, 1, "web").needs(ZONE, Operator::In, &["a", "b"]);

@@ -4,7 +4,7 @@ use berth_model::{
     Cluster, ColumnTable, Daemon, Effect, HostPort, NodeFilter, NodePool, PodSpec, Requirement, Requirements,
     Toleration, TolerationOperator, Volumes,
 };
-use berth_scheduling::{Demand, admit, admits_node, filter_admits_node, filter_columns};
+use berth_scheduling::{Demand, admit, admits_node, filter_admits_node, filter_passages};
 
 use crate::mk::{mk_demand, mk_in, mk_node, mk_pool, mk_taint, mk_type};
 
@@ -168,8 +168,10 @@ fn a_node_filter_sees_nodes_and_columns_alike() {
     };
     let zones = |cluster: &Cluster, pool: &NodePool| {
         let table = ColumnTable::new(cluster, pool);
-        let columns = filter_columns(cluster, pool, &table, &filter);
-        let names = columns.ones().filter_map(|at| table.columns[at].zone).map(|zone| cluster.symbols.text(zone));
+        let passages = filter_passages(cluster, pool, &table, &filter);
+        assert!(passages.len() < 2 && passages.iter().all(|passage| passage.open.is_empty()));
+        let columns = passages.iter().flat_map(|passage| passage.columns.ones());
+        let names = columns.filter_map(|at| table.columns[at].zone).map(|zone| cluster.symbols.text(zone));
         names.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(zones(&cluster, &pool), ["b"]);

@@ -69,7 +69,7 @@ impl Group<'_> {
 }
 
 /// Domains that a new node for this pod could surely be launched in: unlimited paid offerings of pools without limits
-/// that admit it.
+/// that admit it, on nodes with all the keys that its hard constraints name.
 fn reachable(world: &World, pod: &Pod, index: usize, key: &str) -> BTreeSet<String> {
     let mut domains = BTreeSet::new();
     let tolerations = pod.spec.tolerations.as_deref().unwrap_or_default();
@@ -94,7 +94,10 @@ fn reachable(world: &World, pod: &Pod, index: usize, key: &str) -> BTreeSet<Stri
             for candidate in candidates {
                 for own in &own {
                     let node = NodeView { name: "new", own, base: &candidate.labels };
-                    if pod_selects_node(&pod.spec, node)
+                    let has_keys =
+                        hard(pod).all(|c| c.topology_key == HOSTNAME || node.label(&c.topology_key).is_some());
+                    if has_keys
+                        && pod_selects_node(&pod.spec, node)
                         && let Some(value) = node.label(key)
                     {
                         domains.insert(value.to_owned());

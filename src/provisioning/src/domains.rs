@@ -1,0 +1,118 @@
+//! The domains that topology constraints look at.
+
+use std::rc::Rc;
+
+use berth_model::{CounterId, Sym};
+use berth_scheduling::{Passage, filter_admits_node};
+
+use crate::planner::Planner;
+
+/// Packings at most until the domains that pods chose are those that spreads counted with.
+const ROUNDS: usize = 4;
+
+impl Planner<'_> {
+    /// Packs; where pods chose a value that no NodePool names (`NotIn`, `Exists`, bounds), their nodes are a domain
+    /// that earlier pods should have been spread over: packs again, knowing it.
+    pub(crate) fn pack_over_domains(&mut self) {
+        self.forget_chosen();
+        let is_open = |key: Sym| {
+            let asked = self.tables.iter().filter_map(|table| table.open.get(key));
+            asked.into_iter().any(|requirement| requirement.finite_values().is_none())
+        };
+        if !self.universe.counters.iter().any(|counter| is_open(counter.key)) {
+            self.pack_once();
+            return;
+        }
+        for round in 1..=ROUNDS {
+            let mark = self.state.mark();
+            self.pack_once();
+            let is_settled = !self.note_chosen();
+            if !is_settled && round < ROUNDS {
+                self.state.rollback(mark);
+            }
+            self.state.forget(mark);
+            if is_settled {
+                return;
+            }
+        }
+    }
+
+    fn forget_chosen(&mut self) {
+        if !self.chosen.is_empty() {
+            self.chosen.clear();
+            self.domains.fill(None);
+        }
+    }
+
+    // Whether some planned node has a domain that was not known yet.
+    fn note_chosen(&mut self) -> bool {
+        let mut keys: Vec<Sym> = self.universe.counters.iter().map(|counter| counter.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let before = self.chosen.len();
+        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            for &key in &keys {
+                let value = bin.domain(key).or_else(|| bin.open.get(key)?.single());
+                let is_free = |table: &berth_model::ColumnTable| {
+                    table.open.get(key).is_some_and(|requirement| requirement.finite_values().is_none())
+                };
+                if let Some(value) = value.filter(|_| self.tables.get(bin.pool).is_some_and(is_free))
+                    && !self.chosen.contains(&(bin.pool, key, value))
+                {
+                    self.chosen.push((bin.pool, key, value));
+                }
+            }
+        }
+        self.domains.fill(None);
+        self.chosen.len() > before
+    }
+
+    /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.
+    pub(crate) fn domains(&mut self, counter: CounterId) -> Rc<[Sym]> {
+        if let Some(Some(known)) = self.domains.get(counter.index()) {
+            return Rc::clone(known);
+        }
+        let Some(definition) = self.universe.counters.get(counter.index()) else { return Rc::from([]) };
+        let filter = definition.filter;
+        let mut found: Vec<Sym> = Vec::new();
+        for node in &self.cluster.nodes {
+            let admits = filter.and_then(|filter| self.universe.filters.get(filter as usize));
+            if admits.is_none_or(|filter| filter_admits_node(self.cluster, node, filter)) {
+                found.extend(node.labels.get(definition.key));
+            }
+        }
+        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&self.tables).enumerate() {
+            if pool.refusal.is_some() {
+                continue;
+            }
+            let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
+            for (value, columns) in table.values(definition.key) {
+                let live =
+                    columns.ones().any(|at| {
+                        passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
+                            && table.columns.get(at).and_then(|column| column.slots).is_none_or(|slot| {
+                                self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0)
+                            })
+                    });
+                if live {
+                    found.push(*value);
+                }
+            }
+            let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
+                let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
+                (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
+            };
+            found.extend(self.chosen.iter().filter(|chosen| is_chosen(chosen)).map(|(_, _, value)| *value));
+            if let Some(values) = table.open.get(definition.key).and_then(|r| r.finite_values()) {
+                found.extend(values);
+            }
+        }
+        found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
+        found.dedup();
+        let domains: Rc<[Sym]> = Rc::from(found);
+        if let Some(slot) = self.domains.get_mut(counter.index()) {
+            *slot = Some(Rc::clone(&domains));
+        }
+        domains
+    }
+}
