@@ -23,6 +23,7 @@ mod money;
 mod node;
 mod pod;
 mod requirement;
+mod reservation;
 mod resources;
 mod snapshot;
 mod symbol;
@@ -40,6 +41,10 @@ pub use pod::{
     Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
+pub use reservation::{
+    AllocatePolicy, ControllerMatch, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode, Reservation,
+    ReservationAffinity, ReservationAsk, ReservationOwner,
+};
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};

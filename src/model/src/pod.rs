@@ -1,6 +1,6 @@
 //! What a pod asks for, as far as placement is concerned.
 
-use crate::{Labels, Requirements, Resources, Selector, Sym, Toleration};
+use crate::{Labels, Requirements, ReservationAsk, Resources, Selector, Sym, Toleration};
 
 /// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,6 +121,8 @@ pub struct PodSpec {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// What the pod asks of Reservations.
+    pub reservation: ReservationAsk,
     /// Set when the pod cannot be planned at all.
     pub refusal: Option<Refusal>,
 }

@@ -24,6 +24,7 @@
 mod admission;
 mod demand;
 pub mod reasons;
+pub mod reservation;
 pub mod topology;
 
 pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};

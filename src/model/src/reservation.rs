@@ -1,0 +1,218 @@
+//! Reservations, room on a node that is held for pods that come later, and what pods ask of them.
+
+use crate::{HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Taint, Toleration, Volumes};
+
+/// How owners that need more than is reserved are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AllocatePolicy {
+    /// Not set: as Aligned, but not beside Reservations of another policy on one node.
+    #[default]
+    Unset,
+    /// They draw from the Reservation first and take the rest from the node.
+    Aligned,
+    /// What the Reservation reserves, they draw from it alone.
+    Restricted,
+}
+
+/// How far a Reservation has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// No node yet.
+    #[default]
+    Pending,
+    /// Owners may draw from it.
+    Available,
+    /// It has a node, but its room is not free yet.
+    Waiting,
+    /// It is spent.
+    Succeeded,
+    /// It expired, or its node is gone.
+    Failed,
+}
+
+impl Phase {
+    /// Whether the Reservation holds nothing any more and never will.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether it holds room on its node.
+    pub fn holds_room(self) -> bool {
+        matches!(self, Phase::Available | Phase::Waiting)
+    }
+}
+
+/// A pod that an owner names; what is not set matches any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ObjectMatch {
+    /// The namespace.
+    pub namespace: Option<Sym>,
+    /// The name.
+    pub name: Option<Box<str>>,
+    /// The uid.
+    pub uid: Option<Box<str>>,
+    /// The API version; that of pods is `v1`.
+    pub api_version: Option<Box<str>>,
+}
+
+/// A controller of pods that an owner names; what is not set matches any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ControllerMatch {
+    /// The namespace of the pod.
+    pub namespace: Option<Sym>,
+    /// The API group and version.
+    pub api_version: Option<Sym>,
+    /// The kind.
+    pub kind: Option<Sym>,
+    /// The name.
+    pub name: Option<Sym>,
+    /// The uid.
+    pub uid: Option<Sym>,
+    /// Whether it manages the pod.
+    pub is_controller: Option<bool>,
+}
+
+/// Who may draw from a Reservation: pods that fit every part that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ReservationOwner {
+    /// The pod itself.
+    pub object: Option<ObjectMatch>,
+    /// One of the pod's owner references.
+    pub controller: Option<ControllerMatch>,
+    /// The pod's labels.
+    pub selector: Option<Selector>,
+}
+
+/// An owner reference of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerReference {
+    /// The API group and version.
+    pub api_version: Sym,
+    /// The kind.
+    pub kind: Sym,
+    /// The name.
+    pub name: Sym,
+    /// The uid, where it is known.
+    pub uid: Option<Sym>,
+    /// Whether it manages the pod.
+    pub is_controller: bool,
+}
+
+/// Where the candidates for pre-allocation come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PreAllocationMode {
+    /// The pods that the Reservation's owners describe.
+    #[default]
+    Owners,
+    /// The pods that the cluster's label marks.
+    Cluster,
+}
+
+/// How a Reservation is bound to pods that already run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PreAllocation {
+    /// Where the candidates come from.
+    pub mode: PreAllocationMode,
+    /// Whether the room of several pods may be taken together.
+    pub is_multiple: bool,
+    /// Whether it must be bound to running pods, and may not take free room alone.
+    pub is_required: bool,
+}
+
+/// A Reservation, as far as placement is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// The name.
+    pub name: Sym,
+    /// The uid, where it has one.
+    pub uid: Option<Sym>,
+    /// Its labels.
+    pub labels: Labels,
+    /// How far it has come.
+    pub phase: Phase,
+    /// The node that it holds room on, or is pinned to while it is pending.
+    pub node: Option<Sym>,
+    /// Who may draw from it; `None` where that cannot be read, and then nobody may.
+    pub owners: Option<Vec<ReservationOwner>>,
+    /// Whether only the first owner may draw from it.
+    pub allocate_once: bool,
+    /// How owners that need more than is reserved are treated.
+    pub policy: AllocatePolicy,
+    /// Of a Restricted Reservation: the resources that are restricted; of none that it reserves, all of those.
+    pub restricted: Vec<ResourceId>,
+    /// What it reserves; `pods` only where the template asks for pods as a resource.
+    pub allocatable: Resources,
+    /// What of it is kept from its owners.
+    pub kept: Resources,
+    /// The ports that it holds.
+    pub host_ports: Vec<HostPort>,
+    /// The volumes that it holds.
+    pub volumes: Volumes,
+    /// Whether new owners are kept out.
+    pub is_unschedulable: bool,
+    /// Whether it is being deleted.
+    pub is_terminating: bool,
+    /// Taints that owners must tolerate.
+    pub taints: Vec<Taint>,
+    /// The order label: the lowest is drawn from first. Never 0.
+    pub order: Option<i64>,
+    /// When it was created, in seconds of Unix time.
+    pub created: Option<i64>,
+    /// Its priority among pods; without one of its own nothing is above it.
+    pub priority: i32,
+    /// Set where it is to be bound to running pods.
+    pub pre_allocation: Option<PreAllocation>,
+}
+
+impl Reservation {
+    /// A pending Reservation of nothing and for nobody, with the API's defaults.
+    pub fn new(name: Sym) -> Self {
+        Reservation {
+            name,
+            uid: None,
+            labels: Labels::default(),
+            phase: Phase::Pending,
+            node: None,
+            owners: Some(Vec::new()),
+            allocate_once: true,
+            policy: AllocatePolicy::Unset,
+            restricted: Vec::new(),
+            allocatable: Resources::new(),
+            kept: Resources::new(),
+            host_ports: Vec::new(),
+            volumes: Volumes::default(),
+            is_unschedulable: false,
+            is_terminating: false,
+            taints: Vec::new(),
+            order: None,
+            created: None,
+            priority: i32::MAX,
+            pre_allocation: None,
+        }
+    }
+}
+
+/// From which Reservations a pod must draw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationAffinity {
+    /// The very Reservation; `terms` and `selector` do not count then.
+    pub name: Option<Sym>,
+    /// One of these must hold for the labels of the node with those of the Reservation over them; none is no
+    /// constraint. `metadata.name` is the Reservation's name.
+    pub terms: Vec<Requirements>,
+    /// What the labels of the Reservation, over those of the node, must satisfy.
+    pub selector: Requirements,
+    /// Tolerations of a Reservation's taints, beside the pod's own.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// What a pod asks of Reservations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationAsk {
+    /// Set where the pod must draw from a Reservation, even if from any.
+    pub affinity: Option<ReservationAffinity>,
+    /// Resources of which a Reservation must reserve exactly what the pod requests.
+    pub exact: Vec<ResourceId>,
+    /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
+    pub ignores: bool,
+}

@@ -1,0 +1,44 @@
+//! Reservations: room on a node that is held for pods that come later.
+//!
+//! [`may_draw`] says which Reservations are for a pod, [`NodeRoom`] who has what on a node, [`fit()`] from which of them
+//! the pod can be served there, [`nominate`] from which one it draws. [`bind`] binds a Reservation to running pods,
+//! [`victims`] says whom preemption would evict, [`held`] what ports, volumes and counts a Reservation holds, and
+//! [`lifecycle`] how far it has come. Everything is a function of its arguments.
+//!
+//! ```
+//! use berth_model::{AllocatePolicy, Cluster, Reservation, Resources};
+//! use berth_scheduling::reservation::{Claim, Fit, Holding, NodeRoom, fit};
+//!
+//! let mut cluster = Cluster::new();
+//! let mut room = NodeRoom::new(Resources::from_amounts(&[8000, 32 << 30, 110]));
+//! // Six of eight cores are reserved.
+//! let mut reservation = Reservation::new(cluster.symbols.intern("r"));
+//! reservation.allocatable = Resources::from_amounts(&[6000]);
+//! reservation.policy = AllocatePolicy::Aligned;
+//! room.hold(Holding::new(0, &reservation));
+//! assert_eq!(room.free(), &Resources::from_amounts(&[2000, 32 << 30, 109]));
+//!
+//! let requests = Resources::from_amounts(&[7000, 1 << 30, 1]);
+//! let claim = Claim { requests: &requests, must_draw: false, is_named: false, ignored: &[] };
+//! assert_eq!(fit(&room, &[0], &claim), Fit::Draws(vec![0]), "an owner gets six cores of it and one of the node");
+//! assert!(matches!(fit(&room, &[], &claim), Fit::Refused(_)), "others do not");
+//! ```
+
+mod choice;
+mod fit;
+pub mod held;
+pub mod lifecycle;
+mod matching;
+mod owners;
+mod pre_allocation;
+mod preemption;
+pub mod reasons;
+mod room;
+
+pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
+pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};
+pub use matching::{Diagnosis, Mismatch, Seeker, is_matchable, may_draw};
+pub use owners::{Identity, names_pods, owns};
+pub use pre_allocation::{Binding, Candidate, Refusal, Settings, bind};
+pub use preemption::{Victim, victims};
+pub use room::{Holding, NodeRoom};
