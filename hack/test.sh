@@ -24,8 +24,10 @@ if [[ ${1:-all} == all ]]; then
         [[ -z $unformatted ]] || { echo "not formatted: $unformatted" >&2; exit 1; }
         (cd hack/compare && go vet ./... && go build -o /dev/null . && go test ./...)
 
-        step "Go: a control plane for tests"
-        hack/go-build.sh testenv
+        step "Go: hack/testenv and hack/schedcompare"
+        for program in testenv schedcompare; do
+            hack/go-build.sh "$program"
+        done
         (cd hack && go vet ./... && go test ./...)
     fi
 
