@@ -66,8 +66,15 @@ impl ResourceNames {
 
 /// Amounts of resources: CPU in milli-CPU, everything else in its whole unit (bytes, pods, devices). A resource
 /// beyond the vector's end is zero. Trailing zeros are kept off, so equal amounts are equal vectors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resources(SmallVec<[i64; 5]>);
+
+impl Clone for Resources {
+    // A copy of the slice, where the vector's own clone goes amount by amount.
+    fn clone(&self) -> Self {
+        Resources(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Resources {
     /// All zero.
@@ -159,6 +166,18 @@ impl Resources {
     /// not requested does not matter (as kube-scheduler's NodeResourcesFit).
     pub fn fits(&self, room: &Resources) -> bool {
         self.0.iter().enumerate().all(|(i, &need)| need <= 0 || need <= room.0.get(i).copied().unwrap_or(0))
+    }
+
+    /// How many requests of `self` fit in `room` beside `used`, at most `limit`.
+    pub fn times_beside(&self, used: &Resources, room: &Resources, limit: u32) -> u32 {
+        let mut times = i64::from(limit);
+        for (i, &need) in self.0.iter().enumerate() {
+            if need > 0 {
+                let of = |amounts: &Resources| amounts.0.get(i).copied().unwrap_or(0);
+                times = times.min(of(room).saturating_sub(of(used)).max(0) / need);
+            }
+        }
+        u32::try_from(times).unwrap_or(0)
     }
 
     /// How many requests of `self` fit in `room`, at most `limit`.

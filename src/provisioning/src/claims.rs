@@ -90,10 +90,11 @@ impl Planner<'_> {
         let mut instead = table.all();
         instead.difference_with(&table.reserved);
         let price = table.columns.get(planned).map(|column| column.price);
+        let is_tight = self.is_limited(pool) && self.is_tight(pool);
         for (at, column) in table.columns.iter().enumerate() {
             if column.slots.is_some()
                 || Some(column.price) < price
-                || (self.is_limited(pool) && self.allowance(pool, at, Some(planned)) == 0)
+                || (is_tight && self.allowance(pool, at, Some(planned)) == 0)
             {
                 instead.set(at, false);
             }

@@ -449,15 +449,12 @@ impl Planner<'_> {
             if allowance == 0 {
                 continue;
             }
-            let mut used = bin.used.clone();
-            used.add(scope.requests());
-            let Some(at) = table.cheapest_paid(&admission.columns, &bin.columns, &used) else { continue };
+            let at = table.cheapest_paid(&admission.columns, &bin.columns, scope.requests(), &bin.used);
+            let Some(at) = at else { continue };
             let (Some(column), Some(planned)) = (table.columns.get(at), table.columns.get(bin.planned)) else {
                 continue;
             };
-            let mut room = column.room.clone();
-            room.subtract(&bin.used);
-            let pods = scope.requests().times_in(&room, u32::MAX).min(allowance);
+            let pods = scope.requests().times_beside(&bin.used, &column.room, u32::MAX).min(allowance);
             if pods == 0 {
                 continue;
             }

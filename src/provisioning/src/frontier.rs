@@ -3,6 +3,10 @@
 use berth_model::{ColumnTable, Resources};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+/// Columns looked at together.
+const BLOCK: usize = 32;
 
 /// Of a set of columns, cheapest first, those that no cheaper one matches in room: the best by cost is among them.
 #[derive(Clone, Debug, Default)]
@@ -60,28 +64,55 @@ impl Frontier {
     ) {
         pods.clear();
         pods.resize(self.columns.len(), f64::from(at_most));
-        for (resource, need) in requests.iter().filter(|(_, need)| *need > 0) {
-            let Some(rooms) = self.rooms.get(resource.index()) else { return };
-            let inverse = 1.0 / float(need);
-            for (pods, room) in pods.iter_mut().zip(rooms) {
-                *pods = pods.min(room * inverse);
+        let needs: SmallVec<[(&[f64], f64); 4]> = {
+            let mut needs = SmallVec::new();
+            for (resource, need) in requests.iter().filter(|(_, need)| *need > 0) {
+                let Some(rooms) = self.rooms.get(resource.index()) else { return };
+                needs.push((&rooms[..], 1.0 / float(need)));
             }
-        }
-        let mut least = f64::INFINITY;
-        for (pods, price) in pods.iter().zip(&self.prices) {
-            // Rounded down with care: one pod less if the quotient is a hair under a whole number.
-            let whole = (pods - 1e-6).floor().max(if *pods >= 1.0 { 1.0 } else { 0.0 });
-            if whole > 0.0 {
-                least = least.min((price + node_cost) / whole);
+            needs
+        };
+        // No node holds more than `at_most`, so what costs more than that many times the least is out of the question,
+        // and so is all after it.
+        let (mut least, mut end) = (f64::INFINITY, self.columns.len());
+        let mut start = 0;
+        while start < end {
+            let block = start..(start + BLOCK).min(self.columns.len());
+            let (Some(pods), Some(prices)) = (pods.get_mut(block.clone()), self.prices.get(block.clone())) else {
+                break;
+            };
+            for (rooms, inverse) in &needs {
+                for (pods, room) in pods.iter_mut().zip(rooms.get(block.clone()).unwrap_or_default()) {
+                    *pods = pods.min(room * inverse);
+                }
+            }
+            for (pods, price) in pods.iter().zip(prices) {
+                // Rounded down with care: one pod less if the quotient is a hair under a whole number.
+                let whole = floor(pods - 1e-6).max(if *pods >= 1.0 { 1.0 } else { 0.0 });
+                if whole > 0.0 {
+                    least = least.min((price + node_cost) / whole);
+                }
+            }
+            start = block.end;
+            if least.is_finite() {
+                let most = least * f64::from(at_most) * (1.0 + 2e-6) - node_cost;
+                end = start + self.prices.get(start..).map_or(0, |rest| rest.partition_point(|price| *price <= most));
             }
         }
         let bound = least * (1.0 + 1e-9);
-        for ((at, pods), price) in self.columns.iter().zip(&*pods).zip(&self.prices) {
+        for ((at, pods), price) in self.columns.iter().zip(&*pods).zip(&self.prices).take(end) {
             if pods + 1e-6 >= 1.0 && (price + node_cost) <= bound * (pods + 1e-6) {
                 out.push(*at);
             }
         }
     }
+}
+
+// Of what is neither negative by more than one nor huge; the library's is a call on plain x86-64.
+fn floor(value: f64) -> f64 {
+    const SHIFT: f64 = 4_503_599_627_370_496.0;
+    let rounded = (value + SHIFT) - SHIFT;
+    if rounded > value { rounded - 1.0 } else { rounded }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a filter with a margin; the comparison that decides is exact")]

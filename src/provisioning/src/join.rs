@@ -155,10 +155,11 @@ impl Planner<'_> {
         // A node that is being opened is not debited yet.
         let instead = (!bin.contents.is_empty()).then_some(bin.planned);
         let mut within = columns.clone();
+        let is_tight = self.is_limited(bin.pool) && self.is_tight(bin.pool);
         for at in columns.ones().filter(|&at| at != planned) {
             let is_finite_paid =
                 !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
-            if is_finite_paid || (self.is_limited(bin.pool) && self.allowance(bin.pool, at, instead) == 0) {
+            if is_finite_paid || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
                 within.set(at, false);
             }
         }

@@ -1,8 +1,20 @@
 //! NodePool limits: how many more nodes of a type a pool may hold.
 
-use berth_model::Resources;
+use berth_model::{Cluster, ColumnTable, Resources};
 
 use crate::planner::Planner;
+
+/// By resource, the most that a type of the table has.
+pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
+    let mut largest = Resources::new();
+    for column in &table.columns {
+        let Some(known) = cluster.instance_types.get(column.instance_type as usize) else { continue };
+        for (resource, amount) in known.resources.iter() {
+            largest.set(resource, largest.get(resource).max(amount));
+        }
+    }
+    largest
+}
 
 impl Planner<'_> {
     /// What counts against limits when a column of a pool is launched.
@@ -14,6 +26,17 @@ impl Planner<'_> {
     /// Whether a pool has limits at all.
     pub(crate) fn is_limited(&self, pool: usize) -> bool {
         self.cluster.node_pools.get(pool).is_some_and(|pool| !pool.limits.is_empty() || pool.node_limit.is_some())
+    }
+
+    /// Whether limits may refuse one more node of some column of the pool.
+    pub(crate) fn is_tight(&self, pool: usize) -> bool {
+        let (Some(definition), Some((used, nodes)), Some(largest)) =
+            (self.cluster.node_pools.get(pool), self.state.pool_use(pool), self.largest.get(pool))
+        else {
+            return true;
+        };
+        definition.node_limit.is_some_and(|limit| nodes >= u64::from(limit))
+            || definition.limits.iter().any(|&(resource, limit)| limit - used.get(resource) < largest.get(resource))
     }
 
     /// How many nodes of `column` the pool's limits still hold, each in place of one of `instead` where that is given.

@@ -21,6 +21,8 @@ pub(crate) struct Planner<'a> {
     /// By NodePool.
     pub(crate) tables: Vec<ColumnTable>,
     pub(crate) state: Snapshot,
+    /// By NodePool and resource: the most that a type of its has.
+    pub(crate) largest: Vec<Resources>,
     /// Pools of equal weight together, heaviest first.
     pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
     /// Whether any pool has reserved columns.
@@ -66,6 +68,7 @@ impl<'a> Planner<'a> {
             .map(|filter| pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter)).collect())
             .collect();
         Planner {
+            largest: tables.iter().map(|table| crate::limits::largest(cluster, table)).collect(),
             cluster,
             universe,
             options,

@@ -49,11 +49,13 @@ pub struct ColumnTable {
     amounts: Vec<Amounts>,
 }
 
-/// Columns by their room of one resource: `holds[i]` are those with at least `steps[i]`.
+/// Columns by their room of one resource: `holds[i]` are those with at least `steps[i]`, of which `firsts[i]` is the
+/// first.
 #[derive(Clone, Debug, Default)]
 struct Amounts {
     steps: Vec<i64>,
     holds: Vec<FixedBitSet>,
+    firsts: Vec<usize>,
 }
 
 impl ColumnTable {
@@ -75,7 +77,7 @@ impl ColumnTable {
                 label(key).map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
             })
         });
-        found.sort_by(|(a, _), (b, _)| by_price_then_names(cluster, a, b));
+        let found = sorted(cluster, found);
         let mut table = ColumnTable {
             reserved: FixedBitSet::with_capacity(found.len()),
             columns: Vec::with_capacity(found.len()),
@@ -86,11 +88,12 @@ impl ColumnTable {
             amounts: Vec::new(),
         };
         let n = found.len();
+        let mut places: FxHashMap<(Sym, Sym), usize> = FxHashMap::default();
         for (index, (column, labels)) in found.into_iter().enumerate() {
             table.reserved.set(index, column.capacity_type == CapacityType::Reserved);
             for (key, value) in labels.into_iter().chain(fixed.iter().copied()) {
                 let values = table.values.entry(key).or_default();
-                let at = values.iter().position(|(known, _)| *known == value).unwrap_or_else(|| {
+                let at = *places.entry((key, value)).or_insert_with(|| {
                     values.push((value, FixedBitSet::with_capacity(n)));
                     values.len() - 1
                 });
@@ -144,13 +147,17 @@ impl ColumnTable {
             order.sort_unstable_by(|a, b| b.cmp(a));
             let mut amounts = Amounts::default();
             let mut set = FixedBitSet::with_capacity(n);
+            let mut first = usize::MAX;
             for (position, &(amount, index)) in order.iter().enumerate() {
                 set.insert(index);
+                first = first.min(index);
                 if order.get(position + 1).is_none_or(|&(next, _)| next != amount) {
                     amounts.steps.push(amount);
                     amounts.holds.push(set.clone());
+                    amounts.firsts.push(first);
                 }
             }
+            amounts.firsts.reverse();
             amounts.steps.reverse();
             amounts.holds.reverse();
             self.amounts.push(amounts);
@@ -228,17 +235,33 @@ impl ColumnTable {
         }
     }
 
-    /// The cheapest paid column that is in both sets and has room for `requests`.
-    pub fn cheapest_paid(&self, a: &FixedBitSet, b: &FixedBitSet, requests: &Resources) -> Option<usize> {
+    /// The cheapest paid column that is in both sets and has room for `requests` beside `used`.
+    pub fn cheapest_paid(
+        &self,
+        a: &FixedBitSet,
+        b: &FixedBitSet,
+        requests: &Resources,
+        used: &Resources,
+    ) -> Option<usize> {
+        const BITS: usize = usize::BITS as usize;
         let mut masks: smallvec::SmallVec<[&[usize]; 6]> = smallvec::SmallVec::new();
-        for (resource, amount) in requests.iter().filter(|(_, amount)| *amount > 0) {
-            masks.push(self.holding(resource, amount)?.as_slice());
+        let mut first = 0;
+        let (asked, taken) = (requests.amounts(), used.amounts());
+        for resource in 0..asked.len().max(taken.len()) {
+            let of = |amounts: &[i64]| amounts.get(resource).copied().unwrap_or(0);
+            let amount = of(asked).saturating_add(of(taken));
+            if amount > 0 {
+                let amounts = self.amounts.get(resource)?;
+                let step = amounts.steps.partition_point(|&step| step < amount);
+                masks.push(amounts.holds.get(step)?.as_slice());
+                first = first.max(amounts.firsts.get(step).copied().unwrap_or(0));
+            }
         }
         let sets = a.as_slice().iter().zip(b.as_slice()).zip(self.reserved.as_slice());
-        for (at, ((&a, &b), &reserved)) in sets.enumerate() {
+        for (at, ((&a, &b), &reserved)) in sets.enumerate().skip(first / BITS) {
             let both = masks.iter().fold(a & b & !reserved, |both, mask| both & mask.get(at).copied().unwrap_or(0));
             if both != 0 {
-                return Some(at * usize::BITS as usize + both.trailing_zeros() as usize);
+                return Some(at * BITS + both.trailing_zeros() as usize);
             }
         }
         None
@@ -282,14 +305,17 @@ fn everything_on_offer(cluster: &Cluster) -> Vec<(Column, Vec<(Sym, Sym)>)> {
     found
 }
 
-fn by_price_then_names(cluster: &Cluster, a: &Column, b: &Column) -> std::cmp::Ordering {
-    let key = |column: &Column| {
-        let text = |sym: Option<Sym>| sym.map_or("", |sym| cluster.symbols.text(sym));
+// By price, list price, then names. Positions are sorted, as columns are large.
+fn sorted(cluster: &Cluster, found: Vec<(Column, Vec<(Sym, Sym)>)>) -> Vec<(Column, Vec<(Sym, Sym)>)> {
+    let text = |sym: Option<Sym>| sym.map_or("", |sym| cluster.symbols.text(sym));
+    let names = |column: &Column| {
         let name = cluster.instance_types.get(column.instance_type as usize).map(|known| known.name);
-        (
-            (column.price, column.list_price),
-            (text(name), text(column.zone), column.capacity_type, text(column.os), column.slots),
-        )
+        (text(name), text(column.zone), column.capacity_type, text(column.os), column.slots)
     };
-    key(a).cmp(&key(b))
+    let mut order: Vec<(Money, Money, usize)> =
+        found.iter().enumerate().map(|(at, (column, _))| (column.price, column.list_price, at)).collect();
+    let name_of = |at: usize| found.get(at).map(|(column, _)| names(column));
+    order.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| name_of(a.2).cmp(&name_of(b.2))));
+    let mut found: Vec<Option<_>> = found.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(_, _, at)| found.get_mut(at)?.take()).collect()
 }

@@ -122,7 +122,12 @@ proptest! {
             column.capacity_type != CapacityType::Reserved && requests.fits(&column.room)
         };
         let expected = (0..table.columns.len()).filter(|&at| a.contains(at) && b.contains(at)).find(fits);
-        prop_assert_eq!(table.cheapest_paid(&a, &b, &requests), expected);
+        let (none, mut rest) = (Resources::new(), requests.clone());
+        let half = Resources::from_amounts(&requests.amounts().iter().map(|amount| amount / 2).collect::<Vec<_>>());
+        rest.subtract(&half);
+        for (requests, used) in [(&requests, &none), (&none, &requests), (&half, &rest)] {
+            prop_assert_eq!(table.cheapest_paid(&a, &b, requests, used), expected);
+        }
     }
 
     #[test]
