@@ -52,6 +52,8 @@ pub(crate) struct Args {
 enum Format {
     Table,
     Json,
+    /// One self-contained page: every node with its pods and the room left
+    Html,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,12 +93,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for warning in plan.warnings() {
         eprintln!("warning: {warning}");
     }
-    if args.timings && args.output == Format::Table {
+    if args.timings && args.output != Format::Json {
         print_timings(&plan);
     }
     to_stdout(|out| match args.output {
         Format::Table => plan.write_tables(args.wide, out),
         Format::Json => plan.write_json(out, args.timings),
+        Format::Html => plan.write_html(out),
     })?;
     let code = if plan.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     // A million names are not worth freeing one by one.

@@ -61,6 +61,13 @@ impl serde::Serialize for MemberName<'_> {
     }
 }
 
+impl MemberName<'_> {
+    /// The number that ends it, if it has one, and the name without.
+    pub(crate) fn split(self) -> (Self, Option<u32>) {
+        (MemberName { number: None, ..self }, self.number)
+    }
+}
+
 impl Share {
     /// The share of the `node`-th of identical nodes.
     pub(crate) fn of_node(self, node: u32) -> Share {
@@ -94,6 +101,16 @@ impl<'a> Deal<'a> {
     /// Whether a share is of pods or of Reservations.
     pub(crate) fn kind(&self, share: Share) -> MemberKind {
         self.classes.get(share.class.index()).map_or(MemberKind::Pod, |class| class.kind)
+    }
+
+    /// The names of a class in order: each the beginning of `count` numbered ones, or one by itself.
+    pub(crate) fn names(&self, class: ClassId) -> impl Iterator<Item = (MemberName<'_>, u32)> {
+        let runs = self.runs.get(class.index()).map_or(&[][..], |runs| runs);
+        let mut begin = 0;
+        runs.iter().filter_map(move |run| {
+            let count = run.end - std::mem::replace(&mut begin, run.end);
+            Some((self.member(*run, 0)?, count))
+        })
     }
 
     /// The members of a share, in order.

@@ -1,7 +1,7 @@
 //! The plan: from manifests and an instance catalogue to an answer that people and programs read.
 //!
 //! This crate decides how inputs become one cluster, who exactly of a class goes where, and how a plan is printed: as
-//! the JSON contract, streamed, or as tables. It decides no placement (that is `berth-provisioning`) and talks to no
+//! the JSON contract, streamed, as tables, or as a page. It decides no placement (that is `berth-provisioning`) and talks to no
 //! cluster. It is the one place of planning that reads a clock, and a clock changes nothing but the printed times.
 //!
 //! ```
@@ -19,6 +19,7 @@ mod deal;
 mod decimal;
 mod error;
 mod gather;
+mod html;
 mod json;
 mod options;
 mod plan;

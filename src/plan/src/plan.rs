@@ -10,7 +10,7 @@ use berth_provisioning::Solution;
 use serde_json::Value;
 
 use crate::gather::{Gathered, Gatherer, read_catalogue};
-use crate::{Options, PlanError, Summary, json, table};
+use crate::{Options, PlanError, Summary, html, json, table};
 
 /// How long the parts of a plan took; reading and parsing are in none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +92,14 @@ impl Plan {
         Plan { cluster, universe, solution, node_cost: options.node_cost, warnings, timings }
     }
 
+    /// The plan of a cluster that was made by hand, with what no API server would let in.
+    #[cfg(test)]
+    pub(crate) fn of(mut cluster: Cluster) -> Self {
+        let (universe, solution) = berth_provisioning::solve(&mut cluster, &berth_provisioning::Options::default());
+        let (warnings, timings) = (Vec::new(), Timings::default());
+        Plan { cluster, universe, solution, node_cost: Money::ZERO, warnings, timings }
+    }
+
     /// What people should know beside the plan, a line each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -137,5 +145,14 @@ impl Plan {
     /// Those of the writer.
     pub fn write_tables<W: Write>(&self, is_wide: bool, writer: W) -> io::Result<()> {
         table::write(self, table::Rows::new(is_wide), writer)
+    }
+
+    /// Writes one self-contained page of HTML for people, as a stream. It grows with what differs: alike nodes are
+    /// drawn once, and the pods of a controller are a name and a count.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_html<W: Write>(&self, writer: W) -> io::Result<()> {
+        html::write(self, writer)
     }
 }

@@ -26,6 +26,8 @@ pub struct Summary {
     pub list_cost: Money,
     /// `--node-cost` times the nodes.
     pub node_cost: Money,
+    /// What every plan of this input costs at least, dollars an hour; `None` where it was not asked for.
+    pub lower_bound: Option<Money>,
     /// Free instances of all capacity reservations before the plan.
     pub slots_total: u64,
     /// How many of them the plan uses.

@@ -13,7 +13,7 @@ use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
 use crate::{Plan, Summary};
 
-pub(crate) use terms::quantities;
+pub(crate) use terms::{Unit, quantities};
 
 pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) -> io::Result<()> {
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
@@ -76,7 +76,7 @@ impl SummaryJson {
             hourly_cost: Exact(summary.hourly_cost),
             list_cost: Exact(summary.list_cost),
             node_cost: Exact(summary.node_cost),
-            lower_bound: None,
+            lower_bound: summary.lower_bound.map(Exact),
             solve_seconds: with_timings.then(|| (timings.convert + timings.solve).as_secs_f64()),
             reserved_slots: ReservedSlots { total: summary.slots_total, used: summary.slots_used },
         }

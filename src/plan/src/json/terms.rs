@@ -68,12 +68,34 @@ pub(crate) fn quantities<'a>(cluster: &'a Cluster, resources: &Resources) -> BTr
 }
 
 fn quantity(id: ResourceId, name: &str, amount: i64) -> Quantity {
-    let is_bytes = id == ResourceId::MEMORY || name == "ephemeral-storage" || name.starts_with("hugepages-");
-    if id == ResourceId::CPU {
-        Quantity::from_milli(amount)
-    } else if is_bytes {
-        Quantity::from_bytes_binary(amount)
-    } else {
-        Quantity::from_value(amount)
+    match Unit::of(id, name) {
+        Unit::Milli => Quantity::from_milli(amount),
+        Unit::Bytes => Quantity::from_bytes_binary(amount),
+        Unit::Count => Quantity::from_value(amount),
+    }
+}
+
+/// What an amount of a resource counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Unit {
+    /// Thousandths of a CPU.
+    Milli,
+    /// Bytes.
+    Bytes,
+    /// Pods or devices.
+    Count,
+}
+
+impl Unit {
+    pub(crate) fn of(id: ResourceId, name: &str) -> Unit {
+        let is_bytes = id == ResourceId::MEMORY || name == "ephemeral-storage" || name.starts_with("hugepages-");
+        if id == ResourceId::CPU {
+            Unit::Milli
+        } else if is_bytes {
+            Unit::Bytes
+        } else {
+            Unit::Count
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Tables for people.
 
 mod grid;
-mod nodes;
-mod reservations;
+pub(crate) mod nodes;
+pub(crate) mod reservations;
 mod unschedulable;
 
 use std::io::{self, Write};
@@ -13,8 +13,10 @@ use crate::Plan;
 use crate::deal::Deal;
 use crate::decimal::{rounded, thousands};
 
+pub(crate) use unschedulable::by_subject;
+
 /// Hours of a month, as clouds bill it: 365 days of 24 hours in twelve parts.
-const HOURS_A_MONTH: u64 = 730;
+pub(crate) const HOURS_A_MONTH: u64 = 730;
 
 /// How many rows a table has before the rest is summed up, unless everything is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,34 +14,39 @@ use crate::json::quantities;
 
 /// What tells rows apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
-    node_pool: &'a str,
-    capacity_type: CapacityType,
-    instance_type: &'a str,
-    zone: &'a str,
-    price: Money,
+pub(crate) struct Key<'a> {
+    pub(crate) node_pool: &'a str,
+    pub(crate) capacity_type: CapacityType,
+    pub(crate) instance_type: &'a str,
+    pub(crate) zone: &'a str,
+    pub(crate) price: Money,
 }
 
 /// What a row sums.
 #[derive(Clone, Default)]
-struct Row {
-    nodes: u64,
-    pods: u64,
+pub(crate) struct Row {
+    pub(crate) nodes: u64,
+    pub(crate) pods: u64,
     requests: Resources,
     room: Resources,
 }
 
 impl Row {
-    fn add(&mut self, other: &Row) {
+    pub(crate) fn add(&mut self, other: &Row) {
         self.nodes += other.nodes;
         self.pods += other.pods;
         self.requests.add(&other.requests);
         self.room.add(&other.room);
     }
 
-    fn used(&self, resource: ResourceId) -> String {
+    /// How much of the room for a resource is requested, in whole percents; `None` where there is no room.
+    pub(crate) fn percent(&self, resource: ResourceId) -> Option<i128> {
         let (used, room) = (i128::from(self.requests.get(resource)), i128::from(self.room.get(resource)));
-        if room <= 0 { "-".to_owned() } else { format!("{}%", used * 100 / room) }
+        (room > 0).then(|| used * 100 / room)
+    }
+
+    fn used(&self, resource: ResourceId) -> String {
+        self.percent(resource).map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))
     }
 
     fn cells(&self, names: [&str; 4], price: String, total: Money) -> [String; 10] {
@@ -106,7 +111,7 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
 }
 
 /// Rows by NodePool; within one reserved first, then what costs most.
-fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
+pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
     let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
     for claims in plan.solution.claims.iter().filter(|claims| claims.count > 0) {
         let (key, row) = row_of(plan, claims);

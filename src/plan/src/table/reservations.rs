@@ -10,8 +10,17 @@ use crate::decimal::thousands;
 
 const BAR: u64 = 20;
 
-/// Writes the table, in the order of the catalogue, where it has reservations.
-pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+/// A reservation, with the type and the zone of its instances, where each is one.
+pub(crate) struct Row<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) instance_type: &'a str,
+    pub(crate) zone: &'a str,
+    pub(crate) used: u64,
+    pub(crate) total: u64,
+}
+
+/// The reservations of the catalogue, by id.
+pub(crate) fn rows(plan: &Plan) -> Vec<Row<'_>> {
     let mut places: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     let cluster = &plan.cluster;
     for instance_type in &cluster.instance_types {
@@ -30,10 +39,17 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
             }
         }
     }
-    let entries: Vec<(&str, u64, u64)> = plan
-        .reservations()
-        .map(|(slots, used)| (cluster.symbols.text(slots.id), u64::from(slots.free), u64::from(used)))
-        .collect();
+    let rows = plan.reservations().map(|(slots, used)| {
+        let id = cluster.symbols.text(slots.id);
+        let (instance_type, zone) = places.get(id).copied().unwrap_or(("-", "-"));
+        Row { id, instance_type, zone, used: u64::from(used), total: u64::from(slots.free) }
+    });
+    rows.collect()
+}
+
+/// Writes the table, where there are reservations.
+pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+    let entries = self::rows(plan);
     if entries.is_empty() {
         return Ok(());
     }
@@ -46,14 +62,13 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
         Column::Text(""),
     ]);
     let shown = rows.shown(entries.len());
-    for (id, total, used) in entries.iter().take(shown) {
-        let (instance_type, zone) = places.get(id).copied().unwrap_or(("-", "-"));
-        let texts = [*id, instance_type, zone].map(str::to_owned);
-        grid.row(texts.into_iter().chain([thousands(*used), thousands(*total), bar(*used, *total)]));
+    for row in entries.iter().take(shown) {
+        let texts = [row.id, row.instance_type, row.zone].map(str::to_owned);
+        grid.row(texts.into_iter().chain([thousands(row.used), thousands(row.total), bar(row.used, row.total)]));
     }
     if entries.len() > shown {
         let rest = entries.iter().skip(shown);
-        let (used, total) = rest.fold((0, 0), |(used, total), (_, t, u)| (used + u, total + t));
+        let (used, total) = rest.fold((0, 0), |(used, total), row| (used + row.used, total + row.total));
         let texts = [format!("… {} more", entries.len() - shown), String::new(), String::new()];
         grid.row(texts.into_iter().chain([thousands(used), thousands(total), bar(used, total)]));
     }

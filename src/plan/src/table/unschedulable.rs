@@ -44,31 +44,36 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: 
     Ok(())
 }
 
-/// Lines as kube-scheduler's events have them: one for the existing nodes, one for each NodePool. A count of 0 is about
-/// the object itself, or about a NodePool as a whole.
-fn explain(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<String> {
+/// Reasons by what they are about, as kube-scheduler's events have them: the existing nodes, each NodePool, or (without
+/// a name) the object itself. A count of 0 is about the object, or about a NodePool as a whole.
+pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, Vec<(String, u32)>)> {
     let subject = |reason: &str| {
         let (pool, rest) = reason.strip_prefix("NodePool ")?.split_once(": ")?;
         Some((format!("NodePool {pool}"), rest.to_owned()))
     };
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    let mut subjects: Vec<(String, Vec<(String, u32)>)> = Vec::new();
     for &(reason, count) in reasons {
         let (of, text) = match subject(reason) {
             Some(split) => split,
             None if count == 0 => (String::new(), reason.to_owned()),
             None => (format!("0/{} nodes are available", thousands(n_nodes)), reason.to_owned()),
         };
-        let text = if count == 0 { text } else { format!("{} {text}", thousands(count)) };
-        match lines.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, texts)) => texts.push(text),
-            None => lines.push((of, vec![text])),
+        match subjects.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, texts)) => texts.push((text, count)),
+            None => subjects.push((of, vec![(text, count)])),
         }
     }
-    let line = |(of, texts): (String, Vec<String>)| {
-        let texts = texts.join(", ");
+    subjects
+}
+
+/// A line for each subject.
+fn explain(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<String> {
+    let counted = |(text, count): (String, u32)| if count == 0 { text } else { format!("{} {text}", thousands(count)) };
+    let line = |(of, reasons): (String, Vec<(String, u32)>)| {
+        let texts = reasons.into_iter().map(counted).collect::<Vec<String>>().join(", ");
         if of.is_empty() { texts } else { format!("{of}: {texts}") }
     };
-    lines.into_iter().map(line).flat_map(|line| wrapped(&line)).collect()
+    by_subject(reasons, n_nodes).into_iter().map(line).flat_map(|line| wrapped(&line)).collect()
 }
 
 /// Lines of at most [`WIDTH`] columns, broken at blanks; what follows the first is indented.

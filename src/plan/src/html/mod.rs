@@ -1,0 +1,57 @@
+//! One self-contained page for people: figures and tables as plain HTML, the nodes as data that its script draws.
+//!
+//! Alike nodes, of one offering and with the same pods by class, are one bin, so a page grows with what differs, not
+//! with nodes or pods. The page requests nothing, and its policy lets no script run but its own.
+
+mod bins;
+mod escape;
+mod headline;
+mod tables;
+
+use std::io::{self, Write};
+
+use crate::Plan;
+use crate::deal::Deal;
+
+const PAGE: &str = include_str!("assets/page.html");
+const STYLE: &str = include_str!("assets/style.css");
+const SCRIPT: &str = concat!(
+    include_str!("assets/plan.js"),
+    include_str!("assets/search.js"),
+    include_str!("assets/bins.js"),
+    include_str!("assets/list.js"),
+    include_str!("assets/details.js"),
+    include_str!("assets/page.js"),
+);
+/// Of [`SCRIPT`], for the page's Content-Security-Policy.
+const SCRIPT_SHA256: &str = "zW5c4h3W+v63AJe7H4MUMteC3inecaU+s/qrvfBbhs4=";
+
+/// Writes the page, as a stream.
+pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
+    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let writer = &mut writer;
+    for (name, text) in parts(PAGE) {
+        match name {
+            "style" => writer.write_all(STYLE.as_bytes())?,
+            "script" => writer.write_all(SCRIPT.as_bytes())?,
+            "script-sha256" => writer.write_all(SCRIPT_SHA256.as_bytes())?,
+            "title" => headline::write_title(&plan.summary(), writer)?,
+            "headline" => headline::write(&plan.summary(), writer)?,
+            "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
+            "offerings" => tables::write_offerings(plan, writer)?,
+            "reservations" => tables::write_reservations(plan, writer)?,
+            "data" => bins::write(plan, &deal, escape::ScriptSafe(&mut *writer))?,
+            _ => {}
+        }
+        writer.write_all(text.as_bytes())?;
+    }
+    writer.flush()
+}
+
+/// The page cut at its `{{name}}`s: each name with the text that follows it; the first has none.
+fn parts(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("{{").map(|part| part.split_once("}}").unwrap_or(("", part)))
+}
+
+#[cfg(test)]
+mod tests;
