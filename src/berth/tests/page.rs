@@ -174,7 +174,7 @@ fn existing_nodes_are_drawn_with_what_was_free_and_what_joins() {
     assert_eq!((&node["o"], &node["z"], &node["p"]), (&"node-a".into(), &"z-1".into(), &Value::Null));
     assert_eq!(
         (&node["a"][0], &node["b"][0], &node["k"], &node["n"]),
-        (&3000.into(), &4000.into(), &serde_json::json!([[0, 2]]), &serde_json::json!([0]))
+        (&3000.into(), &3000.into(), &serde_json::json!([[0, 2]]), &serde_json::json!([0]))
     );
     assert_eq!(data["groups"], serde_json::json!([]));
 }

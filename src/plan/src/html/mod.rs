@@ -24,7 +24,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/page.js"),
 );
 /// Of [`SCRIPT`], for the page's Content-Security-Policy.
-const SCRIPT_SHA256: &str = "zW5c4h3W+v63AJe7H4MUMteC3inecaU+s/qrvfBbhs4=";
+const SCRIPT_SHA256: &str = "TSzXj6QxLNk0fcprpChXv/AAmOx0njxKcRjTJW0oM6M=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {

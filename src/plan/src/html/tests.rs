@@ -100,6 +100,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         node_limit: None,
         used: Resources::new(),
         nodes: 0,
+        reserved: Resources::new(),
         refusal: None,
     }];
     let labels =
@@ -109,9 +110,13 @@ fn a_bit_of_everything(name: &str) -> Plan {
         labels: Labels::new(labels),
         taints: Vec::new(),
         free: room.clone(),
+        allocatable: room.clone(),
         capacity: room,
         node_pool: Some(0),
         attach_limits: Vec::new(),
+        is_cordoned: false,
+        is_coming_up: false,
+        images: Vec::new(),
         pods: Vec::new(),
     }];
     let mut requests = Resources::from_amounts(&[1500, 1 << 30, 1]);

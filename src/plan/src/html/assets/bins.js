@@ -33,7 +33,7 @@ function bar(bin, resource) {
   const total = Math.max(parts.total, 1);
   if (parts.kept > 0) {
     const kept = element("span", "seg kept on");
-    kept.dataset.kept = bin.isNew ? "daemons" : "taken before the plan";
+    kept.dataset.kept = bin.isNew ? "daemons, or kept from pods" : "taken before the plan";
     kept.style.width = percent(parts.kept, total);
     made.append(kept);
   }

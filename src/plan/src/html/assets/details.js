@@ -34,7 +34,7 @@ function resourcesTable(bin) {
     const share = total > 0 ? `${Math.floor((get(bin.requests, r) / total) * 100)}%` : "-";
     return [resourceName(r), amount(r, get(bin.requests, r) - kept), amount(r, kept), amount(r, Math.max(0, left(bin, r))), amount(r, total), share];
   });
-  const kept = bin.isNew ? "Daemons" : "Before";
+  const kept = bin.isNew ? "Daemons and kept" : "Before";
   return table([["Resource"], ["Pods", true], [kept, true], ["Left", true], ["Of", true], ["Requested", true]], rows);
 }
 

@@ -1,8 +1,8 @@
 // The bins under heads of NodePool, zone and capacity type. Only lines that are in sight are in the document.
 
-const GAP = 10, HEAD = 60, CARD_LEAST = 270, MARGIN = 900, MOST_PRINTED = 300;
+const GAP = 10, HEAD = 60, CARD_LEAST = 270, MARGIN = 900, MOST_PRINTED = 300, PAPER = 800;
 const list = byId("list");
-let lines = [];
+let current = [], lines = [];
 let shown = new Map();
 // By bin of which a search finds a part.
 let hitsOf = new Map();
@@ -33,8 +33,7 @@ function sectionsOf(found) {
 }
 
 // Lines for bins that are in the order of their sections. Small sections stand side by side.
-function layout(found) {
-  const width = list.clientWidth || 1000;
+function layout(found, width) {
   const columns = Math.max(1, Math.floor((width + GAP) / (CARD_LEAST + GAP)));
   const bands = [];
   for (const section of sectionsOf(found)) {
@@ -117,7 +116,8 @@ function drawVisible() {
 }
 
 function showBins(found) {
-  const { made, height } = layout(found);
+  const { made, height } = layout(found, list.clientWidth || 1000);
+  current = found;
   lines = made;
   total = found.length;
   shown = new Map();

@@ -80,7 +80,7 @@ for (const of of hues.top) {
 }
 if (hues.others) byId("legend").append(legendItem("span", "ko", "other pods"));
 const keeps = (bin) => [CPU, MEMORY].some((r) => division(bin, r).kept > 0);
-const kept = [...(data.groups.length && bins.some((bin) => bin.isNew && keeps(bin)) ? ["daemons"] : []), ...(data.nodes.length ? ["taken before the plan"] : [])];
+const kept = [...(data.groups.length && bins.some((bin) => bin.isNew && keeps(bin)) ? ["daemons, or kept from pods"] : []), ...(data.nodes.length ? ["taken before the plan"] : [])];
 if (kept.length) byId("legend").append(legendItem("span", "kept", kept.join(", or ")));
 byId("legend").append(legendItem("span", "room", "room left"));
 
@@ -171,11 +171,14 @@ if (unschedulable) cut(() => [...unschedulable.children], unschedulable);
 
 window.addEventListener("beforeprint", () => {
   let cards = 0, printed = 0;
-  const until = lines.findIndex((line) => (cards += line.bins?.length ?? 0) > MOST_PRINTED);
-  const drawn = until < 0 ? lines : lines.slice(0, until);
+  // Paper is narrower than most screens; its width is not known here.
+  const onPaper = layout(current, PAPER).made;
+  const until = onPaper.findIndex((line) => (cards += line.bins?.length ?? 0) > MOST_PRINTED);
+  const drawn = until < 0 ? onPaper : onPaper.slice(0, until);
   for (const line of drawn) printed += line.bins?.length ?? 0;
   list.replaceChildren(...drawn.map((line) => draw(line, total)));
   shown = new Map();
+  light();
   byId("printed").hidden = until < 0;
   byId("printed").textContent = `${number.format(total - printed)} more groups of nodes are not printed; a search narrows what is.`;
 });

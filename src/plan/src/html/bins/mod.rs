@@ -152,9 +152,9 @@ struct GroupJson<'a> {
     list_price: Exact,
     #[serde(rename = "f")]
     fallback: usize,
-    /// Requests of pods and daemons.
+    /// Requests of pods and daemons, and what the pool's nodes keep from pods.
     #[serde(rename = "q")]
-    requests: &'a [i64],
+    taken: Vec<i64>,
     /// Class and how many of it on each node.
     #[serde(rename = "k")]
     contents: Vec<(u32, u32)>,
@@ -168,6 +168,10 @@ impl Serialize for Groups<'_> {
         let plan = self.plan;
         serializer.collect_seq(self.all.iter().zip(self.lists).map(|(group, &fallback)| {
             let claims = group.claims;
+            let mut taken = claims.requests.clone();
+            if let Some(pool) = plan.cluster.node_pools.get(claims.node_pool) {
+                taken.add(&pool.reserved);
+            }
             let firsts = |shares: &[&Share]| shares.iter().map(|share| share.first).collect();
             GroupJson {
                 node_pool: plan.pool_name(claims.node_pool),
@@ -178,7 +182,7 @@ impl Serialize for Groups<'_> {
                 price: Exact(claims.price),
                 list_price: Exact(claims.list_price),
                 fallback,
-                requests: claims.requests.amounts(),
+                taken: taken.amounts().to_vec(),
                 contents: numbers(&group.contents),
                 parts: group.parts.iter().map(|part| (part.number, part.count, firsts(&part.shares))).collect(),
             }
@@ -209,7 +213,7 @@ struct NodeJson<'a> {
     #[serde(rename = "a")]
     free: &'a [i64],
     #[serde(rename = "b")]
-    capacity: &'a [i64],
+    allocatable: &'a [i64],
     #[serde(rename = "k")]
     contents: Vec<(u32, u32)>,
     #[serde(rename = "n")]
@@ -236,7 +240,7 @@ fn node<'a>(plan: &'a Plan, entry: &'a NodePlan, shares: &[Share]) -> Option<Nod
         zone: label(cluster.well_known.zone),
         capacity_type: label(cluster.well_known.capacity_type),
         free: node.free.amounts(),
-        capacity: node.capacity.amounts(),
+        allocatable: node.allocatable.amounts(),
         contents: numbers(&entry.contents),
         firsts: shares.iter().map(|share| share.first).collect(),
     })
