@@ -15,7 +15,7 @@ type caseResult struct {
 }
 
 // runBatch answers every line of input by one of output, in the same order.
-func runBatch(input io.Reader, output *bufio.Writer, workers int, alone bool) error {
+func runBatch(input io.Reader, output *bufio.Writer, workers int, alone bool, plane *controlPlane) error {
 	type job struct {
 		line   []byte
 		result chan *caseResult
@@ -25,7 +25,7 @@ func runBatch(input io.Reader, output *bufio.Writer, workers int, alone bool) er
 	for range workers {
 		go func() {
 			for job := range jobs {
-				job.result <- runCase(job.line, alone)
+				job.result <- runCase(job.line, alone, plane)
 			}
 		}()
 	}
@@ -65,7 +65,7 @@ func runBatch(input io.Reader, output *bufio.Writer, workers int, alone bool) er
 }
 
 // runCase answers one case. One that makes the scheduler panic is an error of that case alone.
-func runCase(line []byte, alone bool) (result *caseResult) {
+func runCase(line []byte, alone bool, plane *controlPlane) (result *caseResult) {
 	result = &caseResult{Results: []*evaluation{}}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -78,9 +78,12 @@ func runCase(line []byte, alone bool) (result *caseResult) {
 			result.Results = append(result.Results, evaluation)
 			return nil
 		}
-		if alone || cluster.independent {
+		switch {
+		case plane != nil:
+			err = through(plane, cluster, emit)
+		case alone || cluster.independent:
 			err = independent(cluster, emit)
-		} else {
+		default:
 			err = commit(cluster, cluster.follow, emit)
 		}
 	}

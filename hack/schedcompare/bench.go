@@ -5,6 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/version"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -14,16 +16,17 @@ type figures struct {
 	Kubernetes string `json:"kubernetes"`
 	Nodes      int    `json:"nodes"`
 	// Pods are those that were tried: fewer than are pending where Finished is false.
-	Finished                 bool    `json:"finished"`
-	Pods                     int     `json:"pods"`
-	Scheduled                int     `json:"scheduled"`
-	Unschedulable            int     `json:"unschedulable"`
-	Failed                   int     `json:"failed"`
-	Seconds                  float64 `json:"seconds"`
-	PodsPerSecond            float64 `json:"podsPerSecond"`
-	SetupSeconds             float64 `json:"setupSeconds"`
-	PercentageOfNodesToScore int32   `json:"percentageOfNodesToScore"`
-	Parallelism              int32   `json:"parallelism"`
+	Finished      bool    `json:"finished"`
+	Pods          int     `json:"pods"`
+	Scheduled     int     `json:"scheduled"`
+	Unschedulable int     `json:"unschedulable"`
+	Failed        int     `json:"failed"`
+	Seconds       float64 `json:"seconds"`
+	PodsPerSecond float64 `json:"podsPerSecond"`
+	SetupSeconds  float64 `json:"setupSeconds"`
+	// PercentageOfNodesToScore and Parallelism are not known of a real control plane.
+	PercentageOfNodesToScore int32 `json:"percentageOfNodesToScore,omitempty"`
+	Parallelism              int32 `json:"parallelism,omitempty"`
 }
 
 // bench measures scheduling cycles as kube-scheduler's schedulingCycle has them, from the queue to the permission to bind:
@@ -92,4 +95,96 @@ func (s *scheduler) cycle(ctx context.Context, queued *framework.QueuedPodInfo) 
 		return false, status.AsError()
 	}
 	return true, nil
+}
+
+// creators make objects at the same time in benchThrough.
+const creators = 16
+
+// benchThrough measures a real control plane, from the creation of the first pending pod to the binding or refusal of the
+// last, as a client sees them. What it creates stays.
+func benchThrough(plane *controlPlane, cluster *cluster, limit time.Duration) (*figures, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	begin := time.Now()
+	if err := plane.prepare(ctx, cluster); err != nil {
+		return nil, err
+	}
+	queue := queueOf(cluster)
+	measured := &figures{Kubernetes: version.Get().GitVersion, Pods: len(queue)}
+	for _, object := range cluster.objects {
+		if _, ok := object.(*v1.Node); ok {
+			measured.Nodes++
+		}
+	}
+	// An informer, because a server ends the watch of a client that falls behind.
+	seen := make(chan *v1.Pod, 1024)
+	informer := informers.NewSharedInformerFactory(plane.typed, 0).Core().V1().Pods().Informer()
+	tell := func(object any) {
+		if pod, ok := object.(*v1.Pod); ok {
+			select {
+			case seen <- pod:
+			case <-ctx.Done():
+			}
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: tell, UpdateFunc: func(_, object any) { tell(object) },
+	}); err != nil {
+		return nil, err
+	}
+	go informer.RunWithContext(ctx)
+	waiting := make(map[string]bool, len(queue))
+	pods := make(chan *v1.Pod, len(queue))
+	for _, each := range queue {
+		waiting[nameOf(each.pod)] = true
+		pods <- each.pod
+	}
+	close(pods)
+	measured.SetupSeconds = time.Since(begin).Seconds()
+
+	begin = time.Now()
+	failures := make(chan error, creators)
+	for range creators {
+		go func() {
+			for pod := range pods {
+				if err := plane.create(ctx, pod); err != nil {
+					failures <- err
+					return
+				}
+			}
+		}()
+	}
+	expired := make(<-chan time.Time)
+	if limit > 0 {
+		expired = time.After(limit)
+	}
+	refused := map[string]bool{}
+	for len(waiting) > len(refused) {
+		select {
+		case err := <-failures:
+			return nil, err
+		case <-expired:
+			return measured.after(begin, len(waiting), len(refused)), nil
+		case pod := <-seen:
+			if !waiting[nameOf(pod)] {
+				continue
+			}
+			if pod.Spec.NodeName != "" {
+				delete(waiting, nameOf(pod))
+				delete(refused, nameOf(pod))
+			} else if refusal(pod) != "" {
+				refused[nameOf(pod)] = true
+			}
+		}
+	}
+	return measured.after(begin, len(waiting), len(refused)), nil
+}
+
+// after completes the figures, of which so many pods wait, some of them with a refusal.
+func (f *figures) after(begin time.Time, waiting, refused int) *figures {
+	f.Seconds = time.Since(begin).Seconds()
+	f.Scheduled, f.Unschedulable, f.Finished = f.Pods-waiting, refused, waiting == refused
+	f.Pods = f.Scheduled + refused
+	f.PodsPerSecond = float64(f.Pods) / f.Seconds
+	return f
 }

@@ -40,6 +40,8 @@ type evaluation struct {
 	Chosen *string  `json:"chosen"`
 	// Followed is the decision that was carried out instead of Chosen.
 	Followed *decision `json:"followed,omitempty"`
+	// Observed is what a real kube-scheduler did, with --through.
+	Observed *observed `json:"observed,omitempty"`
 	// Nominated is the node that was held for the pod and is tried before all others.
 	Nominated string `json:"nominated,omitempty"`
 	// Gated is why the pod is not queued at all.

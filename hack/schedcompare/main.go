@@ -22,7 +22,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run returns 0, 1 where the scheduler failed, or 2 where the input cannot be used.
+// run returns 0, 1 where the scheduler failed or another one disagrees, or 2 where the input cannot be used.
 func run(args []string, input io.Reader, output, messages io.Writer) int {
 	flags := pflag.NewFlagSet("schedcompare", pflag.ContinueOnError)
 	flags.SetOutput(messages)
@@ -32,6 +32,7 @@ func run(args []string, input io.Reader, output, messages io.Writer) int {
 	follow := flags.String("follow", "", "a JSON list of decisions to carry out instead, as [{pod, node, nominatedNode, victims}]")
 	batch := flags.Bool("batch", false, "read a case a line from standard input: a JSON List; write a line of results for each")
 	workers := flags.Int("workers", runtime.NumCPU(), "cases of --batch at the same time")
+	kubeconfig := flags.String("through", "", "have the kube-scheduler of this empty control plane on 127.0.0.1 decide, and compare")
 	benchmark := flags.Bool("bench", false, "measure how long the pending pods take, in process")
 	parallelism := flags.Int32("parallelism", 16, "of --bench, as kube-scheduler's")
 	percentage := flags.Int32("percentage-of-nodes-to-score", 100, "of --bench")
@@ -56,8 +57,10 @@ func run(args []string, input io.Reader, output, messages io.Writer) int {
 		return refuse(errors.New("--batch reads standard input: no --file, --follow or --bench"))
 	case !*batch && len(*files) == 0:
 		return refuse(errors.New("expected --file or --batch"))
-	case *follow != "" && (*alone || *benchmark):
+	case *follow != "" && (*alone || *benchmark || *kubeconfig != ""):
 		return refuse(errors.New("--follow is for --commit"))
+	case *kubeconfig != "" && *alone:
+		return refuse(errors.New("--through is for --commit and --bench"))
 	case *workers < 1 || *parallelism < 1 || *percentage < 0 || *percentage > 100:
 		return refuse(errors.New("expected --workers and --parallelism of 1 or more, and a percentage of 0 to 100"))
 	}
@@ -68,12 +71,20 @@ func run(args []string, input io.Reader, output, messages io.Writer) int {
 
 	writer := bufio.NewWriter(output)
 	defer writer.Flush()
+	var plane *controlPlane
+	if *kubeconfig != "" {
+		var err error
+		if plane, err = connect(*kubeconfig); err != nil {
+			return refuse(err)
+		}
+		*workers = 1
+	}
 	if *batch {
-		if err := runBatch(input, writer, *workers, *alone); err != nil {
+		if err := runBatch(input, writer, *workers, *alone, plane); err != nil {
 			fmt.Fprintln(messages, "schedcompare:", err)
 			return 1
 		}
-		return 0
+		return plane.report(messages)
 	}
 	cluster, err := readFiles(*files)
 	if err != nil {
@@ -92,11 +103,18 @@ func run(args []string, input io.Reader, output, messages io.Writer) int {
 	switch {
 	case *benchmark:
 		var figures *figures
-		if figures, err = bench(cluster, *parallelism, *percentage, *limit); err == nil {
+		if plane != nil {
+			figures, err = benchThrough(plane, cluster, *limit)
+		} else {
+			figures, err = bench(cluster, *parallelism, *percentage, *limit)
+		}
+		if err == nil {
 			err = writeLine(writer, figures)
 		}
 	case *alone:
 		err = independent(cluster, emit)
+	case plane != nil:
+		err = through(plane, cluster, emit)
 	default:
 		err = commit(cluster, append(cluster.follow, decisions...), emit)
 	}
@@ -105,7 +123,7 @@ func run(args []string, input io.Reader, output, messages io.Writer) int {
 		fmt.Fprintln(messages, "schedcompare:", err)
 		return 1
 	}
-	return 0
+	return plane.report(messages)
 }
 
 // silence keeps what the scheduler logs of odd input, and the pause that it makes after each, out of the way: refusals and

@@ -35,14 +35,13 @@ type preemption struct {
 // of a preemption that does not help, or what went wrong.
 func (s *scheduler) preempt(ctx context.Context, state fwk.CycleState, pod *v1.Pod, diagnosis framework.Diagnosis) (_ *preemption, message, failure string) {
 	evaluator := s.preemption.Evaluator
-	if eligible, reason := evaluator.PodEligibleToPreemptOthers(ctx, pod, diagnosis.NodeToStatus.Get(pod.Status.NominatedNodeName)); !eligible {
-		return nil, "preemption: " + reason, ""
+	if eligible, _ := evaluator.PodEligibleToPreemptOthers(ctx, pod, diagnosis.NodeToStatus.Get(pod.Status.NominatedNodeName)); !eligible {
+		return nil, s.unhelpful(ctx, state, pod, diagnosis), ""
 	}
 	potential, err := diagnosis.NodeToStatus.NodesForStatusCode(s.snapshot.NodeInfos(), fwk.Unschedulable)
 	if err != nil {
 		return nil, "", err.Error()
 	}
-	statuses := framework.NewDefaultNodeToStatus()
 	var candidates []kubepreemption.Candidate
 	if len(potential) > 0 {
 		budgets, err := evaluator.PdbLister.List(labels.Everything())
@@ -50,18 +49,22 @@ func (s *scheduler) preempt(ctx context.Context, state fwk.CycleState, pod *v1.P
 			return nil, "", err.Error()
 		}
 		sort.Slice(budgets, func(i, j int) bool { return nameOf(budgets[i]) < nameOf(budgets[j]) })
-		candidates, statuses, err = evaluator.DryRunPreemption(ctx, state, pod, potential, budgets, 0, int32(len(potential)))
+		candidates, _, err = evaluator.DryRunPreemption(ctx, state, pod, potential, budgets, 0, int32(len(potential)))
 		if err != nil && len(candidates) == 0 {
 			return nil, "", err.Error()
 		}
 	}
 	if len(candidates) == 0 {
-		statuses.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "Preemption is not helpful for scheduling"))
-		unhelpful := &framework.FitError{Pod: pod, NumAllNodes: s.snapshot.NumNodes(), Diagnosis: framework.Diagnosis{NodeToStatus: statuses}}
-		return nil, "preemption: " + unhelpful.Error(), ""
+		return nil, s.unhelpful(ctx, state, pod, diagnosis), ""
 	}
 	sort.Slice(candidates, func(i, j int) bool { return candidates[i].Name() < candidates[j].Name() })
 	return s.choose(ctx, candidates), "", ""
+}
+
+// unhelpful is what the plugins say when there is nobody to evict. Where there is, they would at once.
+func (s *scheduler) unhelpful(ctx context.Context, state fwk.CycleState, pod *v1.Pod, diagnosis framework.Diagnosis) string {
+	_, status := s.framework.RunPostFilterPlugins(ctx, state, pod, diagnosis.NodeToStatus)
+	return status.Message()
 }
 
 // choose has kube-scheduler select a candidate, finds all that it might as well have selected, and takes the first by name.

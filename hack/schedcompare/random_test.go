@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -203,4 +205,76 @@ func mustJSON(t *testing.T, document string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// This is what makes the oracle one: the bindings, nominations, victims and messages of a real kube-scheduler, in a control
+// plane of hack/testenv, are those that are foretold.
+func TestARealControlPlaneDoesWhatIsForetold(t *testing.T) {
+	build := exec.Command("../testenv/build.sh")
+	build.Stderr = os.Stderr
+	path, err := build.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv := exec.Command(strings.TrimSpace(string(path)), "start", "--scheduler")
+	testenv.Stderr = os.Stderr
+	stdin, err := testenv.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := testenv.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := testenv.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stdin.Close()
+		_ = testenv.Wait() // it stops by its input
+	}()
+	var ready struct{ Kubeconfig string }
+	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
+		t.Fatal(err)
+	}
+
+	random := rand.New(rand.NewSource(3))
+	var cases, output, messages bytes.Buffer
+	for range 12 {
+		text, err := json.Marshal(randomCase(random))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases.Write(append(text, '\n'))
+	}
+	if code := run([]string{"--batch", "--through", ready.Kubeconfig}, &cases, &output, &messages); code != 0 {
+		t.Errorf("exit code %d: %s", code, messages.String())
+	}
+	var bound, refused, nominated int
+	for _, line := range strings.Split(strings.TrimSpace(output.String()), "\n") {
+		var result caseResult
+		if err := json.Unmarshal([]byte(line), &result); err != nil {
+			t.Fatal(err)
+		}
+		if result.Error != "" {
+			t.Error(result.Error)
+		}
+		for _, evaluation := range result.Results {
+			switch seen := evaluation.Observed; {
+			case seen == nil || evaluation.Error != "":
+				t.Errorf("%s was not observed: %s", evaluation.Pod, evaluation.Error)
+			case seen.Disagrees != "":
+				t.Errorf("%s: %+v", evaluation.Pod, *seen)
+			case seen.Nominated != "":
+				nominated++
+			case seen.Node != "":
+				bound++
+			default:
+				refused++
+			}
+		}
+	}
+	if bound < 20 || refused < 3 || nominated < 1 {
+		t.Errorf("the cases are too alike: %d bound, %d refused, %d nominated", bound, refused, nominated)
+	}
 }

@@ -75,15 +75,38 @@ func independent(cluster *cluster, emit func(*evaluation) error) error {
 // it waits for its second attempt behind the pods of its priority while the room is held for it. Decisions to follow are
 // carried out instead, for the pods that have one.
 func commit(cluster *cluster, follow []decision, emit func(*evaluation) error) error {
+	decided := map[string][]decision{}
+	for _, decision := range follow {
+		decided[decision.Pod] = append(decided[decision.Pod], decision)
+	}
+	decide := func(result *evaluation, _ *v1.Pod, _ *metav1.Time) (*decision, error) {
+		if len(decided[result.Pod]) == 0 {
+			return nil, nil
+		}
+		first := decided[result.Pod][0]
+		decided[result.Pod] = decided[result.Pod][1:]
+		return &first, nil
+	}
+	if err := commitBy(cluster, decide, emit); err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(decided) {
+		if len(decided[name]) > 0 {
+			return fmt.Errorf("a decision to follow is left over: no attempt of a pending pod %q", name)
+		}
+	}
+	return nil
+}
+
+// decider decides on a pod that was evaluated and would start at the given time, or leaves it to the evaluation.
+type decider func(*evaluation, *v1.Pod, *metav1.Time) (*decision, error)
+
+func commitBy(cluster *cluster, decide decider, emit func(*evaluation) error) error {
 	scheduler, err := newScheduler(cluster)
 	if err != nil {
 		return err
 	}
 	defer scheduler.close()
-	decided := map[string][]decision{}
-	for _, decision := range follow {
-		decided[decision.Pod] = append(decided[decision.Pod], decision)
-	}
 
 	ctx := context.Background()
 	queue := queueOf(cluster)
@@ -105,11 +128,12 @@ func commit(cluster *cluster, follow []decision, emit func(*evaluation) error) e
 		}
 		result.Attempt = waiting.attempt
 		choice := decision{Pod: result.Pod}
+		if result.Followed, err = decide(result, pod, scheduler.nextStart()); err != nil {
+			return err
+		}
 		switch {
-		case len(decided[result.Pod]) > 0:
-			choice = decided[result.Pod][0]
-			decided[result.Pod] = decided[result.Pod][1:]
-			result.Followed = &choice
+		case result.Followed != nil:
+			choice = *result.Followed
 		case result.Chosen != nil:
 			choice.Node = *result.Chosen
 		case result.Preemption != nil:
@@ -131,11 +155,6 @@ func commit(cluster *cluster, follow []decision, emit func(*evaluation) error) e
 				return 1
 			})
 			queue = slices.Insert(queue, place, again)
-		}
-	}
-	for _, name := range sortedKeys(decided) {
-		if len(decided[name]) > 0 {
-			return fmt.Errorf("a decision to follow is left over: no attempt of a pending pod %q", name)
 		}
 	}
 	return nil
@@ -228,8 +247,13 @@ func (s *scheduler) bind(ctx context.Context, result *evaluation, pod *v1.Pod, n
 		}
 	}
 	bound := assumed.DeepCopy()
+	bound.Status.StartTime = s.nextStart()
 	s.bound++
-	bound.Status.StartTime = &metav1.Time{Time: startOfTime.AddDate(100, 0, 0).Add(time.Duration(s.bound) * time.Second)}
 	bound.ResourceVersion += "+"
 	return s.stores.byKind["Pod"].put(bound)
+}
+
+// nextStart is when the pod that is bound next starts.
+func (s *scheduler) nextStart() *metav1.Time {
+	return &metav1.Time{Time: startOfTime.AddDate(100, 0, 0).Add(time.Duration(s.bound) * time.Second)}
 }

@@ -270,7 +270,7 @@ func TestCommitLetsPodsSeeThoseBeforeThemAndIndependentDoesNot(t *testing.T) {
 	input := node("n1", "a", "") + pod("p1", "p", "3", "") + pod("p2", "p", "3", "")
 	committed := of(t, output(t, input), "p2")
 	if committed.chosen() != "" || committed.Message != "0/1 nodes are available: 1 Insufficient cpu. "+
-		"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod." {
+		"no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod." {
 		t.Errorf("chosen %q: %s", committed.chosen(), committed.Message)
 	}
 	alone := of(t, output(t, input, "--independent"), "p2")
