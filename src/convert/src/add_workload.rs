@@ -4,7 +4,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::api::{apps, batch, core};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::builder::{name_of, namespace_of, refuse_reservation_affinity};
+use berth_model::OwnerReference;
+
+use crate::builder::{add_ask, index, name_of, namespace_of};
 use crate::workloads::{Workload, WorkloadKind, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
@@ -137,7 +139,8 @@ impl Builder {
         let mut draft =
             draft.map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(path)]))?;
         if let Some(template) = template {
-            refuse_reservation_affinity(template, &mut draft);
+            add_ask(template, &mut draft, &mut self.cluster)
+                .map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(given.path)]))?;
         }
         if given.kind == WorkloadKind::DaemonSet {
             pod::tolerate_as_daemon(spec, &mut draft, &mut self.cluster);
@@ -147,11 +150,21 @@ impl Builder {
         let namespace = self.cluster.symbols.intern(namespace_of(metadata));
         let is_deleting = metadata.deletion_timestamp.is_some();
         let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+        let uid = uid.map(|uid| self.cluster.symbols.intern(uid));
+        let name = self.cluster.symbols.intern(name);
+        let reference = OwnerReference {
+            api_version: self.cluster.symbols.intern(given.kind.api_version()),
+            kind: self.cluster.symbols.intern(kind),
+            name,
+            uid,
+            is_controller: true,
+        };
         let workload = Workload {
             kind: given.kind,
             namespace,
-            name: self.cluster.symbols.intern(name),
-            uid: uid.map(|uid| self.cluster.symbols.intern(uid)),
+            name,
+            uid,
+            references: index(self.references.insert_full(vec![reference]).0),
             owner: self.owner_of(metadata, namespace),
             draft: self.intern_draft(draft),
             labels: self.cluster.intern_labels(labels),

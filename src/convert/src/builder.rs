@@ -2,10 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use berth_api::labels::koordinator::RESERVATION_AFFINITY;
 use berth_api::{FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
 use berth_catalogue::Catalogue;
-use berth_model::{Cluster, DisruptionBudget, Labels, Namespace, Refusal, Sym};
+use berth_model::{Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Sym};
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +17,7 @@ use crate::pod::Draft;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
-use crate::{ConvertError, Options, Problem, catalogue, memo, node, overlay, pod, pool, reservation, terms};
+use crate::{ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pod, pool, reservation, terms};
 
 /// kube-scheduler's default namespace and kubectl's.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -40,6 +39,7 @@ pub struct Builder {
     pub(crate) warnings: FxIndexSet<String>,
     pub(crate) drafts: FxIndexSet<Draft>,
     pub(crate) owners: FxIndexSet<Owner>,
+    pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     pub(crate) pods: Vec<PodRecord>,
     pod_ids: FxHashMap<u64, u32>,
     memo: memo::Memo,
@@ -84,6 +84,12 @@ pub(crate) struct PodRecord {
     pub(crate) is_static: bool,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
     pub(crate) started: i64,
+    /// The name of the Reservation that it draws from, and its uid.
+    pub(crate) draws_from: Option<(Sym, Option<Sym>)>,
+    /// Index of its owner references.
+    pub(crate) references: u32,
+    /// Its uid, where it has no node.
+    pub(crate) uid: Option<Box<str>>,
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -125,6 +131,7 @@ impl Builder {
             warnings: FxIndexSet::default(),
             drafts: FxIndexSet::default(),
             owners: FxIndexSet::default(),
+            references: std::iter::once(Vec::new()).collect(),
             pods: Vec::new(),
             pod_ids: FxHashMap::default(),
             memo: memo::Memo::default(),
@@ -146,6 +153,12 @@ impl Builder {
 
     pub(crate) fn warn_of_repeat(&mut self, kind: &str, name: &str) {
         self.warnings.insert(format!("{kind} {name}: given more than once; the last counts"));
+    }
+
+    /// The index of an object's owner references; the first are none.
+    fn intern_references(&mut self, metadata: &ObjectMeta) -> u32 {
+        let references = ask::read_references(metadata, &mut self.cluster);
+        index(self.references.insert_full(references).0)
     }
 
     pub(crate) fn owner_of(&mut self, metadata: &ObjectMeta, namespace: Sym) -> Option<Owner> {
@@ -174,6 +187,9 @@ impl Builder {
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
             started: started(object),
+            draws_from: None,
+            references: 0,
+            uid: None,
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
@@ -189,6 +205,14 @@ impl Builder {
             record.node = node.map(|name| self.cluster.symbols.intern(name));
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
             record.labels = self.cluster.intern_labels(labels);
+            if ask::may_ask(metadata) {
+                record.draws_from = ask::read_allocated(metadata, &mut self.cluster).map_err(|problem| {
+                    let name = format!("{}/{}", namespace_of(metadata), record.name);
+                    ConvertError::new("Pod", name, vec![problem])
+                })?;
+            }
+            record.references = self.intern_references(metadata);
+            record.uid = metadata.uid.as_deref().filter(|_| record.node.is_none()).map(Into::into);
             let owner = self.owner_of(metadata, namespace);
             record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
         }
@@ -202,16 +226,17 @@ impl Builder {
         spec: &core::v1::PodSpec,
         record: &PodRecord,
     ) -> Result<u32, ConvertError> {
-        // An annotation may change the draft.
-        let fingerprint = metadata.annotations.is_none().then(|| memo::fingerprint(spec));
+        // Annotations and labels may change the draft.
+        let fingerprint = (!ask::may_ask(metadata)).then(|| memo::fingerprint(spec));
         if let Some(known) = fingerprint.and_then(|fingerprint| self.memo.get(fingerprint, spec)) {
             return Ok(known);
         }
-        let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| {
+        let wrong = |problem| {
             let name = format!("{}/{}", namespace_of(metadata), record.name);
-            ConvertError::new("Pod", name, vec![problem.under("spec")])
-        })?;
-        refuse_reservation_affinity(metadata, &mut draft);
+            ConvertError::new("Pod", name, vec![problem])
+        };
+        let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| wrong(problem.under("spec")))?;
+        add_ask(metadata, &mut draft, &mut self.cluster).map_err(wrong)?;
         let draft = self.intern_draft(draft);
         if let Some(fingerprint) = fingerprint {
             self.memo.insert(fingerprint, spec, draft);
@@ -383,9 +408,9 @@ impl Builder {
         problems("Reservation", name, object.validate())?;
         let drafts = &mut self.drafts;
         let mut intern = |draft| index(drafts.insert_full(draft).0);
-        let record = reservation::read_reservation(object, &mut self.cluster, &mut intern)
-            .map_err(|problem| ConvertError::new("Reservation", name, vec![problem]))?;
         let sym = self.cluster.symbols.intern(name);
+        let record = reservation::read_reservation(sym, object, &mut self.cluster, &mut intern)
+            .map_err(|problem| ConvertError::new("Reservation", name, vec![problem]))?;
         if self.reservations.insert(sym, record).is_some() {
             self.warn_of_repeat("Reservation", name);
         }
@@ -408,11 +433,12 @@ impl Builder {
     }
 }
 
-/// A pod that asks for a Reservation may run nowhere else, and none is matched here.
-pub(crate) fn refuse_reservation_affinity(metadata: &ObjectMeta, draft: &mut Draft) {
-    let annotations = metadata.annotations.as_ref();
-    if annotations.is_some_and(|all| all.contains_key(RESERVATION_AFFINITY)) {
-        let refusal = Refusal(NO_RESERVATION.to_owned());
-        draft.spec.refusal.get_or_insert(refusal);
+/// What a pod of this metadata asks of Reservations becomes part of its draft. One that must draw from a Reservation
+/// has no place where none is matched.
+pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cluster) -> Result<(), Problem> {
+    draft.spec.reservation = ask::read_ask(metadata, cluster)?;
+    if draft.spec.reservation.affinity.is_some() {
+        draft.spec.refusal.get_or_insert(Refusal(NO_RESERVATION.to_owned()));
     }
+    Ok(())
 }

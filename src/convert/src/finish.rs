@@ -1,9 +1,10 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
-use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, Sym};
+use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, Reservation, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::builder::{Builder, Converted, FxIndexMap, FxIndexSet, PodRecord};
+use crate::ownership::{Ownership, Who};
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::standing::{self, Standing};
@@ -42,19 +43,20 @@ impl Builder {
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
         let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
-        add_pending_reservations(&self.reservations, &mut resolver, &mut cluster, &mut warnings);
+        let reservations: Vec<ReservationRecord> = sorted(self.reservations, &cluster);
+        add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
+        let mut ownership = Ownership::new(self.references, &cluster);
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
             daemons.get(&self.workloads.root(owner)?).copied()
         };
-        place_pods(pods, daemon_of, &mut standing, &mut resolver, &mut cluster, &mut warnings);
-        expand_workloads(&self.workloads, &children, &mut resolver, &mut cluster, &mut warnings);
-        for record in self.reservations.values() {
-            if let ReservationRecord::Room { node, unallocated } = record {
-                standing.hold_room(*node, unallocated);
-            }
+        for (record, id) in reservations.iter().zip(0..) {
+            standing.hold(id, record);
         }
+        place_pods(pods, daemon_of, &mut standing, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+        expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+        standing.settle_holdings(&reservations);
         let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
         if pools.is_empty() {
             warnings.insert(
@@ -125,19 +127,40 @@ fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, work
     children
 }
 
-fn add_pending_reservations(
-    reservations: &FxIndexMap<Sym, ReservationRecord>,
+/// The Reservations that count, by name.
+fn sorted(reservations: FxIndexMap<Sym, ReservationRecord>, cluster: &Cluster) -> Vec<ReservationRecord> {
+    let mut list: Vec<_> = reservations.into_values().filter(ReservationRecord::counts).collect();
+    let text = |record: &ReservationRecord| cluster.symbols.text(record.reservation.name);
+    list.sort_by(|a, b| text(a).cmp(text(b)));
+    list
+}
+
+/// Hands Reservations to the cluster, and the pods that stand in for those that are pending.
+fn add_reservations(
+    records: &[ReservationRecord],
     resolver: &mut Resolver,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
-    for (name, record) in reservations {
-        if let ReservationRecord::Pending { namespace, draft, labels } = record {
-            let name = cluster.symbols.text(*name).to_owned();
-            let spec = resolver.pending(*draft, *namespace, &name, cluster, warnings);
+    let mut alike: FxHashMap<(Reservation, u32), u32> = FxHashMap::default();
+    for (record, id) in records.iter().zip(0_u32..) {
+        let name = cluster.symbols.text(record.reservation.name).to_owned();
+        let spec = resolver.pending(record.draft, record.namespace, &name, cluster, warnings);
+        let mut reservation = record.reservation.clone();
+        let Some(mut stand_in) = cluster.specs.get(spec as usize).cloned() else { continue };
+        reservation.host_ports.clone_from(&stand_in.host_ports);
+        reservation.volumes.clone_from(&stand_in.volumes);
+        reservation.priority = stand_in.priority;
+        if record.is_pending() {
+            // Those that are alike in all but name and age are one class.
+            let mut key = reservation.clone();
+            (key.name, key.uid, key.created) = (cluster.well_known.hostname, None, None);
+            stand_in.reservation.reserves = Some(*alike.entry((key, spec)).or_insert(id));
+            let spec = cluster.intern_spec(stand_in);
             let run = MemberRun { name: name.into(), numbers: None };
-            add_member(MemberKind::Reservation, *namespace, spec, *labels, run, cluster);
+            add_member(MemberKind::Reservation, record.namespace, spec, record.labels, run, cluster);
         }
+        cluster.reservations.push(reservation);
     }
 }
 
@@ -152,6 +175,7 @@ fn place_pods(
     daemon_of: impl Fn(u32) -> Option<usize>,
     standing: &mut Standing,
     resolver: &mut Resolver,
+    ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
@@ -160,6 +184,14 @@ fn place_pods(
         match fate {
             Fate::Pending => {
                 let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let who = Who {
+                    namespace: pod.namespace,
+                    name: &pod.name,
+                    uid: pod.uid.as_deref(),
+                    labels: pod.labels,
+                    references: pod.references,
+                };
+                let spec = ownership.spec_for(spec, who, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
             }
@@ -172,6 +204,7 @@ fn place_pods(
                     spec,
                     labels: pod.labels,
                     started: pod.started,
+                    draws_from: standing.drawn_from(position, pod.draws_from, cluster),
                 };
                 standing.bind(position, bound, daemon, cluster);
             }
@@ -192,6 +225,7 @@ fn expand_workloads(
     workloads: &Workloads,
     children: &[Children],
     resolver: &mut Resolver,
+    ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
@@ -201,17 +235,18 @@ fn expand_workloads(
             continue;
         }
         if workload.kind == WorkloadKind::StatefulSet {
-            expand_ordinals(workload, children, resolver, cluster, warnings);
+            expand_ordinals(workload, children, resolver, ownership, cluster, warnings);
             continue;
         }
         let wants = workload.wants.saturating_sub(children.count);
         let name = cluster.symbols.text(workload.name).to_owned();
-        if resolver.is_per_pod(workload.draft) {
+        if resolver.is_per_pod(workload.draft) || ownership.names_members(workload.namespace, &name, cluster) {
             for i in 0..wants {
-                add_one(workload, &name, i, resolver, cluster, warnings);
+                add_one(workload, &name, i, resolver, ownership, cluster, warnings);
             }
         } else if wants > 0 {
             let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
+            let spec = ownership.spec_for(spec, member(workload, &name), cluster);
             add_run(workload, &name, spec, (0, wants), cluster);
         }
     }
@@ -222,21 +257,23 @@ fn expand_ordinals(
     workload: &Workload,
     children: &Children,
     resolver: &mut Resolver,
+    ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
     let name = cluster.symbols.text(workload.name).to_owned();
-    let is_per_pod = resolver.is_per_pod(workload.draft);
+    let is_per_pod = resolver.is_per_pod(workload.draft) || ownership.names_members(workload.namespace, &name, cluster);
     let last = workload.first.saturating_add(workload.wants);
     if !is_per_pod && children.ordinals.is_empty() {
         if workload.wants > 0 {
             let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
+            let spec = ownership.spec_for(spec, member(workload, &name), cluster);
             add_run(workload, &name, spec, (workload.first, last - workload.first), cluster);
         }
         return;
     }
     for ordinal in (workload.first..last).filter(|ordinal| !children.ordinals.contains(ordinal)) {
-        add_one(workload, &name, ordinal, resolver, cluster, warnings);
+        add_one(workload, &name, ordinal, resolver, ownership, cluster, warnings);
     }
 }
 
@@ -246,12 +283,19 @@ fn add_one(
     name: &str,
     number: u32,
     resolver: &mut Resolver,
+    ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
     let pod = format!("{name}-{number}");
     let spec = resolver.pending(workload.draft, workload.namespace, &pod, cluster, warnings);
+    let spec = ownership.spec_for(spec, member(workload, &pod), cluster);
     add_run(workload, name, spec, (number, 1), cluster);
+}
+
+fn member<'a>(workload: &Workload, name: &'a str) -> Who<'a> {
+    let &Workload { namespace, labels, references, .. } = workload;
+    Who { namespace, name, uid: None, labels, references }
 }
 
 fn add_run(workload: &Workload, name: &str, spec: u32, numbers: (u32, u32), cluster: &mut Cluster) {

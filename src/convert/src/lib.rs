@@ -20,6 +20,7 @@
 
 mod add_workload;
 mod annotations;
+mod ask;
 mod builder;
 mod catalogue;
 mod claims;
@@ -32,6 +33,7 @@ mod node;
 mod node_reservation;
 mod options;
 mod overlay;
+mod ownership;
 mod pod;
 mod pool;
 mod quantities;

@@ -121,7 +121,7 @@ pub(crate) fn effect(name: &str) -> Result<Option<Effect>, Problem> {
         )
 }
 
-fn tolerations(tolerations: &[core::Toleration], cluster: &mut Cluster) -> Result<Vec<Toleration>, Problem> {
+pub(crate) fn tolerations(tolerations: &[core::Toleration], cluster: &mut Cluster) -> Result<Vec<Toleration>, Problem> {
     let mut read = Vec::with_capacity(tolerations.len());
     for (i, toleration) in tolerations.iter().enumerate() {
         let toleration =

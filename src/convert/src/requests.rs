@@ -15,6 +15,11 @@ pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Reso
     Ok(total_requests(spec, false, cluster)?.rounded_up_with_pod())
 }
 
+/// What a Reservation of this template reserves: as [`pod_requests`], but `pods` only where they are asked for.
+pub(crate) fn reserved_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Amounts, Problem> {
+    total_requests(spec, false, cluster)
+}
+
 /// CPU (milli) and memory (bytes) that scores assume beyond the requests: kube-scheduler's non-zero requests, where a
 /// container that states none of a resource counts with 100m or 200 MiB.
 pub(crate) fn assumed(spec: &PodSpec, requests: &Resources, cluster: &mut Cluster) -> Result<[i64; 2], Problem> {

@@ -1,94 +1,222 @@
 //! Koordinator's Reservations: those that are pending are planned like pods, those that are there hold room.
 
+use std::collections::BTreeMap;
+
 use berth_api::labels::koordinator;
-use berth_api::{Reservation, ReservationPhase};
-use berth_model::{Cluster, Resources, Sym};
+use berth_api::{PreAllocationMode as ApiMode, Reservation as Object, ReservationPhase};
+use berth_model::{
+    AllocatePolicy, Cluster, ControllerMatch, Labels, ObjectMatch, Phase, PreAllocation, PreAllocationMode,
+    Requirement, Reservation, ReservationOwner, ResourceId, Resources, Sym, Symbols,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
-use crate::Problem;
+use crate::node::read_taints;
 use crate::pod::{Draft, Priority, draft};
-use crate::quantities::Amounts;
-use crate::requests::pod_requests;
-use crate::terms::labels_of;
+use crate::quantities::{Amounts, resource_id};
+use crate::requests::reserved_requests;
+use crate::terms::{labels_of, selector};
+use crate::{Problem, annotations, node_reservation};
 
-/// What a Reservation means for a plan.
-pub(crate) enum ReservationRecord {
-    /// It is to be placed.
-    Pending { namespace: Sym, draft: u32, labels: u32 },
-    /// It holds room on a node.
-    Room { node: Sym, unallocated: Resources },
-    /// Neither: it is spent, going, pinned, or binds running pods.
-    Nothing,
+/// A Reservation as it is read.
+pub(crate) struct ReservationRecord {
+    /// Everything but what volumes and priority classes add.
+    pub(crate) reservation: Reservation,
+    /// The namespace of its pods.
+    pub(crate) namespace: Sym,
+    /// Index of the draft of the pod that stands in for it.
+    pub(crate) draft: u32,
+    /// Index of that pod's labels.
+    pub(crate) labels: u32,
+    /// What owners draw from it by its status, `pods` their number; for where they are not in the input.
+    pub(crate) allocated: Resources,
 }
 
-/// A pending Reservation's draft and label set, or what else it is.
-pub(crate) fn read_reservation(
-    object: &Reservation,
-    cluster: &mut Cluster,
-    intern: &mut impl FnMut(Draft) -> u32,
-) -> Result<ReservationRecord, Problem> {
-    let status = object.status.as_ref();
-    let phase = status.map(|status| status.phase).unwrap_or_default();
-    let node = status.and_then(|status| status.node_name.as_deref()).filter(|name| !name.is_empty());
-    if object.metadata.deletion_timestamp.is_some() {
-        return Ok(ReservationRecord::Nothing);
+impl ReservationRecord {
+    /// Whether it is to be placed.
+    pub(crate) fn is_pending(&self) -> bool {
+        let reservation = &self.reservation;
+        reservation.phase == Phase::Pending && !reservation.is_terminating && reservation.pre_allocation.is_none()
     }
-    match (phase, node) {
-        (ReservationPhase::Pending, _) => read_pending(object, cluster, intern),
-        (ReservationPhase::Available | ReservationPhase::Waiting, Some(node)) => {
-            let node = cluster.symbols.intern(node);
-            let unallocated = unallocated(object, cluster)?;
-            Ok(ReservationRecord::Room { node, unallocated })
+
+    /// Whether it counts for anything: one that is over, or pending and going away, does not.
+    pub(crate) fn counts(&self) -> bool {
+        let reservation = &self.reservation;
+        match reservation.phase {
+            Phase::Pending => !reservation.is_terminating,
+            Phase::Available | Phase::Waiting => reservation.node.is_some(),
+            Phase::Succeeded | Phase::Failed => false,
         }
-        _ => Ok(ReservationRecord::Nothing),
     }
 }
 
-/// What a placed Reservation holds beyond what its owners use: their pods are counted as pods.
-fn unallocated(object: &Reservation, cluster: &mut Cluster) -> Result<Resources, Problem> {
-    let status = object.status.clone().unwrap_or_default();
-    let mut held = if status.allocatable.is_empty() {
-        let template = object.spec.template.spec.clone().unwrap_or_default();
-        let mut requests = pod_requests(&template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
-        requests.set(berth_model::ResourceId::PODS, 0);
-        requests
-    } else {
-        Amounts::read_exact(&status.allocatable, cluster)
-            .map_err(|problem| problem.under("status.allocatable"))?
-            .rounded_up()
-    };
-    let allocated =
-        Amounts::read_exact(&status.allocated, cluster).map_err(|problem| problem.under("status.allocated"))?;
-    held.subtract(&allocated.rounded_up());
-    held.floor_at_zero();
-    Ok(held)
+/// Resource names, as in `reservation-restricted-options` and with amounts in `reservation-resize-allocatable`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RestrictedOptions {
+    resources: Vec<String>,
 }
 
-fn read_pending(
-    object: &Reservation,
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResizeAllocatable {
+    resources: berth_api::ResourceList,
+}
+
+pub(crate) fn read_reservation(
+    name: Sym,
+    object: &Object,
     cluster: &mut Cluster,
     intern: &mut impl FnMut(Draft) -> u32,
 ) -> Result<ReservationRecord, Problem> {
-    let template = &object.spec.template;
-    let spec = template.spec.clone().unwrap_or_default();
-    let metadata = template.metadata.clone().unwrap_or_default();
-    let mut labels = metadata.labels.unwrap_or_default();
-    labels.extend(object.metadata.labels.clone().unwrap_or_default());
-    let is_pinned = spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
-    let must_bind = labels.get(koordinator::PRE_ALLOCATION_REQUIRED).is_some_and(|v| v == "true");
-    if object.spec.pre_allocation || must_bind || is_pinned {
-        return Ok(ReservationRecord::Nothing);
+    let (spec, metadata) = (&object.spec, &object.metadata);
+    let status = object.status.clone().unwrap_or_default();
+    let template = spec.template.spec.clone().unwrap_or_default();
+    let labels = labels_over(metadata, spec.template.metadata.as_ref());
+    let mut reservation = Reservation::new(name);
+    reservation.uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty()).map(|uid| cluster.symbols.intern(uid));
+    reservation.labels = labels_of(metadata.labels.as_ref(), &mut cluster.symbols);
+    reservation.phase = phase(status.phase);
+    let pinned = template.node_name.as_deref();
+    let node = if reservation.phase == Phase::Pending { pinned } else { status.node_name.as_deref() };
+    reservation.node = node.filter(|node| !node.is_empty()).map(|node| cluster.symbols.intern(node));
+    reservation.owners = Some(owners(object, cluster)?);
+    reservation.allocate_once = spec.allocate_once;
+    reservation.policy = match spec.allocate_policy {
+        None => AllocatePolicy::Unset,
+        Some(berth_api::AllocatePolicy::Aligned) => AllocatePolicy::Aligned,
+        Some(berth_api::AllocatePolicy::Restricted) => AllocatePolicy::Restricted,
+    };
+    read_amounts(object, &template, &mut reservation, cluster)?;
+    reservation.is_unschedulable = spec.unschedulable;
+    reservation.is_terminating = metadata.deletion_timestamp.is_some();
+    reservation.taints =
+        read_taints(&spec.taints, &mut cluster.symbols).map_err(|problem| problem.under("spec.taints"))?;
+    let order = metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::RESERVATION_ORDER));
+    reservation.order = order.and_then(|order| order.parse().ok()).filter(|order| *order != 0);
+    reservation.created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
+    let is_required = labels.get(koordinator::PRE_ALLOCATION_REQUIRED).is_some_and(|value| value == "true");
+    if spec.pre_allocation || is_required {
+        let policy = spec.pre_allocation_policy.clone().unwrap_or_default();
+        reservation.pre_allocation = Some(PreAllocation {
+            mode: match policy.mode {
+                ApiMode::Default => PreAllocationMode::Owners,
+                ApiMode::Cluster => PreAllocationMode::Cluster,
+            },
+            is_multiple: policy.enable_multiple,
+            is_required,
+        });
     }
-    let mut draft = draft(&spec, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
-    if draft.priority == Priority::Default {
+    let mut allocated = Amounts::read_exact(&status.allocated, cluster)
+        .map_err(|problem| problem.under("status.allocated"))?
+        .rounded_up();
+    allocated.set(ResourceId::PODS, i64::try_from(status.current_owners.len()).unwrap_or(i64::MAX));
+    let mut stand_in = draft(&template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
+    stand_in.spec.requests = reservation.allocatable.clone();
+    stand_in.spec.requests.set(ResourceId::PODS, reservation.allocatable.get(ResourceId::PODS).max(1));
+    stand_in.spec.assumed = [0, 0];
+    if stand_in.priority == Priority::Default {
         // Without a priority of its own nothing may preempt a Reservation.
         let label = labels.get(koordinator::PRIORITY).and_then(|text| text.parse().ok());
-        draft.priority = Priority::Set(label.unwrap_or(i32::MAX));
+        stand_in.priority = Priority::Set(label.unwrap_or(i32::MAX));
     }
-    let label_set = labels_of(Some(&labels), &mut cluster.symbols);
-    let namespace = metadata.namespace.filter(|name| !name.is_empty());
-    Ok(ReservationRecord::Pending {
-        namespace: cluster.symbols.intern(namespace.as_deref().unwrap_or("default")),
-        draft: intern(draft),
+    if let Some(node) = reservation.node.filter(|_| reservation.phase == Phase::Pending) {
+        pin(&mut stand_in, node, &mut cluster.symbols);
+    }
+    let label_set: Labels = labels_of(Some(&labels), &mut cluster.symbols);
+    let namespace = spec.template.metadata.as_ref().and_then(|template| template.namespace.as_deref());
+    Ok(ReservationRecord {
+        namespace: cluster.symbols.intern(namespace.filter(|name| !name.is_empty()).unwrap_or("default")),
+        draft: intern(stand_in),
         labels: cluster.intern_labels(label_set),
+        allocated,
+        reservation,
     })
+}
+
+/// The labels of the template with those of the Reservation over them.
+fn labels_over(metadata: &ObjectMeta, template: Option<&ObjectMeta>) -> BTreeMap<String, String> {
+    let mut labels = template.and_then(|template| template.labels.clone()).unwrap_or_default();
+    labels.extend(metadata.labels.clone().unwrap_or_default());
+    labels
+}
+
+fn phase(phase: ReservationPhase) -> Phase {
+    match phase {
+        ReservationPhase::Pending => Phase::Pending,
+        ReservationPhase::Available => Phase::Available,
+        ReservationPhase::Waiting => Phase::Waiting,
+        ReservationPhase::Succeeded => Phase::Succeeded,
+        ReservationPhase::Failed => Phase::Failed,
+    }
+}
+
+/// Keeps the stand-in off every other node.
+fn pin(stand_in: &mut Draft, node: Sym, symbols: &mut Symbols) {
+    let field = symbols.intern("metadata.name");
+    stand_in.spec.node_selector.add(field, Requirement::value(node), symbols);
+}
+
+/// What is reserved: by the status, else by the template and what the Reservation is resized to; and what of it is kept.
+fn read_amounts(
+    object: &Object,
+    template: &k8s_openapi::api::core::v1::PodSpec,
+    reservation: &mut Reservation,
+    cluster: &mut Cluster,
+) -> Result<(), Problem> {
+    let notes = object.metadata.annotations.as_ref();
+    let status = object.status.as_ref().map(|status| &status.allocatable).filter(|amounts| !amounts.is_empty());
+    reservation.allocatable = if let Some(amounts) = status {
+        Amounts::read_exact(amounts, cluster).map_err(|problem| problem.under("status.allocatable"))?.rounded_up()
+    } else {
+        let requests = reserved_requests(template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
+        let key = koordinator::RESERVATION_RESIZE_ALLOCATABLE;
+        let resized: ResizeAllocatable =
+            annotations::read(notes, key, r#"{"resources":{"cpu":"4"}}"#)?.unwrap_or_default();
+        let resized = Amounts::read_exact(&resized.resources, cluster)
+            .map_err(|problem| annotations::at(key, problem.under("resources").to_string()))?;
+        let mut amounts = requests;
+        for (id, nanos) in resized.iter() {
+            amounts.set(id, nanos);
+        }
+        amounts.rounded_up()
+    };
+    reservation.kept = node_reservation::reserved(notes, cluster)?;
+    let key = koordinator::RESERVATION_RESTRICTED_OPTIONS;
+    let options: RestrictedOptions = annotations::read(notes, key, r#"{"resources":["cpu"]}"#)?.unwrap_or_default();
+    for name in &options.resources {
+        reservation.restricted.push(resource_id(name, cluster).map_err(|p| annotations::at(key, p.to_string()))?);
+    }
+    Ok(())
+}
+
+fn owners(object: &Object, cluster: &mut Cluster) -> Result<Vec<ReservationOwner>, Problem> {
+    let symbols = &mut cluster.symbols;
+    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut read = Vec::with_capacity(object.spec.owners.len());
+    for (i, owner) in object.spec.owners.iter().enumerate() {
+        let object = owner.object.as_ref().map(|object| ObjectMatch {
+            namespace: given(object.namespace.as_deref()).map(|namespace| symbols.intern(&namespace)),
+            name: given(object.name.as_deref()).map(Into::into),
+            uid: given(object.uid.as_deref()).map(Into::into),
+            api_version: given(object.api_version.as_deref()).map(Into::into),
+        });
+        let controller = owner.controller.as_ref().map(|controller| {
+            let mut sym = |text: &str| (!text.is_empty()).then(|| symbols.intern(text));
+            ControllerMatch {
+                namespace: sym(&controller.namespace),
+                api_version: sym(&controller.api_version),
+                kind: sym(&controller.kind),
+                name: sym(&controller.name),
+                uid: sym(&controller.uid),
+                is_controller: controller.controller,
+            }
+        });
+        let by_labels = owner.label_selector.as_ref().map(|labels| {
+            let path = format!("spec.owners[{i}].labelSelector");
+            selector(Some(labels), symbols).map_err(|problem| problem.under(path))
+        });
+        read.push(ReservationOwner { object, controller, selector: by_labels.transpose()? });
+    }
+    Ok(read)
 }

@@ -1,13 +1,16 @@
 //! The nodes that stand: which of them are capacity, and what is left of each once pods, daemons to come and
 //! Reservations have their part.
 
-use berth_model::{BoundPod, Cluster, Node, NodePool, PodSpec, Resources, Sym, Symbols, Taint, first_untolerated};
+use berth_model::{
+    BoundPod, Cluster, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, first_untolerated,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::node::{NodeClaimRecord, NodeRecord};
 use crate::node_reservation;
 use crate::pool::PoolRecord;
+use crate::reservation::ReservationRecord;
 
 /// Nodes while pods are bound to them.
 pub(crate) struct Standing {
@@ -88,6 +91,7 @@ impl Standing {
                 images: record.images.iter().filter(|(name, _)| images.contains(name)).copied().collect(),
                 node_pool: None,
                 attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),
+                holdings: Vec::new(),
                 pods: Vec::new(),
             });
         }
@@ -115,6 +119,10 @@ impl Standing {
         let Some(node) = self.nodes.get_mut(position) else { return };
         if let Some(spec) = cluster.specs.get(pod.spec as usize) {
             node.free.subtract(&spec.requests);
+            let holding = node.holdings.iter_mut().find(|holding| Some(holding.reservation) == pod.draws_from);
+            if let Some(holding) = holding {
+                holding.draw_in_sum(&spec.requests);
+            }
         }
         node.pods.push(pod);
         if let Some(on) = self.daemons_on.get_mut(position) {
@@ -122,11 +130,52 @@ impl Standing {
         }
     }
 
-    /// Keeps room on a node for the owners of a Reservation.
-    pub(crate) fn hold_room(&mut self, node: Sym, room: &Resources) {
-        let position = self.position(node);
+    /// Holds the room of a Reservation on its node, if it has one.
+    pub(crate) fn hold(&mut self, id: u32, record: &ReservationRecord) {
+        let node = record.reservation.node.filter(|_| record.reservation.phase.holds_room());
+        let position = node.and_then(|node| self.position(node));
         if let Some(node) = position.and_then(|position| self.nodes.get_mut(position)) {
-            node.free.subtract(room);
+            node.holdings.push(Holding::new(id, &record.reservation));
+        }
+    }
+
+    /// The Reservation on a node that a pod there says it draws from.
+    pub(crate) fn drawn_from(
+        &self,
+        position: usize,
+        named: Option<(Sym, Option<Sym>)>,
+        cluster: &Cluster,
+    ) -> Option<u32> {
+        let (name, uid) = named?;
+        let holdings = &self.nodes.get(position)?.holdings;
+        let is_meant = |holding: &&Holding| {
+            let reservation = cluster.reservations.get(holding.reservation as usize);
+            // One that was made anew under the same name is another.
+            reservation.is_some_and(|r| r.name == name && r.uid.zip(uid).is_none_or(|(mine, theirs)| mine == theirs))
+        };
+        holdings.iter().find(is_meant).map(|holding| holding.reservation)
+    }
+
+    /// Takes what Reservations hold off what is free. Owners that are not in the input count by the Reservation's
+    /// status; one for one owner alone that has come holds nothing any more.
+    pub(crate) fn settle_holdings(&mut self, records: &[ReservationRecord]) {
+        for node in &mut self.nodes {
+            for holding in &mut node.holdings {
+                let record = records.get(holding.reservation as usize);
+                if let Some(record) = record.filter(|_| holding.owners() == 0) {
+                    holding.draw_in_sum(&record.allocated);
+                }
+            }
+            node.holdings.retain(|holding| {
+                let record = records.get(holding.reservation as usize);
+                let is_open = |r: &ReservationRecord| {
+                    r.reservation.phase != Phase::Available || !r.reservation.allocate_once || holding.owners() == 0
+                };
+                record.is_some_and(is_open)
+            });
+            for holding in &node.holdings {
+                node.free.subtract(&holding.held());
+            }
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Workload {
     pub(crate) name: Sym,
     pub(crate) uid: Option<Sym>,
     pub(crate) owner: Option<Owner>,
+    /// Index of the owner references that its pods are taken to have: itself.
+    pub(crate) references: u32,
     /// Index of the template's draft.
     pub(crate) draft: u32,
     /// Index of the template's label set.
@@ -84,6 +86,18 @@ impl WorkloadKind {
             WorkloadKind::DaemonSet => "DaemonSet",
             WorkloadKind::Job => "Job",
             WorkloadKind::CronJob => "CronJob",
+        }
+    }
+
+    /// The API version of the kind.
+    pub(crate) const fn api_version(self) -> &'static str {
+        match self {
+            WorkloadKind::Deployment
+            | WorkloadKind::ReplicaSet
+            | WorkloadKind::StatefulSet
+            | WorkloadKind::DaemonSet => "apps/v1",
+            WorkloadKind::Job | WorkloadKind::CronJob => "batch/v1",
+            WorkloadKind::ReplicationController => "v1",
         }
     }
 

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    ResourceNames, Slots, Sym, Symbols,
+    Reservation, ResourceNames, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -69,6 +69,8 @@ pub struct Cluster {
     pub node_pools: Vec<NodePool>,
     /// Nodes, in the order in which they are tried: initialized first, then by name.
     pub nodes: Vec<Node>,
+    /// Reservations that are not over, by name.
+    pub reservations: Vec<Reservation>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
@@ -105,6 +107,7 @@ impl Cluster {
             slots: Vec::new(),
             node_pools: Vec::new(),
             nodes: Vec::new(),
+            reservations: Vec::new(),
             budgets: Vec::new(),
             daemons: Vec::new(),
             specs: Vec::new(),

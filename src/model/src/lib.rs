@@ -25,6 +25,7 @@ mod pod;
 mod requirement;
 mod reservation;
 mod resources;
+mod room;
 mod snapshot;
 mod symbol;
 mod taint;
@@ -42,10 +43,11 @@ pub use pod::{
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use reservation::{
-    AllocatePolicy, ControllerMatch, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode, Reservation,
-    ReservationAffinity, ReservationAsk, ReservationOwner,
+    AllocatePolicy, ControllerMatch, Identity, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode,
+    Reservation, ReservationAffinity, ReservationAsk, ReservationOwner,
 };
 pub use resources::{ResourceId, ResourceNames, Resources};
+pub use room::{Holding, NodeRoom};
 pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};

@@ -1,6 +1,6 @@
 //! Nodes that exist and NodePools that may launch more.
 
-use crate::{BoundPod, Labels, Requirements, ResourceId, Resources, Sym, Taint};
+use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Taint};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Node {
     pub is_coming_up: bool,
     /// Images on it that some pending pod runs, with their size in bytes, ascending by name.
     pub images: Vec<(Sym, i64)>,
+    /// What Reservations hold on it; off `free` already.
+    pub holdings: Vec<Holding>,
     /// The pods on it.
     pub pods: Vec<BoundPod>,
 }

@@ -185,6 +185,8 @@ pub struct BoundPod {
     pub labels: u32,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
     pub started: i64,
+    /// The Reservation that it draws from, by index into [`crate::Cluster::reservations`].
+    pub draws_from: Option<u32>,
 }
 
 /// A PodDisruptionBudget, as far as preemption looks at it.

@@ -1,6 +1,8 @@
 //! Reservations, room on a node that is held for pods that come later, and what pods ask of them.
 
-use crate::{HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Taint, Toleration, Volumes};
+use crate::{
+    HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Symbols, Taint, Toleration, Volumes,
+};
 
 /// How owners that need more than is reserved are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,7 +122,7 @@ pub struct PreAllocation {
 }
 
 /// A Reservation, as far as placement is concerned.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
     /// The name.
     pub name: Sym,
@@ -192,6 +194,65 @@ impl Reservation {
     }
 }
 
+/// What owners look at in a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// The namespace.
+    pub namespace: Sym,
+    /// The name, where it is known before the pod is there.
+    pub name: Option<&'a str>,
+    /// The uid, where the pod has one.
+    pub uid: Option<&'a str>,
+    /// The labels.
+    pub labels: &'a Labels,
+    /// The owner references.
+    pub references: &'a [OwnerReference],
+}
+
+impl Reservation {
+    /// Whether one of its owners describes the pod. Entries are alternatives, the parts of an entry must all hold.
+    /// Owners that cannot be read describe nobody; an entry without any part describes everybody.
+    pub fn owns(&self, pod: &Identity<'_>, symbols: &Symbols) -> bool {
+        self.owners.iter().flatten().any(|owner| describes(owner, pod, symbols))
+    }
+
+    /// Whether its owners can tell two pods apart that differ in name or uid alone: else a class of alike pods is
+    /// matched once.
+    pub fn names_pods(&self) -> bool {
+        let names = |owner: &ReservationOwner| {
+            owner.object.as_ref().is_some_and(|object| object.name.is_some() || object.uid.is_some())
+        };
+        self.owners.iter().flatten().any(names)
+    }
+}
+
+fn describes(owner: &ReservationOwner, pod: &Identity<'_>, symbols: &Symbols) -> bool {
+    owner.object.as_ref().is_none_or(|object| is_object(object, pod))
+        && owner.controller.as_ref().is_none_or(|controller| has_controller(controller, pod))
+        && owner.selector.as_ref().is_none_or(|selector| selector.matches(pod.labels, symbols))
+}
+
+// Kind is not looked at: only pods are compared.
+fn is_object(object: &ObjectMatch, pod: &Identity<'_>) -> bool {
+    object.namespace.is_none_or(|namespace| namespace == pod.namespace)
+        && object.name.as_deref().is_none_or(|name| pod.name == Some(name))
+        && object.uid.as_deref().is_none_or(|uid| pod.uid == Some(uid))
+        && object.api_version.as_deref().is_none_or(|version| version == "v1")
+}
+
+fn has_controller(controller: &ControllerMatch, pod: &Identity<'_>) -> bool {
+    let is_same = |mine: Option<Sym>, theirs: Sym| mine.is_none_or(|mine| mine == theirs);
+    controller.namespace.is_none_or(|namespace| namespace == pod.namespace)
+        && pod.references.iter().any(|reference| {
+            controller.is_controller.is_none_or(|is_controller| is_controller == reference.is_controller)
+                && is_same(controller.api_version, reference.api_version)
+                && is_same(controller.kind, reference.kind)
+                && is_same(controller.name, reference.name)
+                // A controller that is yet to be created has no uid; kind and name decide.
+                && controller.uid.is_none_or(|uid| reference.uid.is_none_or(|known| known == uid))
+        })
+}
+
 /// From which Reservations a pod must draw.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationAffinity {
@@ -213,6 +274,11 @@ pub struct ReservationAsk {
     pub affinity: Option<ReservationAffinity>,
     /// Resources of which a Reservation must reserve exactly what the pod requests.
     pub exact: Vec<ResourceId>,
+    /// The Reservations whose owners describe the pod, by index into [`crate::Cluster::reservations`], ascending.
+    pub owner_of: Vec<u32>,
+    /// Of the pod that stands in for a pending Reservation: the first that is like it in all but name and age, by index
+    /// into [`crate::Cluster::reservations`].
+    pub reserves: Option<u32>,
     /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
     pub ignores: bool,
 }

@@ -71,7 +71,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
     for (labels, spec) in pods {
         let (spec, labels) = (cluster.intern_spec(spec.clone()), mk_labels(cluster, labels));
         let labels = cluster.intern_labels(labels);
-        bound.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX });
+        bound.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX, draws_from: None });
     }
     let name = cluster.symbols.intern(name);
     cluster.nodes.push(Node {
@@ -86,6 +86,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),
+        holdings: Vec::new(),
         pods: bound,
     });
 }

@@ -2,9 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{Reservation, ResourceId, Resources, Symbols};
-
-use super::room::{Holding, NodeRoom};
+use berth_model::{Holding, NodeRoom, Reservation, ResourceId, Resources, Symbols};
 
 /// The weight of this score among those of kube-scheduler's plugins.
 pub const WEIGHT: i64 = 5000;

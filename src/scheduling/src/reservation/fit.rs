@@ -1,8 +1,6 @@
 //! Does a pod fit, and from which of the Reservations that it matches may it draw?
 
-use berth_model::{AllocatePolicy, ResourceId, ResourceNames, Resources, Symbols};
-
-use super::room::{Holding, NodeRoom};
+use berth_model::{AllocatePolicy, Holding, NodeRoom, ResourceId, ResourceNames, Resources, Symbols};
 
 /// Amounts behind a refusal: CPU in milli-CPU, everything else in its whole unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,6 @@ use berth_model::{
     TolerationOperator,
 };
 
-use super::owners::{Identity, owns};
-
 const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 
 /// Why a pod may not draw from a Reservation.
@@ -30,11 +28,11 @@ pub enum Mismatch {
     NotExact,
 }
 
-/// A pod that looks for a Reservation.
+/// A pod that looks at a Reservation.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeker<'a> {
-    /// What owners look at.
-    pub identity: Identity<'a>,
+    /// Whether an owner of the Reservation describes it, see [`Reservation::owns`].
+    pub is_owner: bool,
     /// What it asks for.
     pub spec: &'a PodSpec,
 }
@@ -64,7 +62,7 @@ pub fn may_draw(
     if !is_matchable(reservation, owners) {
         return Err(Mismatch::NotMatchable);
     }
-    if ask.ignores || !owns(reservation, &seeker.identity, symbols) {
+    if ask.ignores || !seeker.is_owner {
         return Err(Mismatch::NotOwner);
     }
     let affinity = ask.affinity.as_ref();

@@ -1,13 +1,13 @@
 //! Reservations: room on a node that is held for pods that come later.
 //!
-//! [`may_draw`] says which Reservations are for a pod, [`NodeRoom`] who has what on a node, [`fit()`] from which of them
+//! [`may_draw`] says which Reservations are for a pod, [`berth_model::NodeRoom`] who has what on a node, [`fit()`] from which of them
 //! the pod can be served there, [`nominate`] from which one it draws. [`bind`] binds a Reservation to running pods,
 //! [`victims`] says whom preemption would evict, [`held`] what ports, volumes and counts a Reservation holds, and
 //! [`lifecycle`] how far it has come. Everything is a function of its arguments.
 //!
 //! ```
-//! use berth_model::{AllocatePolicy, Cluster, Reservation, Resources};
-//! use berth_scheduling::reservation::{Claim, Fit, Holding, NodeRoom, fit};
+//! use berth_model::{AllocatePolicy, Cluster, Holding, NodeRoom, Reservation, Resources};
+//! use berth_scheduling::reservation::{Claim, Fit, fit};
 //!
 //! let mut cluster = Cluster::new();
 //! let mut room = NodeRoom::new(Resources::from_amounts(&[8000, 32 << 30, 110]));
@@ -29,16 +29,12 @@ mod fit;
 pub mod held;
 pub mod lifecycle;
 mod matching;
-mod owners;
 mod pre_allocation;
 mod preemption;
 pub mod reasons;
-mod room;
 
 pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};
 pub use matching::{Diagnosis, Mismatch, Seeker, is_matchable, may_draw};
-pub use owners::{Identity, names_pods, owns};
 pub use pre_allocation::{Binding, Candidate, Refusal, Settings, bind};
 pub use preemption::{Victim, victims};
-pub use room::{Holding, NodeRoom};

@@ -2,12 +2,11 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{AllocatePolicy, PreAllocation, PreAllocationMode, Reservation, ResourceId, Resources};
+use berth_model::{AllocatePolicy, NodeRoom, PreAllocation, PreAllocationMode, Reservation, ResourceId, Resources};
 
 use super::choice::{candidate_score, pre_allocation_score};
 use super::fit::Lack;
 use super::reasons;
-use super::room::NodeRoom;
 
 /// A pod on the node that a Reservation could be bound to: one that its owners describe, or in mode Cluster one that
 /// the cluster's label marks.

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 
-use berth_model::Resources;
+use berth_model::{NodeRoom, Resources};
 
 use super::fit::{Claim, Fit, fit};
-use super::room::NodeRoom;
 
 /// A pod on the node.
 #[derive(Clone, Copy, Debug)]

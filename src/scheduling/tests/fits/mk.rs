@@ -103,6 +103,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str) -> Node {
         images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),
+        holdings: Vec::new(),
         pods: Vec::new(),
     }
 }

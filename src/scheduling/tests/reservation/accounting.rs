@@ -1,7 +1,7 @@
 //! Random histories of one node, held to a recount from scratch.
 
-use berth_model::{AllocatePolicy, Phase, Reservation, ResourceId, Resources, Symbols};
-use berth_scheduling::reservation::{Claim, Fit, Holding, NodeRoom, fit};
+use berth_model::{AllocatePolicy, Holding, NodeRoom, Phase, Reservation, ResourceId, Resources, Symbols};
+use berth_scheduling::reservation::{Claim, Fit, fit};
 use proptest::prelude::*;
 
 const N_RESOURCES: usize = 3;

@@ -4,12 +4,12 @@
 
 use berth_model::{
     AllocatePolicy::{Aligned, Restricted, Unset},
-    Effect, HostPort, PreAllocation, PreAllocationMode, Resources, Toleration, TolerationOperator,
+    Effect, Holding, HostPort, PreAllocation, PreAllocationMode, Resources, Toleration, TolerationOperator,
 };
 use berth_scheduling::reservation::held::{Held, ports_conflict};
 use berth_scheduling::reservation::{
-    Binding, Candidate, Claim, Fit, Holding, Mismatch, NodeOffer, Settings, Victim, bind, may_share_node, nominate,
-    normalized, raw_scores, score, victims,
+    Binding, Candidate, Claim, Fit, Mismatch, NodeOffer, Settings, Victim, bind, may_share_node, nominate, normalized,
+    raw_scores, score, victims,
 };
 
 use crate::mk::{Bound, GI, World, drawing, naming, pod, refused, res, spec};
@@ -111,7 +111,7 @@ fn case_09_what_is_not_reserved_is_the_nodes_to_lack() {
     let batch = world.resource("kubernetes.io/batch-cpu");
     let mut allocatable = world.room.allocatable().clone();
     allocatable.set(batch, 7500);
-    world.room = berth_scheduling::reservation::NodeRoom::new(allocatable);
+    world.room = berth_model::NodeRoom::new(allocatable);
     let mut used = Resources::new();
     used.set(batch, 1500);
     world.run(&used, None);
@@ -333,7 +333,7 @@ fn case_24_reservations_are_not_merged() {
     };
     let mut allocatable = amount(1000);
     allocatable.set(berth_model::ResourceId::PODS, 100);
-    world.room = berth_scheduling::reservation::NodeRoom::new(allocatable);
+    world.room = berth_model::NodeRoom::new(allocatable);
     for _ in 0..5 {
         let mut reserved = amount(200);
         reserved.set(berth_model::ResourceId::PODS, 0);

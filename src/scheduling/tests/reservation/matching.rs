@@ -1,10 +1,10 @@
 //! Which Reservations are for a pod.
 
 use berth_model::{
-    AllocatePolicy::Unset, ControllerMatch, Effect, Labels, ObjectMatch, OwnerReference, Phase, Requirement,
+    AllocatePolicy::Unset, ControllerMatch, Effect, Identity, Labels, ObjectMatch, OwnerReference, Phase, Requirement,
     Requirements, Reservation, ReservationOwner, Selector, Symbols, Taint, Toleration, TolerationOperator,
 };
-use berth_scheduling::reservation::{Diagnosis, Identity, Mismatch, names_pods, owns};
+use berth_scheduling::reservation::{Diagnosis, Mismatch};
 use rstest::rstest;
 
 use crate::mk::{World, drawing, naming, pod, spec};
@@ -26,7 +26,7 @@ fn is_owner(make: impl FnOnce(&mut Symbols) -> Option<Vec<ReservationOwner>>) ->
         [reference("example.com/v1", "Task", "web", false), reference("apps/v1", "ReplicaSet", "web-5d", true)];
     let namespace = symbols.intern("team");
     let pod = Identity { namespace, name: Some("web-0"), uid: Some("u-0"), labels: &labels, references: &references };
-    owns(&reservation, &pod, &symbols)
+    reservation.owns(&pod, &symbols)
 }
 
 fn object(symbols: &mut Symbols, namespace: &str, name: &str) -> ReservationOwner {
@@ -104,9 +104,9 @@ fn only_names_tell_pods_of_a_class_apart() {
     let mut symbols = Symbols::default();
     let mut reservation = Reservation::new(symbols.intern("r"));
     reservation.owners = Some(vec![labelled(&mut symbols, "web"), object(&mut symbols, "team", "")]);
-    assert!(!names_pods(&reservation));
+    assert!(!reservation.names_pods());
     reservation.owners = Some(vec![object(&mut symbols, "team", "web-0")]);
-    assert!(names_pods(&reservation));
+    assert!(reservation.names_pods());
 }
 
 #[rstest]

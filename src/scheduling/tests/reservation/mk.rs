@@ -1,12 +1,10 @@
 //! Nodes, Reservations and pods, built by hand.
 
 use berth_model::{
-    AllocatePolicy, Labels, Phase, PodSpec, Requirement, Requirements, Reservation, ReservationAffinity,
-    ReservationOwner, ResourceId, ResourceNames, Resources, Selector, Symbols,
+    AllocatePolicy, Holding, Identity, Labels, NodeRoom, Phase, PodSpec, Requirement, Requirements, Reservation,
+    ReservationAffinity, ReservationOwner, ResourceId, ResourceNames, Resources, Selector, Symbols,
 };
-use berth_scheduling::reservation::{
-    Claim, Fit, Holding, Identity, Mismatch, NodeRoom, Seeker, fit, in_words, may_draw, nominate,
-};
+use berth_scheduling::reservation::{Claim, Fit, Mismatch, Seeker, fit, in_words, may_draw, nominate};
 
 pub(crate) const GI: i64 = 1 << 30;
 
@@ -107,8 +105,9 @@ impl World {
         let identity = Identity { namespace, name: Some("web-0"), uid: Some("u-0"), labels: &labels, references: &[] };
         let owners = self.room.position(u32::try_from(reservation).unwrap());
         let owners = owners.map_or(0, |position| self.room.holdings()[position].owners());
-        let seeker = Seeker { identity, spec };
-        may_draw(&seeker, &self.reservations[reservation], owners, &self.node_labels, &symbols)
+        let reservation = &self.reservations[reservation];
+        let seeker = Seeker { is_owner: reservation.owns(&identity, &symbols), spec };
+        may_draw(&seeker, reservation, owners, &self.node_labels, &symbols)
     }
 
     pub(crate) fn matched(&self, app: &str, spec: &PodSpec) -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! Binding to pods that already run.
 
-use berth_model::{AllocatePolicy, PreAllocation, PreAllocationMode, Reservation, Resources};
+use berth_model::{AllocatePolicy, Holding, PreAllocation, PreAllocationMode, Reservation, Resources};
 use berth_scheduling::reservation::{Binding, Candidate, Lack, Refusal, Settings, bind, reasons};
 use rstest::rstest;
 
@@ -124,7 +124,6 @@ fn where_free_room_comes_first_no_pod_is_bound_unless_one_is_required() {
 
 #[test]
 fn what_a_bound_pod_frees_is_kept_for_owners() {
-    use berth_scheduling::reservation::Holding;
     let mut world = World::new(2000, 4, 100);
     let mut reservation = Reservation::new(world.symbols.intern("r"));
     reservation.allocatable = res(2000, 4);

@@ -1,6 +1,6 @@
 //! Room on one node: what pods use, what Reservations hold, and what a given pod may have of it.
 
-use berth_model::{AllocatePolicy, Reservation, ResourceId, Resources};
+use crate::{AllocatePolicy, Reservation, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,11 @@ impl Holding {
     pub fn shares_resource(&self, requests: &Resources) -> bool {
         let is_reserved = |(id, amount): (ResourceId, i64)| id != ResourceId::PODS && amount > 0 && self.reserves(id);
         requests.iter().any(is_reserved)
+    }
+
+    /// Counts what pods draw that are not known one by one; `pods` among the amounts is their number.
+    pub fn draw_in_sum(&mut self, amounts: &Resources) {
+        self.draw(amounts, 1);
     }
 
     fn reserves(&self, resource: ResourceId) -> bool {

@@ -1,0 +1,95 @@
+//! Which Reservations a pending pod is an owner of.
+
+use berth_model::{Cluster, Identity, OwnerReference, Sym};
+use rustc_hash::FxHashMap;
+
+use crate::builder::FxIndexSet;
+
+/// A pod, as far as owners of Reservations look at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a> {
+    pub(crate) namespace: Sym,
+    pub(crate) name: &'a str,
+    pub(crate) uid: Option<&'a str>,
+    /// Index of the label set.
+    pub(crate) labels: u32,
+    /// Index of the owner references.
+    pub(crate) references: u32,
+}
+
+/// Finds the Reservations that a pod is an owner of, once for pods that no Reservation can tell apart.
+pub(crate) struct Ownership {
+    references: FxIndexSet<Vec<OwnerReference>>,
+    /// Reservations, by index, whose owners name no pod, and the others.
+    by_shape: Vec<u32>,
+    by_name: Vec<u32>,
+    shapes: FxHashMap<(Sym, u32, u32), Vec<u32>>,
+    specs: FxHashMap<(u32, Vec<u32>), u32>,
+}
+
+impl Ownership {
+    /// Of the cluster's Reservations.
+    pub(crate) fn new(references: FxIndexSet<Vec<OwnerReference>>, cluster: &Cluster) -> Self {
+        let indexes = (0_u32..).zip(&cluster.reservations);
+        let (by_name, by_shape): (Vec<_>, Vec<_>) = indexes.partition(|(_, reservation)| reservation.names_pods());
+        let numbers = |list: Vec<(u32, _)>| list.into_iter().map(|(index, _)| index).collect();
+        Ownership {
+            references,
+            by_shape: numbers(by_shape),
+            by_name: numbers(by_name),
+            shapes: FxHashMap::default(),
+            specs: FxHashMap::default(),
+        }
+    }
+
+    /// Whether some Reservation may name a pod `name-N` of the namespace: then such pods are looked at one by one.
+    pub(crate) fn names_members(&self, namespace: Sym, name: &str, cluster: &Cluster) -> bool {
+        let reservations = self.by_name.iter().filter_map(|&index| cluster.reservations.get(index as usize));
+        let owners = reservations.flat_map(|reservation| reservation.owners.iter().flatten());
+        let mut objects = owners.filter_map(|owner| owner.object.as_ref());
+        objects.any(|object| {
+            let number = object.name.as_deref().and_then(|named| named.strip_prefix(name)?.strip_prefix('-'));
+            object.namespace.is_none_or(|named| named == namespace)
+                && number.is_some_and(|number| number.parse::<u32>().is_ok())
+        })
+    }
+
+    /// The spec of a pod that has this one but for the Reservations that it is an owner of.
+    pub(crate) fn spec_for(&mut self, spec: u32, who: Who<'_>, cluster: &mut Cluster) -> u32 {
+        let owned = self.owned(who, cluster);
+        if owned.is_empty() {
+            return spec;
+        }
+        if let Some(&known) = self.specs.get(&(spec, owned.clone())) {
+            return known;
+        }
+        let Some(mut owning) = cluster.specs.get(spec as usize).cloned() else { return spec };
+        owning.reservation.owner_of.clone_from(&owned);
+        let owning = cluster.intern_spec(owning);
+        self.specs.insert((spec, owned), owning);
+        owning
+    }
+
+    fn owned(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {
+        if cluster.reservations.is_empty() {
+            return Vec::new();
+        }
+        let Some(labels) = cluster.label_sets.get(who.labels as usize) else { return Vec::new() };
+        let identity = Identity {
+            namespace: who.namespace,
+            name: Some(who.name),
+            uid: who.uid,
+            labels,
+            references: self.references.get_index(who.references as usize).map_or(&[], Vec::as_slice),
+        };
+        let owns = |&index: &u32| {
+            cluster.reservations.get(index as usize).is_some_and(|known| known.owns(&identity, &cluster.symbols))
+        };
+        let by_name: Vec<u32> = self.by_name.iter().copied().filter(owns).collect();
+        let key = (who.namespace, who.labels, who.references);
+        let by_shape = self.shapes.entry(key).or_insert_with(|| self.by_shape.iter().copied().filter(owns).collect());
+        let mut owned: Vec<u32> = by_shape.iter().copied().chain(by_name).collect();
+        owned.sort_unstable();
+        owned
+    }
+}
