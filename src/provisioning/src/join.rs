@@ -108,20 +108,20 @@ impl Planner<'_> {
         let symbols = &self.cluster.symbols;
         for &counter in scope.keyed_counts.iter().chain(&scope.host_counts) {
             let Some(passages) = self.passages(counter, pool) else { continue };
-            let mut is_decided = false;
-            for passage in passages.iter().filter(|passage| passage.columns.contains(planned)) {
+            let with = |passage: &Passage| {
                 let mut narrowed = open.clone();
                 narrowed.add_all(&passage.open, symbols);
-                if !narrowed.is_contradiction() {
-                    (*open, is_decided) = (narrowed, true);
-                    columns.intersect_with(&passage.columns);
-                    break;
+                (!narrowed.is_contradiction()).then_some(narrowed)
+            };
+            let possible = passages.iter().filter_map(|passage| Some((&passage.columns, with(passage)?)));
+            let mut possible: SmallVec<[_; 2]> = possible.collect();
+            match possible.iter().position(|(passing, _)| passing.contains(planned)) {
+                Some(at) => {
+                    let (passing, narrowed) = possible.swap_remove(at);
+                    columns.intersect_with(passing);
+                    *open = narrowed;
                 }
-            }
-            if !is_decided {
-                for passage in passages {
-                    columns.difference_with(&passage.columns);
-                }
+                None => possible.iter().for_each(|(passing, _)| columns.difference_with(passing)),
             }
         }
     }
