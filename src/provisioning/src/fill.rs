@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{Constraint, CounterId, Money, host_allowance};
+use berth_model::{Constraint, CounterId, Money, Resources, host_allowance};
 use fixedbitset::FixedBitSet;
 
 use crate::frontier::Frontier;
@@ -227,11 +227,13 @@ impl Planner<'_> {
     fn fill_bins(&mut self, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> u32 {
         let mut left = count;
         let mut index = 0;
+        let followers = if self.strategy.leaves_room { self.room_for_followers(scope) } else { None };
+        let room = followers.as_ref().unwrap_or(scope.requests());
         while left > 0 {
-            let Some(next) = self.state.next_with_room(index, scope.requests()) else { break };
+            let Some(next) = self.state.next_with_room(index, room) else { break };
             index = next;
             let Some(bin) = self.state.bins().get(index) else { break };
-            if !scope.requests().fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
+            if !room.fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
                 index += 1;
                 continue;
             }
@@ -415,6 +417,20 @@ impl Planner<'_> {
                 None => continue,
             }
             let Some(table) = self.tables.get(pool) else { continue };
+            if self.strategy.leaves_room
+                && let Some(all) = self.room_for_followers(scope)
+            {
+                let mut roomy: Vec<usize> =
+                    if reserved { candidates.clone() } else { admission.columns.ones().collect() };
+                roomy.retain(|&at| {
+                    let holds = |column: &berth_model::Column| all.fits(&column.room);
+                    table.columns.get(at).is_some_and(holds) && table.reserved.contains(at) == reserved
+                });
+                // A slot that is too small is left to others.
+                if reserved || !roomy.is_empty() {
+                    candidates = roomy;
+                }
+            }
             for at in candidates {
                 let Some(column) = table.columns.get(at) else { continue };
                 let pods = scope.requests().times_in(&column.room, u32::MAX).min(hosts);
@@ -430,6 +446,22 @@ impl Planner<'_> {
             }
         }
         choices
+    }
+
+    // What a node must hold for one pod of a demand and those of other classes that must join such a pod.
+    fn room_for_followers(&self, scope: &Scope<'_>) -> Option<Resources> {
+        let follows = |constraint: &Constraint| match *constraint {
+            Constraint::Together { counter, .. } => scope.host_counts.contains(&counter),
+            _ => false,
+        };
+        let followers = self.universe.classes.iter().enumerate().filter(|(index, class)| {
+            *index != scope.class.0 as usize && class.count > 0 && class.required.iter().any(follows)
+        });
+        let mut all = scope.requests().clone();
+        for (_, class) in followers {
+            all.add_times(&self.spec(class).requests, i64::from(class.count));
+        }
+        (all != *scope.requests()).then_some(all)
     }
 
     // The larger types that planned nodes could grow to.

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use berth_model::{
-    ClassId, Cluster, ColumnTable, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId, Resources,
-    Snapshot, Sym, Universe,
+    ClassId, Cluster, ColumnTable, Constraint, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId,
+    Resources, Snapshot, Sym, Universe,
 };
 use berth_scheduling::{Passage, demands, filter_admits_node, filter_passages};
 use fixedbitset::FixedBitSet;
@@ -163,7 +163,7 @@ impl<'a> Planner<'a> {
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
         use std::cmp::Reverse;
         let Some(class) = self.universe.class(id) else {
-            return (Reverse(0), MemberKind::Pod, false, 0, false, Reverse((0, 0)), id);
+            return (Reverse(0), MemberKind::Pod, false, (false, 0), false, Reverse((0, 0)), id);
         };
         let spec = self.spec(class);
         let reserved = Requirement::value(self.cluster.well_known.reserved);
@@ -183,7 +183,13 @@ impl<'a> Planner<'a> {
         let has_devices = spec.requests.amounts().len() > 3;
         let priority = if self.strategy.ignores_priority { 0 } else { spec.priority };
         let admitting = if self.strategy.constrained_first { self.n_admitting(id) } else { 0 };
-        (Reverse(priority), class.kind, !only_reserved, admitting, !has_devices, Reverse(size), id)
+        let counts_self = |constraint: &Constraint| match *constraint {
+            Constraint::Spread { counts_self, .. } | Constraint::Together { counts_self, .. } => counts_self,
+            Constraint::Apart { .. } => false,
+        };
+        let is_free = self.strategy.topology_first && !class.required.iter().any(counts_self);
+        let only_reserved = only_reserved && !self.strategy.topology_first;
+        (Reverse(priority), class.kind, !only_reserved, (is_free, admitting), !has_devices, Reverse(size), id)
     }
 
     // How many columns and nodes admit a class, resources of an empty node included.

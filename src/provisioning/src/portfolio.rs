@@ -23,6 +23,10 @@ pub(crate) struct Strategy {
     pub(crate) ignores_priority: bool,
     /// Give up all preferences from the start. Kept only if it places more pods.
     pub(crate) drops_preferences: bool,
+    /// Order classes that have topology constraints on themselves before others, which may count for these.
+    pub(crate) topology_first: bool,
+    /// Open nodes that have room for pods which must join them, too.
+    pub(crate) leaves_room: bool,
     /// Price a new node by all pods that may still come to share it, rather than by the class's own.
     pub(crate) shares_with_later: bool,
 }
@@ -64,6 +68,9 @@ impl Planner<'_> {
             Strategy { never_grows: true, ..constrained },
             Strategy { never_grows: true, by_share: true, ..base },
             Strategy { large_slots_first: true, shares_with_later: true, ..flat },
+            Strategy { topology_first: true, ..base },
+            Strategy { leaves_room: true, ..base },
+            Strategy { topology_first: true, leaves_room: true, ..flat },
         ];
         let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(1)).collect();
         if strategies.len() == 1 {

@@ -274,7 +274,7 @@ impl World {
         self.plan_with(&self.options)
     }
 
-    fn plan_with(&self, options: &Options) -> Plan {
+    pub(crate) fn plan_with(&self, options: &Options) -> Plan {
         let mut cluster = self.cluster.clone();
         let (universe, solution) = solve(&mut cluster, options);
         let plan = Plan { cluster, universe, solution };

@@ -1,6 +1,7 @@
 //! Spread, affinity and anti-affinity over zones and hostnames.
 
 use berth_model::Operator;
+use berth_provisioning::Options;
 
 use crate::mk::{HOSTNAME, World, ZONE, mk_world, pod};
 use crate::plan::Plan;
@@ -81,6 +82,38 @@ fn a_node_that_counts_for_a_spread_with_a_bound_is_launched_within_it() {
         let bounds = claims.requirements.get(generation).unwrap().to_operators();
         assert_eq!(bounds, [(Operator::Gte, vec!["4".to_owned()], Vec::new())]);
     }
+}
+
+#[test]
+fn a_pod_that_others_must_join_gets_a_node_with_room_for_them() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).reserved("a", "r-1", 1, 100);
+    world.mk_type("large", 4).reserved("a", "r-2", 1, 400);
+    world.mk_pods("leads", 1, &pod(1500).app("leads"));
+    world.mk_pods("follows", 1, &pod(1000).together(HOSTNAME, "leads"));
+    let plan = world.plan_with(&Options::default());
+    assert_eq!(plan.claims(), ["1 × large r-2 a: follows:1 leads:1"]);
+}
+
+#[test]
+fn a_pod_with_min_domains_goes_before_one_that_would_fill_the_only_domain() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 4).on_demand("a", 100);
+    world.mk_pods("counts", 1, &pod(1000).app("web"));
+    world.mk_pods("spread", 1, &pod(500).app("web").spread(ZONE, 1, "web").min_domains(3));
+    assert!(world.plan_with(&Options::default()).left().is_empty());
+}
+
+#[test]
+fn a_node_that_can_never_pass_a_spreads_filter_takes_pods_all_the_same() {
+    let mut world = mk_world();
+    world.mk_pool("default").excludes("team", &[]);
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_pods("red", 1, &pod(100).app("web").needs("team", Operator::In, &["red"]).spread(HOSTNAME, 1, "web"));
+    world.mk_pods("blue", 1, &pod(100).app("web").needs("team", Operator::In, &["blue"]));
+    assert!(world.plan().left().is_empty());
 }
 
 #[test]
