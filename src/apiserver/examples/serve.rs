@@ -1,0 +1,17 @@
+//! Serves an empty cluster over HTTPS on loopback, prints a kubeconfig, and stops when standard input closes.
+
+use std::io::Read;
+
+use berth_apiserver::listener::Listener;
+use berth_apiserver::{ApiServer, Config, Controllers};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let epoch = std::time::SystemTime::now().try_into()?;
+    let server = ApiServer::new(Config { epoch, seed: 1, ..Config::default() });
+    let listener = Listener::start(server.clone(), "127.0.0.1:0".parse()?).await?;
+    tokio::spawn(async move { server.run_controllers(Controllers::default()).await });
+    println!("{}", listener.kubeconfig());
+    tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! LimitRanges: defaults for containers that say nothing, and bounds for what they say.
+
+use std::str::FromStr;
+
+use berth_quantity::Quantity;
+use serde_json::Value;
+
+use crate::meta::{self, fill, list_at, object_mut};
+use crate::status::{ApiError, Result};
+use crate::verbs::Scope;
+
+fn quantity(value: Option<&Value>) -> Option<Quantity> {
+    Quantity::from_str(value?.as_str()?).ok()
+}
+
+/// The limits of a type in the request's namespace.
+fn limits(scope: &Scope<'_>, kind: &str) -> Vec<Value> {
+    let ranges = scope.server.values("limitranges", &scope.namespace);
+    let all = ranges.iter().flat_map(|range| list_at(range, &["spec", "limits"]));
+    all.filter(|limit| meta::text_at(limit, &["type"]) == kind).cloned().collect()
+}
+
+/// Defaults and checks the containers of a pod.
+pub(super) fn apply(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
+    let of_containers = limits(scope, "Container");
+    let mut wrong = Vec::new();
+    let name = meta::name(pod).to_owned();
+    for limit in &of_containers {
+        for field in ["containers", "initContainers"] {
+            let path = format!("/spec/{field}");
+            for container in pod.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten() {
+                default(limit, container);
+                check(limit, container.get("resources").unwrap_or(&Value::Null), "Container", &mut wrong);
+            }
+        }
+    }
+    for limit in limits(scope, "Pod") {
+        check(&limit, &total(pod), "Pod", &mut wrong);
+    }
+    refuse(wrong, "pods", &name)
+}
+
+/// Checks the storage that a claim asks for.
+pub(super) fn check_claim(scope: &Scope<'_>, claim: &Value) -> Result<()> {
+    let mut wrong = Vec::new();
+    for limit in limits(scope, "PersistentVolumeClaim") {
+        let resources = meta::at(claim, &["spec", "resources"]).unwrap_or(&Value::Null);
+        check(&limit, resources, "PersistentVolumeClaim", &mut wrong);
+    }
+    refuse(wrong, "persistentvolumeclaims", meta::name(claim))
+}
+
+fn refuse(wrong: Vec<String>, plural: &str, name: &str) -> Result<()> {
+    match wrong.as_slice() {
+        [] => Ok(()),
+        [one] => Err(ApiError::forbidden("", plural, name, one)),
+        several => Err(ApiError::forbidden("", plural, name, &format!("[{}]", several.join(", ")))),
+    }
+}
+
+fn default(limit: &Value, container: &mut Value) {
+    for (from, to) in [("default", "limits"), ("defaultRequest", "requests")] {
+        let given = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+        if given.is_empty() {
+            continue;
+        }
+        if let Some(map) = object_mut(container, &["resources", to]) {
+            given.into_iter().for_each(|(name, amount)| fill(map, &name, amount));
+        }
+    }
+}
+
+fn check(limit: &Value, resources: &Value, kind: &str, wrong: &mut Vec<String>) {
+    let amount = |of: &str, name: &str| quantity(resources.get(of).and_then(|map| map.get(name)));
+    let bound = |which: &str| limit.get(which).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, bound) in bound("min") {
+        let Some(min) = quantity(Some(&bound)) else { continue };
+        match amount("requests", &name) {
+            None => wrong.push(format!("minimum {name} usage per {kind} is {min}.  No request is specified")),
+            Some(request) if request < min => {
+                wrong.push(format!("minimum {name} usage per {kind} is {min}, but request is {request}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, bound) in bound("max") {
+        let Some(max) = quantity(Some(&bound)) else { continue };
+        let is_claim = kind == "PersistentVolumeClaim";
+        match amount(if is_claim { "requests" } else { "limits" }, &name) {
+            None => wrong.push(format!("maximum {name} usage per {kind} is {max}.  No limit is specified")),
+            Some(used) if used > max => {
+                let what = if is_claim { "request" } else { "limit" };
+                wrong.push(format!("maximum {name} usage per {kind} is {max}, but {what} is {used}"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The sum of the containers' requests and limits.
+fn total(pod: &Value) -> Value {
+    let mut out = serde_json::Map::new();
+    for of in ["requests", "limits"] {
+        let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
+        for container in list_at(pod, &["spec", "containers"]) {
+            for (name, amount) in meta::at(container, &["resources", of]).and_then(Value::as_object).into_iter().flatten() {
+                let Some(amount) = quantity(Some(amount)) else { continue };
+                let sum = sums.get(name).and_then(|sum| sum.checked_add(amount)).unwrap_or(amount);
+                sums.insert(name.clone(), sum);
+            }
+        }
+        let sums = sums.into_iter().map(|(name, sum)| (name, Value::from(sum.to_string())));
+        out.insert(of.to_owned(), Value::Object(sums.collect()));
+    }
+    Value::Object(out)
+}

@@ -1,0 +1,9 @@
+//! Who owns which field: server-side apply and the tracking of updates, as structured-merge-diff does it.
+
+mod fields;
+mod managed;
+mod merge;
+mod walk;
+
+pub(crate) use fields::FieldSet;
+pub(crate) use managed::{Writer, apply, apply_last_applied, drop_resets, track_update};

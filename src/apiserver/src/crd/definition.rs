@@ -1,0 +1,187 @@
+//! CustomResourceDefinitions themselves: defaults, validation, and what they establish.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{CustomResource, ScalePaths, Served, compile_rules};
+use crate::meta::{self, list_at, text_at};
+use crate::schema::{Schemas, builtin};
+use crate::status::Cause;
+
+/// Fills in the names that a definition leaves out.
+pub(crate) fn finish(crd: &mut Value) {
+    let kind = text_at(crd, &["spec", "names", "kind"]).to_owned();
+    if let Some(names) = meta::object_mut(crd, &["spec", "names"]) {
+        meta::fill(names, "singular", kind.to_lowercase());
+        meta::fill(names, "listKind", format!("{kind}List"));
+    }
+    if let Some(spec) = meta::object_mut(crd, &["spec"]) {
+        meta::fill(spec, "conversion", json!({"strategy": "None"}));
+    }
+}
+
+/// What is wrong with a definition.
+pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let (group, plural) = (text_at(crd, &["spec", "group"]), text_at(crd, &["spec", "names", "plural"]));
+    let wanted = format!("{plural}.{group}");
+    if meta::name(crd) != wanted {
+        let name = Value::from(meta::name(crd));
+        causes.push(Cause::invalid("metadata.name", &name, "must be spec.names.plural+\".\"+spec.group"));
+    }
+    for (field, value) in [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", text_at(crd, &["spec", "names", "kind"]))] {
+        if value.is_empty() {
+            causes.push(Cause::required(field, ""));
+        }
+    }
+    if !group.is_empty() && !group.contains('.') {
+        causes.push(Cause::invalid("spec.group", &group.into(), "should be a domain with at least one dot"));
+    }
+    let scope = text_at(crd, &["spec", "scope"]);
+    if !["Namespaced", "Cluster"].contains(&scope) {
+        causes.push(Cause::not_supported("spec.scope", &scope.into(), &["Cluster", "Namespaced"]));
+    }
+    let versions = list_at(crd, &["spec", "versions"]);
+    let stored = versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
+    if versions.is_empty() {
+        causes.push(Cause::required("spec.versions", "must have at least one version"));
+    } else if stored != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", &Value::Array(versions.to_vec()), why));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+        match version.pointer("/schema/openAPIV3Schema") {
+            None => causes.push(Cause::required(path, "schemas are required")),
+            Some(schema) => check_schema(schema, &path, true, &mut causes),
+        }
+    }
+    causes
+}
+
+fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Cause>) {
+    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
+    let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or_default();
+    if is_root && text("type") != "object" {
+        let value = Value::from(text("type"));
+        causes.push(Cause::invalid(format!("{path}.type"), &value, "must be object at the root"));
+    }
+    let free = flag("x-kubernetes-preserve-unknown-fields") || flag("x-kubernetes-int-or-string");
+    if !is_root && text("type").is_empty() && !free {
+        causes.push(Cause::required(format!("{path}.type"), "must not be empty for specified object fields"));
+    }
+    if text("type") == "array" && schema.get("items").is_none() {
+        causes.push(Cause::required(format!("{path}.items"), "must be specified"));
+    }
+    if schema.get("properties").is_some() && schema.get("additionalProperties").is_some() {
+        causes.push(Cause::forbidden(
+            format!("{path}.additionalProperties"),
+            "additionalProperties and properties are mutual exclusive",
+        ));
+    }
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+        && regex::Regex::new(pattern).is_err()
+    {
+        causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), "must be a valid regular expression"));
+    }
+    for (index, rule) in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let place = format!("{path}.x-kubernetes-validations[{index}]");
+        let compiled = kube_cel::compile_schema(&json!({"type": text("type"), "x-kubernetes-validations": [rule]}));
+        for error in compiled.compilation_errors() {
+            let text = rule.get("rule").cloned().unwrap_or_default();
+            causes.push(Cause::invalid(format!("{place}.rule"), &text, &format!("compilation failed: {error}")));
+        }
+    }
+    for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let meta_root = is_root && ["apiVersion", "kind", "metadata"].contains(&name.as_str());
+        check_schema(child, &format!("{path}.properties[{name}]"), meta_root && child.get("type").is_none(), causes);
+    }
+    if let Some(items) = schema.get("items") {
+        check_schema(items, &format!("{path}.items"), false, causes);
+    }
+    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+        check_schema(values, &format!("{path}.additionalProperties"), false, causes);
+    }
+}
+
+/// Sets the status of a definition that is served: its names accepted, established.
+pub(crate) fn establish(crd: &mut Value, now: &str) {
+    let names = crd.pointer("/spec/names").cloned().unwrap_or_default();
+    let storage = storage_version(crd);
+    let mut conditions = list_at(crd, &["status", "conditions"]).to_vec();
+    for (kind, reason, message) in [
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ] {
+        if !conditions.iter().any(|condition| text_at(condition, &["type"]) == kind) {
+            conditions.push(json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}));
+        }
+    }
+    let mut stored = list_at(crd, &["status", "storedVersions"]).to_vec();
+    let storage = Value::from(storage);
+    if !stored.contains(&storage) {
+        stored.push(storage);
+    }
+    if let Some(status) = meta::object_mut(crd, &["status"]) {
+        status.insert("acceptedNames".to_owned(), names);
+        status.insert("conditions".to_owned(), conditions.into());
+        status.insert("storedVersions".to_owned(), stored.into());
+    }
+}
+
+fn storage_version(crd: &Value) -> String {
+    let versions = list_at(crd, &["spec", "versions"]);
+    let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    storage.map(|version| text_at(version, &["name"]).to_owned()).unwrap_or_default()
+}
+
+/// The resources of a definition's served versions.
+pub(crate) fn resources(crd: &Value) -> Served {
+    let storage_version = storage_version(crd);
+    let name = |field: &str| text_at(crd, &["spec", "names", field]).to_owned();
+    let texts = |field: &str| -> Vec<String> {
+        let list = list_at(crd, &["spec", "names", field]).iter();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let served = |version: &&Value| version.get("served").and_then(Value::as_bool).unwrap_or_default();
+    let versions = list_at(crd, &["spec", "versions"]).iter().filter(served);
+    versions
+        .map(|version| {
+            let kind = name("kind");
+            let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(free);
+            let (schemas, root) = Schemas::from_custom_resource(&builtin().raw, &kind, &schema);
+            let path = |pointer: &str| {
+                let text = version.pointer(pointer).and_then(Value::as_str)?;
+                Some(text.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>())
+            };
+            let scale = path("/subresources/scale/specReplicasPath").map(|spec| ScalePaths {
+                spec,
+                status: path("/subresources/scale/statusReplicasPath").unwrap_or_default(),
+                selector: path("/subresources/scale/labelSelectorPath"),
+            });
+            let selectable = list_at(version, &["selectableFields"]).iter();
+            Arc::new(CustomResource {
+                group: text_at(crd, &["spec", "group"]).to_owned(),
+                version: text_at(version, &["name"]).to_owned(),
+                plural: name("plural"),
+                singular: name("singular"),
+                list_kind: name("listKind"),
+                short_names: texts("shortNames"),
+                categories: texts("categories"),
+                namespaced: text_at(crd, &["spec", "scope"]) == "Namespaced",
+                storage_version: storage_version.clone(),
+                has_status: version.pointer("/subresources/status").is_some(),
+                scale,
+                columns: list_at(version, &["additionalPrinterColumns"]).to_vec(),
+                selectable_fields: selectable.map(|field| text_at(field, &["jsonPath"]).to_owned()).collect(),
+                rules: compile_rules(&schema),
+                kind,
+                schema,
+                schemas,
+                root,
+            })
+        })
+        .collect()
+}

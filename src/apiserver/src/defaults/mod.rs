@@ -1,0 +1,160 @@
+//! What the server fills in beyond the defaults of the schemas.
+
+pub(crate) mod pod;
+pub(crate) mod service;
+mod workload;
+
+use serde_json::{Map, Value, json};
+
+use crate::meta::{self, fill, object_mut};
+use crate::resource::Resource;
+
+/// Completes an object of a built-in kind.
+pub(crate) fn complete(resource: &Resource, object: &mut Value) {
+    match resource.storage.as_str() {
+        "pods" => pod::complete(object_mut(object, &["spec"])),
+        "podtemplates" => pod::fill_template(object.get_mut("template")),
+        "replicationcontrollers" => workload::replication_controller(object),
+        "replicasets.apps" => workload::replica_set(object),
+        "deployments.apps" => workload::deployment(object),
+        "statefulsets.apps" => workload::stateful_set(object),
+        "daemonsets.apps" => workload::daemon_set(object),
+        "jobs.batch" => workload::job(object_mut(object, &["spec"])),
+        "cronjobs.batch" => workload::cron_job(object),
+        "services" => service::fill(object),
+        "secrets" => secret(object),
+        "nodes" => node(object),
+        "persistentvolumes" => {
+            with(object, &["spec"], &[("persistentVolumeReclaimPolicy", json!("Retain")), ("volumeMode", json!("Filesystem"))]);
+        }
+        "persistentvolumeclaims" => with(object, &["spec"], &[("volumeMode", json!("Filesystem"))]),
+        "storageclasses.storage.k8s.io" => {
+            with(object, &[], &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
+        }
+        "priorityclasses.scheduling.k8s.io" => with(object, &[], &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
+        "limitranges" => limit_range(object),
+        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object),
+        _ => {}
+    }
+}
+
+/// Fills fields in at a path that may have to be made.
+fn with(object: &mut Value, path: &[&str], defaults: &[(&str, Value)]) {
+    if let Some(map) = object_mut(object, path) {
+        for (field, value) in defaults {
+            fill_value(map, field, value);
+        }
+    }
+}
+
+fn fill_value(map: &mut Map<String, Value>, field: &str, value: &Value) {
+    meta::fill(map, field, value.clone());
+}
+
+/// The texts of `stringData` become `data`.
+fn secret(object: &mut Value) {
+    let Some(map) = object.as_object_mut() else { return };
+    fill(map, "type", "Opaque");
+    let Some(Value::Object(texts)) = map.remove("stringData") else { return };
+    let data = map.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(data) = data {
+        for (key, text) in texts {
+            data.insert(key, base64(text.as_str().unwrap_or_default().as_bytes()).into());
+        }
+    }
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let symbol = |bits: u32| char::from(ALPHABET.get((bits & 63) as usize).copied().unwrap_or(b'A'));
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        out.push(symbol(bits >> 18));
+        out.push(symbol(bits >> 12));
+        out.push(if chunk.len() > 1 { symbol(bits >> 6) } else { '=' });
+        out.push(if chunk.len() > 2 { symbol(bits) } else { '=' });
+    }
+    out
+}
+
+/// Allocatable is capacity where the node does not say.
+fn node(object: &mut Value) {
+    let capacity = meta::at(object, &["status", "capacity"]).cloned();
+    if let (Some(capacity), Some(status)) = (capacity, object_mut(object, &["status"])) {
+        fill(status, "allocatable", capacity);
+    }
+}
+
+fn limit_range(object: &mut Value) {
+    let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut);
+    for limit in limits.into_iter().flatten().filter(|limit| limit.get("type") == Some(&json!("Container"))) {
+        let copy = |limit: &mut Value, from: &str, to: &str| {
+            let given = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+            if given.is_empty() {
+                return;
+            }
+            if let Some(map) = object_mut(limit, &[to]) {
+                for (name, amount) in given {
+                    fill(map, &name, amount);
+                }
+            }
+        };
+        copy(limit, "max", "default");
+        copy(limit, "default", "defaultRequest");
+        copy(limit, "min", "defaultRequest");
+    }
+}
+
+fn binding(object: &mut Value) {
+    let group = "rbac.authorization.k8s.io";
+    with(object, &["roleRef"], &[("apiGroup", json!(group))]);
+    for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        let is_account = subject.get("kind") == Some(&json!("ServiceAccount"));
+        if !is_account {
+            with(subject, &[], &[("apiGroup", json!(group))]);
+        }
+    }
+}
+
+/// A label selector as a text: `a=b,c in (d)`.
+pub(crate) fn selector_text(selector: Option<&Value>) -> String {
+    let Some(selector) = selector else { return String::new() };
+    let mut parts: Vec<(String, String)> = Vec::new();
+    let is_map = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
+    let labels = if is_map { Some(selector) } else { selector.get("matchLabels") };
+    for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        parts.push((key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())));
+    }
+    for term in meta::list_at(selector, &["matchExpressions"]) {
+        let key = meta::text_at(term, &["key"]);
+        let mut values: Vec<&str> = meta::list_at(term, &["values"]).iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        parts.push((
+            key.to_owned(),
+            match meta::text_at(term, &["operator"]) {
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_owned(),
+            },
+        ));
+    }
+    parts.sort();
+    parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_standard_and_padded() {
+        let cases = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
+        for (plain, coded) in cases {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

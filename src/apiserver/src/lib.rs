@@ -1,0 +1,83 @@
+//! A Kubernetes API server in memory.
+//!
+//! It decides what the real kube-apiserver decides about requests: who may write over whom, what a patch leaves, which
+//! fields an object gets, what is invalid and in which words, which events a watch sees. It knows every built-in kind of
+//! the groups that a scheduler or an autoscaler touches, from the OpenAPI documents of one version of Kubernetes, and custom
+//! resources from the moment their definition is created. It never reads a clock, a file or randomness of its own: a start,
+//! a seed and tokio's time decide every byte of an answer.
+//!
+//! [`ApiServer`] is a `tower::Service`, which `kube::Client::new` takes as it is:
+//!
+//! ```
+//! # tokio_test();
+//! # fn tokio_test() { tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! use berth_apiserver::{ApiServer, Config};
+//! use k8s_openapi::api::core::v1::Namespace;
+//!
+//! let server = ApiServer::new(Config::default());
+//! let client = kube::Client::new(server, "default");
+//! let namespaces: kube::Api<Namespace> = kube::Api::all(client);
+//! assert_eq!(namespaces.list(&Default::default()).await.unwrap().items.len(), 4);
+//! # }) }
+//! ```
+//!
+//! With the feature `listener`, the module `listener` serves it over HTTPS on loopback, for kubectl and others.
+//!
+//! # Deliberately different from kube-apiserver
+//!
+//! - Bodies are JSON or YAML; protobuf and CBOR are answered 415 or 406, on which clients fall back to JSON.
+//! - Everyone may do everything: access reviews say yes, and there is no RBAC authorizer, no audit, no priority and fairness.
+//! - There is no webhook, no admission policy and no conversion webhook: versions of a custom resource differ in their
+//!   `apiVersion` alone. ServiceAccount tokens, pod security and the certificate plugins do not exist.
+//! - Subresources that need a kubelet or a cloud (log, exec, attach, portforward, proxy, token) are not served.
+//! - `resourceVersion` counts the writes of the whole server from 1; a continue token shows the state of its version for as
+//!   long as the history of the resource is kept ([`Config::history`] changes), not for five minutes.
+//! - New nodes are not tainted, and volumes and claims get no protection finalizer, unless [`Admission`] says so: without
+//!   controllers nobody would undo that. There is no ServiceAccount in a namespace and no root certificate.
+//! - Quota is counted when something is admitted, under a lock, so it is exact; `status.used` is not written.
+//! - A CustomResourceDefinition is established by the request that creates it, and its objects go with the request that
+//!   deletes it.
+//! - OpenAPI v2 is served as JSON alone, without paths.
+//!
+//! # Not there yet
+//!
+//! - ResourceClaims and the other kinds of `resource.k8s.io`, Ingress, NetworkPolicy, HorizontalPodAutoscaler and
+//!   EndpointSlice are checked by their schema alone.
+//! - Pods: resize and ephemeral containers are taken as plain updates; security contexts and volume sources are checked by
+//!   their schema alone.
+//! - Of the controllers, see [`Controllers`] for those that are there.
+
+mod admission;
+mod apply;
+mod clock;
+mod controllers;
+mod convert;
+mod crd;
+mod defaults;
+mod discovery;
+mod fault;
+#[cfg(feature = "listener")]
+pub mod listener;
+mod meta;
+mod patch;
+mod reply;
+mod request;
+mod resource;
+mod schema;
+mod selector;
+mod server;
+mod service;
+mod status;
+mod store;
+mod table;
+mod validation;
+mod verbs;
+mod watch;
+
+pub use clock::Clock;
+pub use controllers::Controllers;
+pub use fault::{FaultRates, Faults};
+pub use reply::Body;
+pub use selector::{FieldSelector, LabelSelector};
+pub use server::{Admission, ApiServer, Config, User};
+pub use status::{ApiError, Cause};

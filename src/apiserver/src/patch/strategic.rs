@@ -1,0 +1,215 @@
+//! Strategic merge patch: lists merge by key where the schema says so, and directives delete, replace and order.
+
+use rustc_hash::FxHashMap;
+use serde_json::{Map, Value};
+
+use crate::schema::{Patch, Typed};
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
+
+/// Merges a patch into an object. Errors say which directive or key is wrong.
+pub(super) fn merge(object: &mut Value, patch: &Value, typed: Typed<'_>) -> Result<(), String> {
+    let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
+        return Err("expected an object".to_owned());
+    };
+    merge_map(object, patch, typed)
+}
+
+fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>, typed: Typed<'_>) -> Result<(), String> {
+    match patch.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
+        None | Some("merge") => {}
+        Some("replace") => {
+            *object = patch.iter().filter(|(key, _)| *key != DIRECTIVE).map(|(k, v)| (k.clone(), v.clone())).collect();
+            return Ok(());
+        }
+        Some("delete") => {
+            object.clear();
+            return Ok(());
+        }
+        Some(other) => return Err(format!("unrecognized patch directive {other:?} in map")),
+    }
+    if let Some(keys) = patch.get(RETAIN_KEYS) {
+        let keys = keys.as_array().ok_or("$retainKeys must be a list")?;
+        object.retain(|key, _| keys.iter().any(|kept| kept.as_str() == Some(key)));
+    }
+    for (key, change) in patch {
+        if key == DIRECTIVE || key == RETAIN_KEYS {
+            continue;
+        }
+        if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES) {
+            let gone = change.as_array().ok_or_else(|| format!("{key} must be a list"))?;
+            if let Some(Value::Array(items)) = object.get_mut(field) {
+                items.retain(|item| !gone.contains(item));
+            }
+            continue;
+        }
+        if let Some(field) = key.strip_prefix(SET_ORDER) {
+            if !patch.contains_key(field)
+                && let Some(Value::Array(items)) = object.get_mut(field)
+            {
+                let order = change.as_array().ok_or_else(|| format!("{key} must be a list"))?;
+                reorder(items, order, merge_key(typed, field));
+            }
+            continue;
+        }
+        if change.is_null() {
+            object.remove(key);
+            continue;
+        }
+        let strategy = typed.field(key).map(|field| &field.patch);
+        match (object.get_mut(key), change) {
+            (Some(Value::Object(present)), Value::Object(change)) => merge_map(present, change, typed.child(key))?,
+            (Some(Value::Array(present)), Value::Array(change)) if strategy.is_some_and(|s| s.merge) => {
+                let order = patch.get(&format!("{SET_ORDER}{key}")).and_then(Value::as_array);
+                let strategy = strategy.cloned().unwrap_or_default();
+                merge_list(present, change, order, &strategy, typed.child(key))?;
+            }
+            _ => {
+                let merges = strategy.is_some_and(|strategy| strategy.merge);
+                let value = without_directives(change, typed.child(key), merges)?;
+                object.insert(key.clone(), value);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn merge_key<'a>(typed: Typed<'a>, field: &str) -> Option<&'a str> {
+    typed.field(field)?.patch.merge_key.as_deref()
+}
+
+fn merge_list(
+    present: &mut Vec<Value>,
+    change: &[Value],
+    order: Option<&Vec<Value>>,
+    strategy: &Patch,
+    typed: Typed<'_>,
+) -> Result<(), String> {
+    let Some(key) = strategy.merge_key.as_deref() else {
+        for item in change {
+            if !present.contains(item) {
+                present.push(item.clone());
+            }
+        }
+        if let Some(order) = order {
+            reorder(present, order, None);
+        }
+        return Ok(());
+    };
+    let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
+    if change.iter().any(|item| directive(item).as_deref() == Some("replace")) {
+        *present = change.iter().filter(|item| directive(item).is_none()).cloned().collect();
+        return Ok(());
+    }
+    for item in change {
+        let wanted = item.get(key).ok_or_else(|| format!("map: {item} does not contain declared merge key: {key}"))?;
+        let at = present.iter().position(|candidate| candidate.get(key) == Some(wanted));
+        match directive(item).as_deref() {
+            Some("delete") => present.retain(|candidate| candidate.get(key) != Some(wanted)),
+            None | Some("merge") => match at.and_then(|at| present.get_mut(at)) {
+                Some(candidate) => merge(candidate, item, typed.item())?,
+                None => present.push(without_directives(item, typed.item(), false)?),
+            },
+            Some(other) => return Err(format!("unrecognized patch directive {other:?} in list")),
+        }
+    }
+    if let Some(order) = order {
+        reorder(present, order, Some(key));
+    }
+    Ok(())
+}
+
+/// Puts the listed items in the order that is asked for; the others keep their place before the item that they stood before.
+fn reorder(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
+    let identity = |item: &Value| match key {
+        Some(key) => item.get(key).cloned().unwrap_or_default().to_string(),
+        None => item.to_string(),
+    };
+    let ranks: FxHashMap<String, usize> = order.iter().enumerate().map(|(rank, item)| (identity(item), rank)).collect();
+    let mut listed: Vec<(usize, usize)> = Vec::new();
+    let mut others: Vec<usize> = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        match ranks.get(&identity(item)) {
+            Some(rank) => listed.push((*rank, at)),
+            None => others.push(at),
+        }
+    }
+    listed.sort_unstable();
+    let mut sequence = Vec::with_capacity(items.len());
+    let mut others = others.into_iter().peekable();
+    for (_, at) in listed {
+        while let Some(other) = others.next_if(|other| *other < at) {
+            sequence.push(other);
+        }
+        sequence.push(at);
+    }
+    sequence.extend(others);
+    let mut taken: Vec<Option<Value>> = std::mem::take(items).into_iter().map(Some).collect();
+    items.extend(sequence.into_iter().filter_map(|at| taken.get_mut(at).and_then(Option::take)));
+}
+
+/// What a patch adds where nothing was: without directives and nulls.
+fn without_directives(change: &Value, typed: Typed<'_>, merges: bool) -> Result<Value, String> {
+    match change {
+        Value::Object(map) => {
+            let mut out = Map::new();
+            merge_map(&mut out, map, typed)?;
+            if map.contains_key(DIRECTIVE) {
+                out.remove(DIRECTIVE);
+            }
+            Ok(Value::Object(out))
+        }
+        Value::Array(items) if merges || items.iter().any(|item| item.get(DIRECTIVE).is_some()) => {
+            let kept = items.iter().filter(|item| item.get(DIRECTIVE).is_none());
+            kept.map(|item| without_directives(item, typed.item(), false)).collect::<Result<_, _>>().map(Value::Array)
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::builtin;
+
+    #[rstest]
+    #[case::lists_merge_by_key(json!({"containers": [{"name": "b", "image": "2"}]}),
+        json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}))]
+    #[case::an_item_is_deleted(json!({"containers": [{"name": "a", "$patch": "delete"}, {"name": "c"}]}),
+        json!({"containers": [{"name": "b", "image": "1"}, {"name": "c"}]}))]
+    #[case::order_is_set(json!({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "image": "3"}]}),
+        json!({"containers": [{"name": "b", "image": "1"}, {"name": "a", "image": "3"}]}))]
+    #[case::a_list_is_replaced(json!({"containers": [{"name": "z"}, {"$patch": "replace"}]}), json!({"containers": [{"name": "z"}]}))]
+    #[case::an_atomic_list_is_replaced(json!({"tolerations": [{"key": "x"}]}),
+        json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}], "tolerations": [{"key": "x"}]}))]
+    #[case::null_removes(json!({"containers": null}), json!({}))]
+    fn strategic_merge(#[case] patch: Value, #[case] expected: Value) {
+        let mut spec = json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]});
+        merge(&mut spec, &patch, builtin().schemas.named("io.k8s.api.core.v1.PodSpec").unwrap()).unwrap();
+        assert_eq!(spec, expected);
+    }
+
+    #[test]
+    fn finalizers_merge_as_a_set_and_primitives_are_deleted() {
+        let meta = builtin().schemas.named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").unwrap();
+        let mut value = json!({"finalizers": ["a", "b"]});
+        merge(&mut value, &json!({"finalizers": ["c", "a"]}), meta).unwrap();
+        assert_eq!(value, json!({"finalizers": ["a", "b", "c"]}));
+        merge(&mut value, &json!({"$deleteFromPrimitiveList/finalizers": ["b"]}), meta).unwrap();
+        assert_eq!(value, json!({"finalizers": ["a", "c"]}));
+    }
+
+    #[test]
+    fn retain_keys_drops_the_other_members_of_a_union() {
+        let spec = builtin().schemas.named("io.k8s.api.apps.v1.DeploymentSpec").unwrap();
+        let mut value = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}});
+        merge(&mut value, &json!({"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}), spec).unwrap();
+        assert_eq!(value, json!({"strategy": {"type": "Recreate"}}));
+    }
+}

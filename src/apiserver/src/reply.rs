@@ -1,0 +1,203 @@
+//! Answers: what a verb gives back, and the HTTP response made of it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::Stream;
+use http::{Response, StatusCode, header};
+use http_body::{Frame, SizeHint};
+use serde_json::Value;
+
+use crate::request::Output;
+use crate::resource::Resource;
+use crate::status::ApiError;
+use crate::store::Page;
+
+/// What a request is answered with.
+pub(crate) enum Answer {
+    /// One object of a resource, as JSON text.
+    Object { code: u16, resource: Arc<Resource>, body: Bytes },
+    /// A page of a list.
+    List(Box<ListAnswer>),
+    /// Anything else that is JSON: a Status, a Scale, a review.
+    Value { code: u16, value: Value },
+    /// JSON that is ready, with its content type.
+    Ready { content_type: &'static str, body: Bytes },
+    /// Events, as lines.
+    Watch(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// Text.
+    Text(&'static str),
+}
+
+/// A page with what its metadata says.
+pub(crate) struct ListAnswer {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) page: Page,
+    pub(crate) continue_token: Option<String>,
+    /// Where the selectors do not make the count meaningless.
+    pub(crate) remaining: Option<usize>,
+}
+
+/// The body of a response: whole, or a stream of events.
+pub struct Body(Inner);
+
+enum Inner {
+    Whole(Option<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Inner::Whole(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            Inner::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+// === impl Body ===
+
+impl Body {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Inner::Whole(Some(bytes.into())))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.get_mut().0 {
+            Inner::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Inner::Stream(stream) => stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Inner::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Inner::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// The response of an answer in the form that the client wants.
+pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Printer<'_>) -> Response<Body> {
+    match answer {
+        Answer::Object { code, resource, body } => match output {
+            Output::Json => json(code, body),
+            Output::Yaml => yaml(code, &serde_json::from_slice(&body).unwrap_or_default()),
+            Output::Table => {
+                let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+                json(code, text(&table.one(&resource, &value)))
+            }
+            Output::PartialMetadata => {
+                let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+                json(code, text(&partial(&value)))
+            }
+        },
+        Answer::List(list) => match output {
+            Output::Json => json(200, list.to_json()),
+            Output::Yaml => yaml(200, &serde_json::from_slice(&list.to_json()).unwrap_or_default()),
+            Output::Table => json(200, text(&table.list(&list))),
+            Output::PartialMetadata => json(200, text(&list.to_partial())),
+        },
+        Answer::Value { code, value } => match output {
+            Output::Yaml => yaml(code, &value),
+            _ => json(code, text(&value)),
+        },
+        Answer::Ready { content_type, body } => build(200, content_type, Body::whole(body)),
+        Answer::Watch(stream) => build(200, "application/json", Body(Inner::Stream(stream))),
+        Answer::Text(text) => build(200, "text/plain; charset=utf-8", Body::whole(text)),
+    }
+}
+
+/// The response of a refusal.
+pub(crate) fn refuse(error: &ApiError) -> Response<Body> {
+    if error.is_plain() {
+        return build(error.code(), "text/plain; charset=utf-8", Body::whole(error.message().to_owned()));
+    }
+    let mut response = json(error.code(), text(&error.to_status()));
+    if let Some(seconds) = error.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn text(value: &Value) -> Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+fn json(code: u16, body: Bytes) -> Response<Body> {
+    build(code, "application/json", Body::whole(body))
+}
+
+fn yaml(code: u16, value: &Value) -> Response<Body> {
+    build(code, "application/yaml", Body::whole(serde_saphyr::to_string(value).unwrap_or_default()))
+}
+
+fn build(code: u16, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    response
+}
+
+/// The metadata of an object alone.
+pub(crate) fn partial(value: &Value) -> Value {
+    let metadata = value.get("metadata").cloned().unwrap_or_default();
+    serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
+}
+
+// === impl ListAnswer ===
+
+impl ListAnswer {
+    pub(crate) fn metadata(&self) -> Value {
+        let mut metadata = serde_json::Map::new();
+        if let Some(token) = &self.continue_token {
+            metadata.insert("continue".to_owned(), token.as_str().into());
+            if let Some(remaining) = self.remaining {
+                metadata.insert("remainingItemCount".to_owned(), remaining.into());
+            }
+        }
+        metadata.insert("resourceVersion".to_owned(), self.page.revision.to_string().into());
+        Value::Object(metadata)
+    }
+
+    fn to_partial(&self) -> Value {
+        let items: Vec<Value> = self.page.items.iter().map(|object| partial(&object.value())).collect();
+        serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                           "metadata": self.metadata(), "items": items})
+    }
+
+    /// The list's text, joined from that of its items.
+    fn to_json(&self) -> Bytes {
+        let bodies: Vec<Bytes> =
+            self.page.items.iter().map(|object| crate::convert::to_version(&self.resource, &object.body)).collect();
+        let size: usize = bodies.iter().map(|body| body.len() + 1).sum();
+        let mut out = BytesMut::with_capacity(size + 256);
+        let head = format!(
+            "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{},\"items\":[",
+            self.resource.list_kind(),
+            self.resource.api_version(),
+            self.metadata()
+        );
+        out.put_slice(head.as_bytes());
+        for (index, body) in bodies.iter().enumerate() {
+            if index > 0 {
+                out.put_u8(b',');
+            }
+            out.put_slice(body);
+        }
+        out.put_slice(b"]}");
+        out.freeze()
+    }
+}

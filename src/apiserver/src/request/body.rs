@@ -1,0 +1,148 @@
+//! Bodies: JSON or YAML to a value, with the duplicate fields told.
+
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::status::{ApiError, Result};
+
+/// The format of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Yaml,
+}
+
+/// A body that was read.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    /// Paths of fields that occur twice; the last one counts.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Reads a body. JSON nests at most 128 deep, as serde_json holds it.
+pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Parsed> {
+    match format {
+        Format::Json => {
+            let mut duplicates = Vec::new();
+            let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+            let seed = Tracking { duplicates: &mut duplicates, path: &mut Vec::new() };
+            let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+            let value = value.map_err(|error| ApiError::bad_request(format!("couldn't parse the body as JSON: {error}")))?;
+            Ok(Parsed { value, duplicates })
+        }
+        Format::Yaml => {
+            let text = std::str::from_utf8(bytes)
+                .map_err(|error| ApiError::bad_request(format!("couldn't parse the body as YAML: {error}")))?;
+            let value: Value = serde_saphyr::from_str(text)
+                .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
+            Ok(Parsed { value, duplicates: Vec::new() })
+        }
+    }
+}
+
+struct Tracking<'a> {
+    duplicates: &'a mut Vec<String>,
+    path: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Tracking<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tracking<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            self.path.push(format!("[{}]", items.len()));
+            let item = seq.next_element_seed(Tracking { duplicates: self.duplicates, path: self.path })?;
+            self.path.pop();
+            match item {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            self.path.push(if self.path.is_empty() { key.clone() } else { format!(".{key}") });
+            let value = access.next_value_seed(Tracking { duplicates: self.duplicates, path: self.path })?;
+            if map.contains_key(&key) {
+                let path = self.path.concat();
+                if !self.duplicates.contains(&path) {
+                    self.duplicates.push(path);
+                }
+            }
+            self.path.pop();
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_told_and_the_last_counts() {
+        let parsed = parse(br#"{"a":1,"a":2,"l":[{"b":1,"b":2}],"m":{"c":1,"c":2}}"#, Format::Json).unwrap();
+        assert_eq!(parsed.value, json!({"a": 2, "l": [{"b": 2}], "m": {"c": 2}}));
+        assert_eq!(parsed.duplicates, ["a", "l[0].b", "m.c"]);
+    }
+
+    #[test]
+    fn what_does_not_parse_is_a_bad_request() {
+        for text in ["", "{", "{} {}", "nul"] {
+            assert_eq!(parse(text.as_bytes(), Format::Json).unwrap_err().code(), 400, "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(parse(deep.as_bytes(), Format::Json).unwrap_err().code(), 400);
+        assert_eq!(parse(b"\xff", Format::Yaml).unwrap_err().code(), 400);
+    }
+}

@@ -1,0 +1,361 @@
+//! Reads a value by its schema as the server's Go types would: wrong types are errors, unknown fields are told, and what
+//! comes out is in the form that the server writes: defaults of the schema filled in, zeros and nulls left out.
+
+use std::str::FromStr;
+
+use berth_quantity::Quantity;
+use serde_json::{Map, Value};
+
+use super::{Field, Scalar, Shape, Struct, Typed};
+use crate::clock::{micro_time_text, time_text};
+
+/// What decoding found besides the value.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    /// Paths of fields that the type does not have.
+    pub(crate) unknown: Vec<String>,
+    /// The first value of a wrong type, in the words of Go's decoder.
+    pub(crate) error: Option<String>,
+}
+
+struct Decoder<'p> {
+    problems: &'p mut Problems,
+    path: Vec<Segment>,
+    owner: String,
+    zeros: Zeros,
+}
+
+enum Segment {
+    Field(String),
+    Index(usize),
+}
+
+/// What becomes of fields at their zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    LeftOut,
+    /// As in an object that nobody has written yet, where required fields are null.
+    Shown,
+}
+
+/// Brings `value` into the form in which it is stored.
+pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
+    let mut problems = Problems::default();
+    let mut decoder = Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::LeftOut };
+    decoder.value(value, typed);
+    problems
+}
+
+/// The object before anyone wrote it: what its Go type holds when new.
+pub(crate) fn empty(typed: Typed<'_>) -> Value {
+    let mut value = Value::Object(Map::new());
+    let mut problems = Problems::default();
+    let mut decoder = Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::Shown };
+    decoder.value(&mut value, typed);
+    value
+}
+
+impl Decoder<'_> {
+    fn value(&mut self, value: &mut Value, typed: Typed<'_>) {
+        match typed.shape() {
+            Shape::Any => {}
+            Shape::Struct(object) => self.object(value, object, typed),
+            Shape::Map { value: values, .. } => {
+                let Value::Object(map) = value else { return self.mismatch(value, typed) };
+                let values = typed.get(*values);
+                for (key, value) in map.iter_mut() {
+                    if value.is_null() {
+                        *value = zero(values);
+                    }
+                    self.path.push(Segment::Field(key.clone()));
+                    self.value(value, values);
+                    self.path.pop();
+                }
+            }
+            Shape::List { item, .. } => {
+                let Value::Array(items) = value else { return self.mismatch(value, typed) };
+                let item = typed.get(*item);
+                for (index, value) in items.iter_mut().enumerate() {
+                    if value.is_null() {
+                        *value = zero(item);
+                    }
+                    self.path.push(Segment::Index(index));
+                    self.value(value, item);
+                    self.path.pop();
+                }
+            }
+            Shape::Scalar(scalar) => self.scalar(value, *scalar, typed),
+        }
+    }
+
+    fn object(&mut self, value: &mut Value, object: &Struct, typed: Typed<'_>) {
+        let Value::Object(map) = value else { return self.mismatch(value, typed) };
+        let owner = if typed.name().is_empty() { self.owner.clone() } else { typed.name().to_owned() };
+        let outer = std::mem::replace(&mut self.owner, owner);
+        let mut gone = Vec::new();
+        for (key, value) in map.iter_mut() {
+            let Some(field) = object.fields.get(key) else {
+                if !object.preserve_unknown {
+                    self.problems.unknown.push(self.path_of(key));
+                    gone.push(key.clone());
+                }
+                continue;
+            };
+            if value.is_null() {
+                gone.push(key.clone());
+                continue;
+            }
+            self.path.push(Segment::Field(key.clone()));
+            self.value(value, typed.get(field.schema));
+            self.path.pop();
+            if vanishes(value, field, typed) {
+                gone.push(key.clone());
+            }
+        }
+        for key in gone {
+            map.remove(&key);
+        }
+        for (name, field) in &object.fields {
+            if map.contains_key(name) {
+                continue;
+            }
+            if let Some(default) = &field.default {
+                let mut value = default.clone();
+                self.path.push(Segment::Field(name.clone()));
+                self.value(&mut value, typed.get(field.schema));
+                self.path.pop();
+                map.insert(name.clone(), value);
+            } else if field.required && self.zeros == Zeros::Shown {
+                map.insert(name.clone(), Value::Null);
+            }
+        }
+        self.owner = outer;
+    }
+
+    fn scalar(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>) {
+        let fits = match scalar {
+            Scalar::String => value.is_string(),
+            Scalar::Bool => value.is_boolean(),
+            Scalar::Number => value.is_number(),
+            Scalar::Int32 => match integer(value) {
+                Some(number) => i32::try_from(number).is_ok(),
+                None => false,
+            },
+            Scalar::Int64 => integer(value).is_some(),
+            Scalar::IntOrString => value.is_string() || value.is_i64(),
+            Scalar::Bytes => match value.as_str() {
+                Some(text) => {
+                    if let Some(at) = bad_base64(text) {
+                        self.error(format!("illegal base64 data at input byte {at}"));
+                    }
+                    true
+                }
+                None => false,
+            },
+            Scalar::Time | Scalar::MicroTime => return self.time(value, scalar, typed),
+            Scalar::Quantity => return self.quantity(value),
+        };
+        if !fits {
+            self.mismatch(value, typed);
+        } else if matches!(scalar, Scalar::Int32 | Scalar::Int64)
+            && let Some(number) = integer(value)
+            && !value.is_i64()
+        {
+            *value = number.into();
+        }
+    }
+
+    fn time(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>) {
+        let Some(text) = value.as_str() else { return self.mismatch(value, typed) };
+        match text.parse::<jiff::Timestamp>() {
+            Ok(time) if scalar == Scalar::Time => *value = time_text(time).into(),
+            Ok(time) => *value = micro_time_text(time).into(),
+            Err(_) => {
+                let layout = if scalar == Scalar::Time { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
+                self.error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
+            }
+        }
+    }
+
+    fn quantity(&mut self, value: &mut Value) {
+        let text = match &*value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => String::new(),
+        };
+        match Quantity::from_str(text.trim()) {
+            Ok(quantity) => *value = quantity.to_string().into(),
+            Err(_) => self.error(
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
+            ),
+        }
+    }
+
+    fn mismatch(&mut self, value: &Value, typed: Typed<'_>) {
+        let found = match value {
+            Value::Null => "null".to_owned(),
+            Value::Bool(_) => "bool".to_owned(),
+            Value::Number(number) if !matches!(typed.shape(), Shape::Scalar(Scalar::Int32 | Scalar::Int64)) => {
+                let _ = number;
+                "number".to_owned()
+            }
+            Value::Number(number) => format!("number {number}"),
+            Value::String(_) => "string".to_owned(),
+            Value::Array(_) => "array".to_owned(),
+            Value::Object(_) => "object".to_owned(),
+        };
+        let names: Vec<&str> = self
+            .path
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Field(name) => Some(name.as_str()),
+                Segment::Index(_) => None,
+            })
+            .collect();
+        let owner = if self.owner.is_empty() { typed.name() } else { &self.owner };
+        let place = if names.is_empty() { String::new() } else { format!("Go struct field {owner}.{} of type ", names.join(".")) };
+        let place = if place.is_empty() { "Go value of type ".to_owned() } else { place };
+        self.error(format!("json: cannot unmarshal {found} into {place}{}", go_type(typed)));
+    }
+
+    fn error(&mut self, text: String) {
+        self.problems.error.get_or_insert(text);
+    }
+
+    fn path_of(&self, last: &str) -> String {
+        let mut out = String::new();
+        for segment in &self.path {
+            match segment {
+                Segment::Field(name) => {
+                    if !out.is_empty() {
+                        out.push('.');
+                    }
+                    out.push_str(name);
+                }
+                Segment::Index(index) => out.push_str(&format!("[{index}]")),
+            }
+        }
+        if !out.is_empty() {
+            out.push('.');
+        }
+        out.push_str(last);
+        out
+    }
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64().or_else(|| {
+            let float = number.as_f64()?;
+            // 1.0 is an integer to the server's decoder, and 2^53 is where that stops being exact.
+            #[allow(clippy::cast_possible_truncation)]
+            (float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0).then_some(float as i64)
+        }),
+        _ => None,
+    }
+}
+
+/// The offset of the first character that is not standard base64.
+fn bad_base64(text: &str) -> Option<usize> {
+    let data = text.trim_end_matches('=');
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/' || c == '\n' || c == '\r';
+    if let Some(at) = data.find(|c| !legal(c)) {
+        return Some(at);
+    }
+    let significant = text.chars().filter(|c| *c != '\n' && *c != '\r').count();
+    (significant % 4 != 0 || text.len() - data.len() > 2).then_some(text.len() / 4 * 4)
+}
+
+fn vanishes(value: &Value, field: &Field, typed: Typed<'_>) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() && !field.required && field.default.is_none(),
+        Value::Object(map) => {
+            let shape = typed.get(field.schema).shape();
+            map.is_empty() && !field.required && matches!(shape, Shape::Map { .. })
+        }
+        Value::String(text) => field.omit_zero && text.is_empty(),
+        Value::Bool(flag) => field.omit_zero && !flag,
+        Value::Number(number) => field.omit_zero && number.as_f64() == Some(0.0),
+        Value::Null => true,
+    }
+}
+
+fn zero(typed: Typed<'_>) -> Value {
+    match typed.shape() {
+        Shape::Struct(_) | Shape::Map { .. } => Value::Object(Map::new()),
+        Shape::List { .. } => Value::Array(Vec::new()),
+        Shape::Scalar(Scalar::String | Scalar::Bytes) => "".into(),
+        Shape::Scalar(Scalar::Bool) => false.into(),
+        Shape::Scalar(Scalar::Quantity) => "0".into(),
+        Shape::Scalar(_) => 0.into(),
+        Shape::Any => Value::Null,
+    }
+}
+
+fn go_type(typed: Typed<'_>) -> String {
+    match typed.shape() {
+        Shape::Struct(_) => format!("v1.{}", typed.name()),
+        Shape::Map { value, .. } => format!("map[string]{}", go_type(typed.get(*value))),
+        Shape::List { item, .. } => format!("[]{}", go_type(typed.get(*item))),
+        Shape::Any => "interface {}".to_owned(),
+        Shape::Scalar(scalar) => match scalar {
+            Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
+            Scalar::Bytes => "[]uint8",
+            Scalar::Quantity => "resource.Quantity",
+            Scalar::IntOrString => "intstr.IntOrString",
+            Scalar::Int32 => "int32",
+            Scalar::Int64 => "int64",
+            Scalar::Number => "float64",
+            Scalar::Bool => "bool",
+        }
+        .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::builtin;
+    use super::*;
+
+    fn decoded(schema: &str, mut value: Value) -> (Value, Problems) {
+        let typed = builtin().schemas.named(&format!("io.k8s.api.{schema}")).unwrap();
+        let problems = decode(&mut value, typed);
+        (value, problems)
+    }
+
+    #[test]
+    fn what_go_leaves_out_or_fills_in_is_left_out_or_filled_in() {
+        let spec = json!({"hostNetwork": false, "automountServiceAccountToken": false, "nodeSelector": {}, "volumes": [],
+            "terminationGracePeriodSeconds": null,
+            "containers": [{"name": "a", "ports": [{"containerPort": 80}],
+                            "resources": {"requests": {"cpu": "0.5", "memory": "1024Mi", "x/y": 2}}}]});
+        let (value, problems) = decoded("core.v1.PodSpec", spec);
+        let expected = json!({"automountServiceAccountToken": false,
+            "containers": [{"name": "a", "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                            "resources": {"requests": {"cpu": "500m", "memory": "1Gi", "x/y": "2"}}}]});
+        assert_eq!(value, expected);
+        assert!(problems.unknown.is_empty() && problems.error.is_none());
+    }
+
+    #[test]
+    fn unknown_fields_are_told_by_their_path() {
+        let (value, problems) =
+            decoded("core.v1.PodSpec", json!({"containers": [{"name": "a", "imagee": "x"}], "foo": 1}));
+        assert_eq!(problems.unknown, ["containers[0].imagee", "foo"]);
+        assert_eq!(value, json!({"containers": [{"name": "a", "resources": {}}]}));
+    }
+
+    #[rstest::rstest]
+    #[case(json!({"spec": {"replicas": "three"}}),
+           "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32")]
+    #[case(json!({"spec": {"template": {"spec": {"containers": {}}}}}),
+           "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container")]
+    #[case(json!({"metadata": {"labels": {"a": 1}}}),
+           "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string")]
+    fn wrong_types_are_told_in_gos_words(#[case] value: Value, #[case] expected: &str) {
+        let (_, problems) = decoded("apps.v1.Deployment", value);
+        assert_eq!(problems.error.as_deref(), Some(expected));
+    }
+}

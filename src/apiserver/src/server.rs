@@ -1,0 +1,220 @@
+//! The server: its parts, and how it is set up.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
+use serde_json::{Value, json};
+
+use crate::clock::{Clock, Entropy};
+use crate::fault::Faults;
+use crate::resource::{Registry, Resource};
+use crate::store::Store;
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What the clock shows at the start.
+    pub epoch: Timestamp,
+    /// Decides uids and generated names.
+    pub seed: u64,
+    /// Changes that each resource remembers for watches, before an older version is answered 410.
+    pub history: usize,
+    /// The largest body, in bytes.
+    pub max_body: usize,
+    /// Which admission plugins act.
+    pub admission: Admission,
+    /// The identity of requests that do not say who they are.
+    pub user: User,
+    /// Errors and delays put in between.
+    pub faults: Faults,
+}
+
+/// The admission plugins that can be switched. All but `service_account` act by default, as in the real server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Admission {
+    /// Objects need a namespace that exists and is not being deleted.
+    pub namespace_lifecycle: bool,
+    /// Pods get the value of their PriorityClass.
+    pub priority: bool,
+    /// LimitRanges default and bound containers.
+    pub limit_ranger: bool,
+    /// ResourceQuotas bound namespaces.
+    pub resource_quota: bool,
+    /// Pods tolerate a lost node for five minutes.
+    pub default_toleration_seconds: bool,
+    /// New nodes are tainted not-ready until a controller says otherwise. Off by default: nobody would untaint them.
+    pub taint_new_nodes: bool,
+    /// Volumes and claims are kept while they are used. Off by default: it needs a controller that ends it.
+    pub storage_protection: bool,
+    /// Claims without a class get the default StorageClass.
+    pub default_storage_class: bool,
+}
+
+/// Who makes a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            epoch: Timestamp::UNIX_EPOCH,
+            seed: 0,
+            history: 16_384,
+            max_body: 3 * 1024 * 1024,
+            admission: Admission::default(),
+            user: User::default(),
+            faults: Faults::default(),
+        }
+    }
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self {
+            namespace_lifecycle: true,
+            priority: true,
+            limit_ranger: true,
+            resource_quota: true,
+            default_toleration_seconds: true,
+            taint_new_nodes: false,
+            storage_protection: false,
+            default_storage_class: true,
+        }
+    }
+}
+
+impl Default for User {
+    fn default() -> Self {
+        Self {
+            name: "kubernetes-admin".to_owned(),
+            groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        }
+    }
+}
+
+/// A Kubernetes API server in memory. Clones are the same server.
+///
+/// It is a `tower::Service` over HTTP requests, so `kube::Client::new` takes it as it is.
+#[derive(Debug, Clone)]
+pub struct ApiServer {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    registry: RwLock<Arc<Registry>>,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) config: Config,
+    /// Held while quota is counted and the object that it admits is written.
+    pub(crate) quota: Mutex<()>,
+    token: Mutex<Option<String>>,
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// A server with the namespaces and priority classes that every cluster has.
+    ///
+    /// The clock goes with tokio's time, so this must be called within a tokio runtime if its time is paused.
+    pub fn new(config: Config) -> Self {
+        let inner = Inner {
+            store: Store::new(config.history),
+            registry: RwLock::new(Arc::new(Registry::builtin())),
+            clock: Clock::starting_at(config.epoch),
+            entropy: Entropy::seeded(config.seed),
+            config,
+            quota: Mutex::new(()),
+            token: Mutex::new(None),
+        };
+        let server = Self { inner: Arc::new(inner) };
+        server.bootstrap();
+        server
+    }
+
+    fn bootstrap(&self) {
+        for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            self.seed("", "v1", "namespaces", &json!({"metadata": {"name": name}}));
+        }
+        for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+            let about = if name.contains("node") {
+                "Used for system critical pods that must not be moved from their current node."
+            } else {
+                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+            };
+            let class = json!({"metadata": {"name": name}, "value": value, "description": about});
+            self.seed("scheduling.k8s.io", "v1", "priorityclasses", &class);
+        }
+    }
+
+    /// Creates an object as the server itself. Its own objects are valid, so there is nothing to report.
+    fn seed(&self, group: &str, version: &str, plural: &str, object: &Value) {
+        if let Some(resource) = self.registry().get(group, version, plural).cloned() {
+            let _ = self.create_internal(&resource, "", object.clone(), "kube-apiserver");
+        }
+    }
+
+    /// Forgets the history of all resources: watches that are not up to date, and lists that are not finished, end in 410.
+    pub fn compact(&self) {
+        self.inner.store.compact();
+    }
+
+    /// The resourceVersion of the last write.
+    pub fn resource_version(&self) -> u64 {
+        self.inner.store.revision()
+    }
+
+    /// The present instant by the server's clock.
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    /// Whose token it is: that of the listener, where there is one.
+    pub(crate) fn token_user(&self, token: &str) -> Option<User> {
+        let known = self.inner.token.lock();
+        known.as_ref().filter(|known| !token.is_empty() && known.as_str() == token).map(|_| self.inner.config.user.clone())
+    }
+
+    /// Accepts a token as that of the default user.
+    #[cfg(feature = "listener")]
+    pub(crate) fn accept_token(&self, token: &str) {
+        *self.inner.token.lock() = Some(token.to_owned());
+    }
+
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.inner.registry.read().clone()
+    }
+
+    pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut registry = self.inner.registry.write();
+        let mut next = (**registry).clone();
+        change(&mut next);
+        *registry = Arc::new(next);
+    }
+
+    /// The objects of a built-in collection, as values; those of one namespace, or all if it is empty.
+    pub(crate) fn values(&self, storage: &str, namespace: &str) -> Vec<Value> {
+        let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let range = crate::store::Range { prefix: &prefix, ..crate::store::Range::default() };
+        let page = self.inner.store.list(storage, &range).unwrap_or_default();
+        page.items.iter().map(|object| object.value()).collect()
+    }
+
+    /// The value of one object of a collection.
+    pub(crate) fn value(&self, storage: &str, key: &str) -> Option<Value> {
+        self.inner.store.get(storage, key).map(|object| object.value())
+    }
+
+    /// The resource that serves a collection.
+    pub(crate) fn resource_of(&self, storage: &str) -> Option<Arc<Resource>> {
+        self.registry().by_storage(storage).cloned()
+    }
+}

@@ -1,0 +1,171 @@
+//! The server as a `tower::Service`.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::reply::{Body, refuse, respond};
+use crate::request::{Options, Output, output};
+use crate::server::{ApiServer, User};
+use crate::status::{ApiError, Result};
+use crate::table::Printer;
+
+/// A request that was read.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) options: Options,
+    pub(crate) output: Option<Output>,
+    pub(crate) accept: String,
+    pub(crate) content_type: String,
+    pub(crate) user_agent: String,
+    pub(crate) user: User,
+    pub(crate) body: Bytes,
+    /// Told in headers of the answer.
+    pub(crate) warnings: parking_lot::Mutex<Vec<String>>,
+}
+
+impl<B> tower_service::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { Ok(server.serve(request).await) })
+    }
+}
+
+impl ApiServer {
+    async fn serve<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let body = match Limited::new(body, self.inner.config.max_body).collect().await {
+            Ok(collected) => collected.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
+                return refuse(&ApiError::too_large(self.inner.config.max_body));
+            }
+            Err(error) => return refuse(&ApiError::bad_request(format!("unable to read the body: {error}"))),
+        };
+        let before = self.inner.config.faults.before(&parts.method, parts.uri.path());
+        if let Some(delay) = before.delay {
+            tokio::time::sleep(delay).await;
+        }
+        if let Some(error) = before.refuse {
+            return refuse(&error);
+        }
+        let response = self.respond_to(&parts, body);
+        match before.refuse_after {
+            Some(error) => refuse(&error),
+            None => response,
+        }
+    }
+
+    fn respond_to(&self, parts: &http::request::Parts, body: Bytes) -> Response<Body> {
+        let call = match self.read_call(parts, body) {
+            Ok(call) => call,
+            Err(error) => return refuse(&error),
+        };
+        let mut response = match self.dispatch(&call) {
+            Ok(answer) => {
+                let printer = Printer { server: self, include: call.options.include_object };
+                respond(answer, call.output.unwrap_or(Output::Json), &printer)
+            }
+            Err(error) => refuse(&error),
+        };
+        for warning in call.warnings.lock().iter() {
+            let escaped = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = header::HeaderValue::from_str(&format!("299 - \"{escaped}\"")) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        response
+    }
+
+    fn read_call(&self, parts: &http::request::Parts, body: Bytes) -> Result<Call> {
+        let text = |name: header::HeaderName| {
+            parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+        };
+        let accept = text(header::ACCEPT);
+        Ok(Call {
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            options: Options::parse(parts.uri.query().unwrap_or_default())?,
+            output: output(&accept),
+            accept,
+            content_type: text(header::CONTENT_TYPE),
+            user_agent: text(header::USER_AGENT),
+            user: self.user(&parts.headers, parts.extensions.get::<User>()),
+            body,
+            warnings: parking_lot::Mutex::default(),
+        })
+    }
+
+    /// Who makes a request: whom it impersonates, whom the listener found by its token, or the default.
+    fn user(&self, headers: &http::HeaderMap, known: Option<&User>) -> User {
+        let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        match headers.get("impersonate-user") {
+            Some(name) => {
+                let mut groups: Vec<String> = headers.get_all("impersonate-group").iter().map(text).collect();
+                groups.push("system:authenticated".to_owned());
+                User { name: text(name), groups }
+            }
+            None => known.unwrap_or(&self.inner.config.user).clone(),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.lock();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// The name under which the fields that this request writes are owned.
+    pub(crate) fn manager(&self) -> String {
+        if let Some(manager) = &self.options.field_manager {
+            return manager.clone();
+        }
+        let prefix = self.user_agent.split('/').next().unwrap_or_default();
+        let name: String = prefix.chars().filter(|c| !c.is_control()).take(128).collect();
+        if name.is_empty() { "unknown".to_owned() } else { name }
+    }
+}
+
+impl Call {
+    /// A request of the control plane's own.
+    pub(crate) fn internal(manager: &str) -> Self {
+        Self {
+            method: Method::POST,
+            path: String::new(),
+            options: Options { field_manager: Some(manager.to_owned()), ..Options::default() },
+            output: Some(Output::Json),
+            accept: String::new(),
+            content_type: String::new(),
+            user_agent: String::new(),
+            user: User { name: format!("system:{manager}"), groups: vec!["system:masters".to_owned()] },
+            body: Bytes::new(),
+            warnings: parking_lot::Mutex::default(),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What is stored: objects by resource and key, one monotonic version over all, and the history that watches read.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+mod object;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use object::{Draft, Object};
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One write, as watches see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) kind: ChangeKind,
+    /// The object after the write; of a deletion its last state, at the version of the deletion.
+    pub(crate) object: Arc<Object>,
+    pub(crate) previous: Option<Arc<Object>>,
+}
+
+/// Why a write did not happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Exists,
+    Missing,
+    /// The object is at another version.
+    Moved,
+}
+
+/// A version of which no history is kept any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The oldest version after which a watch could start.
+    pub(crate) oldest: u64,
+}
+
+/// A consistent part of a collection.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// The version at which this is the state.
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Object>>,
+    /// How many objects follow, and the key of the last one returned, where there are any.
+    pub(crate) rest: Option<Rest>,
+}
+
+/// What a page leaves out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) after: String,
+    pub(crate) remaining: usize,
+}
+
+/// What to list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Range<'a> {
+    /// Only keys that begin so.
+    pub(crate) prefix: &'a str,
+    /// Only keys after this one.
+    pub(crate) after: Option<&'a str>,
+    /// The state at this version, where not the present one.
+    pub(crate) at: Option<u64>,
+    /// At most so many; 0 is all.
+    pub(crate) limit: usize,
+}
+
+/// The objects of a server.
+#[derive(Debug)]
+pub(crate) struct Store {
+    inner: RwLock<Inner>,
+    /// The version of the last write to any collection.
+    any: watch::Sender<u64>,
+    history_limit: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    collections: BTreeMap<String, Collection>,
+}
+
+#[derive(Debug)]
+struct Collection {
+    objects: BTreeMap<String, Arc<Object>>,
+    history: VecDeque<Change>,
+    /// Changes up to this version are no longer in the history.
+    compacted: u64,
+    latest: watch::Sender<u64>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// An empty store; each collection remembers `history_limit` changes.
+    pub(crate) fn new(history_limit: usize) -> Self {
+        let inner = Inner { revision: 1, collections: BTreeMap::new() };
+        Self { inner: RwLock::new(inner), any: watch::Sender::new(1), history_limit: history_limit.max(1) }
+    }
+
+    /// The version of the last write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.inner.read().revision
+    }
+
+    pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Object>> {
+        self.inner.read().collections.get(resource)?.objects.get(key).cloned()
+    }
+
+    /// Adds an object.
+    pub(crate) fn create(&self, resource: &str, key: &str, draft: Draft) -> Result<Arc<Object>, Refused> {
+        let mut inner = self.inner.write();
+        let revision = inner.revision + 1;
+        let collection = inner.collection(resource);
+        if collection.objects.contains_key(key) {
+            return Err(Refused::Exists);
+        }
+        let object = Arc::new(draft.at(key, revision));
+        collection.objects.insert(key.to_owned(), object.clone());
+        collection.record(ChangeKind::Added, object.clone(), None, self.history_limit);
+        inner.revision = revision;
+        self.any.send_replace(revision);
+        Ok(object)
+    }
+
+    /// Replaces an object that is at the version `expected`.
+    pub(crate) fn update(&self, resource: &str, key: &str, expected: u64, draft: Draft) -> Result<Arc<Object>, Refused> {
+        let mut inner = self.inner.write();
+        let revision = inner.revision + 1;
+        let collection = inner.collection(resource);
+        let slot = collection.objects.get_mut(key).ok_or(Refused::Missing)?;
+        if slot.revision != expected {
+            return Err(Refused::Moved);
+        }
+        let object = Arc::new(draft.at(key, revision));
+        let previous = std::mem::replace(slot, object.clone());
+        collection.record(ChangeKind::Modified, object.clone(), Some(previous), self.history_limit);
+        inner.revision = revision;
+        self.any.send_replace(revision);
+        Ok(object)
+    }
+
+    /// Removes an object that is at the version `expected`; `last` is its state as watches see it.
+    pub(crate) fn delete(&self, resource: &str, key: &str, expected: u64, last: Draft) -> Result<Arc<Object>, Refused> {
+        let mut inner = self.inner.write();
+        let revision = inner.revision + 1;
+        let collection = inner.collection(resource);
+        if collection.objects.get(key).ok_or(Refused::Missing)?.revision != expected {
+            return Err(Refused::Moved);
+        }
+        let previous = collection.objects.remove(key);
+        let object = Arc::new(last.at(key, revision));
+        collection.record(ChangeKind::Deleted, object.clone(), previous, self.history_limit);
+        inner.revision = revision;
+        self.any.send_replace(revision);
+        Ok(object)
+    }
+
+    /// The objects of a range, in order of key.
+    pub(crate) fn list(&self, resource: &str, range: &Range<'_>) -> Result<Page, Compacted> {
+        let inner = self.inner.read();
+        let mut page = Page { revision: range.at.unwrap_or(inner.revision), ..Page::default() };
+        let Some(collection) = inner.collections.get(resource) else { return Ok(page) };
+        let overlay = match range.at {
+            Some(at) if at < inner.revision => collection.undo_to(at)?,
+            _ => BTreeMap::new(),
+        };
+        let start = match range.after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(range.prefix),
+        };
+        let inside = |key: &&String| key.starts_with(range.prefix);
+        let bounds = (start, Bound::Unbounded);
+        let mut present = collection.objects.range::<str, _>(bounds).take_while(|(key, _)| inside(key)).peekable();
+        let mut past = overlay.range::<str, _>(bounds).take_while(|(key, _)| inside(key)).peekable();
+        let mut push = |object: &Arc<Object>| {
+            if range.limit == 0 || page.items.len() < range.limit {
+                page.items.push(object.clone());
+            } else {
+                let after = page.items.last().map(|last| last.key.to_string()).unwrap_or_default();
+                page.rest.get_or_insert(Rest { after, remaining: 0 }).remaining += 1;
+            }
+        };
+        loop {
+            let order = match (present.peek(), past.peek()) {
+                (None, None) => break,
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((a, _)), Some((b, _))) => (*a).cmp(*b),
+            };
+            if order.is_lt() {
+                if let Some((_, object)) = present.next() {
+                    push(object);
+                }
+                continue;
+            }
+            if order.is_eq() {
+                present.next();
+            }
+            if let Some((_, Some(object))) = past.next() {
+                push(object);
+            }
+        }
+        Ok(page)
+    }
+
+    /// The changes after a version, oldest first, at most `limit`.
+    pub(crate) fn changes_after(&self, resource: &str, revision: u64, limit: usize) -> Result<Vec<Change>, Compacted> {
+        let inner = self.inner.read();
+        let Some(collection) = inner.collections.get(resource) else { return Ok(Vec::new()) };
+        if revision < collection.compacted {
+            return Err(Compacted { oldest: collection.compacted });
+        }
+        let from = collection.history.partition_point(|change| change.object.revision <= revision);
+        Ok(collection.history.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    /// Tells of the last version of a collection, from now on.
+    pub(crate) fn subscribe(&self, resource: &str) -> watch::Receiver<u64> {
+        if let Some(collection) = self.inner.read().collections.get(resource) {
+            return collection.latest.subscribe();
+        }
+        self.inner.write().collection(resource).latest.subscribe()
+    }
+
+    /// Waits until there was a write after a version.
+    pub(crate) async fn changed(&self, after: u64) {
+        let mut any = self.any.subscribe();
+        // The sender lives as long as the store.
+        let _ = any.wait_for(|revision| *revision > after).await;
+    }
+
+    /// Forgets the history up to the present: a watch or a list from an older version is answered 410.
+    pub(crate) fn compact(&self) {
+        let mut inner = self.inner.write();
+        let revision = inner.revision;
+        for collection in inner.collections.values_mut() {
+            collection.history.clear();
+            collection.compacted = revision;
+        }
+    }
+
+    /// The number of objects of a collection.
+    pub(crate) fn count(&self, resource: &str) -> usize {
+        self.inner.read().collections.get(resource).map_or(0, |collection| collection.objects.len())
+    }
+
+    /// The collections that hold anything.
+    pub(crate) fn resources(&self) -> Vec<String> {
+        let inner = self.inner.read();
+        inner.collections.iter().filter(|(_, c)| !c.objects.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn collection(&mut self, resource: &str) -> &mut Collection {
+        self.collections.entry(resource.to_owned()).or_insert_with(|| Collection {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            compacted: 0,
+            latest: watch::Sender::new(0),
+        })
+    }
+}
+
+// === impl Collection ===
+
+impl Collection {
+    fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: usize) {
+        let revision = object.revision;
+        self.history.push_back(Change { kind, object, previous });
+        while self.history.len() > limit {
+            if let Some(gone) = self.history.pop_front() {
+                self.compacted = gone.object.revision;
+            }
+        }
+        self.latest.send_replace(revision);
+    }
+
+    /// What must be laid over the present state to see that of a past version: `None` hides a key.
+    fn undo_to(&self, revision: u64) -> Result<BTreeMap<String, Option<Arc<Object>>>, Compacted> {
+        if revision < self.compacted {
+            return Err(Compacted { oldest: self.compacted });
+        }
+        let mut overlay = BTreeMap::new();
+        for change in self.history.iter().rev().take_while(|change| change.object.revision > revision) {
+            overlay.insert(change.object.key.to_string(), change.previous.clone());
+        }
+        Ok(overlay)
+    }
+}

@@ -1,0 +1,124 @@
+//! A stored object: its JSON text, ready to be sent, and what selecting and collecting look at.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::meta;
+
+/// An object at a version. Kept as text: it is sent far more often than it is changed.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// `namespace/name`, or `name` of a cluster-scoped object.
+    pub(crate) key: Box<str>,
+    pub(crate) revision: u64,
+    pub(crate) body: Bytes,
+    pub(crate) selectable: Selectable,
+}
+
+/// What selectors and the garbage collector see of an object.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selectable {
+    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    /// Fields beyond `metadata.name` and `metadata.namespace`.
+    pub(crate) fields: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) uid: Box<str>,
+    pub(crate) owners: Box<[Box<str>]>,
+}
+
+/// An object to be stored: text with a gap for the version that it will get.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    before: Vec<u8>,
+    after: Vec<u8>,
+    selectable: Selectable,
+}
+
+// === impl Object ===
+
+impl Object {
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.key.split_once('/').map_or(&self.key, |(_, name)| name)
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Writes an object; `fields` are the values of the resource's selectable fields.
+    pub(crate) fn new(value: &Value, fields: Box<[(Box<str>, Box<str>)]>) -> Self {
+        let labels = meta::labels(value).map(|(key, value)| (key.into(), value.into())).collect();
+        let owners = meta::owners(value).filter_map(|owner| owner.get("uid")?.as_str()).map(Into::into).collect();
+        let selectable = Selectable { labels, fields, uid: meta::text(value, "uid").into(), owners };
+        let mut text = Vec::with_capacity(1024);
+        let mut gap = None;
+        if let Value::Object(map) = value {
+            write_object(&mut text, map, &mut |text, key, value| match value {
+                Value::Object(metadata) if key == "metadata" => {
+                    write_object(text, metadata, &mut |text, key, value| {
+                        if key == "resourceVersion" {
+                            text.push(b'"');
+                            gap = Some(text.len());
+                            text.push(b'"');
+                        } else {
+                            write_value(text, value);
+                        }
+                    });
+                }
+                other => write_value(text, other),
+            });
+        }
+        let after = text.split_off(gap.unwrap_or(text.len()));
+        Self { before: text, after, selectable }
+    }
+
+    pub(super) fn at(self, key: &str, revision: u64) -> Object {
+        let mut body = self.before;
+        body.reserve_exact(self.after.len() + 20);
+        body.extend_from_slice(revision.to_string().as_bytes());
+        body.extend_from_slice(&self.after);
+        body.shrink_to_fit();
+        Object { key: key.into(), revision, body: body.into(), selectable: self.selectable }
+    }
+}
+
+fn write_object(text: &mut Vec<u8>, map: &Map<String, Value>, write: &mut dyn FnMut(&mut Vec<u8>, &str, &Value)) {
+    text.push(b'{');
+    for (n, (key, value)) in map.iter().enumerate() {
+        if n > 0 {
+            text.push(b',');
+        }
+        // Writing JSON to a vector cannot fail.
+        let _ = serde_json::to_writer(&mut *text, key);
+        text.push(b':');
+        write(text, key, value);
+    }
+    text.push(b'}');
+}
+
+fn write_value(text: &mut Vec<u8>, value: &Value) {
+    let _ = serde_json::to_writer(text, value);
+}
+
+impl Draft {
+    /// The object of a dry run that keeps its version.
+    pub(crate) fn versioned(self, key: &str, revision: u64) -> Object {
+        self.at(key, revision)
+    }
+
+    /// The object of a dry run that was never stored, and has no version.
+    pub(crate) fn unversioned(self, key: &str) -> Object {
+        let mut object = self.at(key, 0);
+        let mut value = object.value();
+        meta::remove(&mut value, "resourceVersion");
+        object.body = serde_json::to_vec(&value).unwrap_or_default().into();
+        object
+    }
+}

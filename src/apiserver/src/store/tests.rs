@@ -1,0 +1,55 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn draft(name: &str, note: &str) -> Draft {
+    let value = json!({"metadata": {"name": name, "resourceVersion": "", "annotations": {"note": note}}});
+    Draft::new(&value, Box::default())
+}
+
+fn names(page: &Page) -> Vec<&str> {
+    page.items.iter().map(|object| object.name()).collect()
+}
+
+#[test]
+fn one_version_counts_the_writes_of_all_resources() {
+    let store = Store::new(10);
+    let pod = store.create("pods", "a/x", draft("x", "")).unwrap();
+    let node = store.create("nodes", "n", draft("n", "")).unwrap();
+    assert_eq!((pod.revision, node.revision), (2, 3));
+    assert_eq!(node.value().pointer("/metadata/resourceVersion"), Some(&Value::from("3")));
+    assert_eq!(store.create("pods", "a/x", draft("x", "")).unwrap_err(), Refused::Exists);
+    assert_eq!(store.revision(), 3);
+    assert_eq!(store.update("pods", "a/x", 1, draft("x", "")).unwrap_err(), Refused::Moved);
+    assert_eq!(store.update("pods", "a/x", 2, draft("x", "")).unwrap().revision, 4);
+}
+
+#[test]
+fn pages_show_the_state_of_one_version_while_writes_go_on() {
+    let store = Store::new(100);
+    for name in ["a/1", "a/2", "a/3", "b/1"] {
+        store.create("pods", name, draft(name, "old")).unwrap();
+    }
+    let first = store.list("pods", &Range { prefix: "a/", limit: 2, ..Range::default() }).unwrap();
+    assert_eq!(names(&first), ["1", "2"]);
+    assert_eq!(first.rest, Some(Rest { after: "a/2".to_owned(), remaining: 1 }));
+    let third = store.get("pods", "a/3").unwrap();
+    store.delete("pods", "a/3", third.revision, draft("a/3", "")).unwrap();
+    store.create("pods", "a/25", draft("a/25", "new")).unwrap();
+    let next = Range { prefix: "a/", after: Some("a/2"), at: Some(first.revision), limit: 2 };
+    let second = store.list("pods", &next).unwrap();
+    assert_eq!(names(&second), ["3"]);
+    assert_eq!(second.rest, None);
+    store.compact();
+    assert!(store.list("pods", &next).is_err());
+}
+
+#[test]
+fn history_beyond_its_limit_is_compacted() {
+    let store = Store::new(2);
+    for n in 0..4 {
+        store.create("pods", &format!("a/{n}"), draft("x", "")).unwrap();
+    }
+    assert_eq!(store.changes_after("pods", 2, 10).unwrap_err(), Compacted { oldest: 3 });
+    assert_eq!(store.changes_after("pods", 3, 10).unwrap().len(), 2);
+}

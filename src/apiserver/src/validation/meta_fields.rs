@@ -1,0 +1,113 @@
+//! Names, labels, annotations, owners and finalizers.
+
+use serde_json::Value;
+
+use super::names;
+use crate::meta;
+use crate::resource::Resource;
+use crate::status::Cause;
+
+/// Bytes that all annotations of an object may take.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    check_name(resource, object, causes);
+    if resource.namespaced
+        && let Some(why) = names::label(meta::namespace(object))
+    {
+        causes.push(Cause::invalid("metadata.namespace", &meta::namespace(object).into(), &why));
+    }
+    check_labels(object.pointer("/metadata/labels"), "metadata.labels", causes);
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let mut size = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        if let Some(why) = names::label_key(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &key.as_str().into(), &why));
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+    check_owners(object, causes);
+    for (index, finalizer) in meta::finalizers(object).enumerate() {
+        let is_known = ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
+        if !finalizer.contains('/') && !is_known {
+            let _ = index;
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &finalizer.into(), why));
+        } else if let Some(why) = names::label_key(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), &why));
+        }
+    }
+}
+
+fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    let name = meta::name(object);
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+        return;
+    }
+    let wrong = match resource.storage.as_str() {
+        "namespaces" => names::label(name),
+        "services" => names::label_1035(name),
+        storage if storage.ends_with("rbac.authorization.k8s.io") => names::path_segment(name),
+        _ => names::subdomain(name),
+    };
+    if let Some(why) = wrong {
+        causes.push(Cause::invalid("metadata.name", &name.into(), &why));
+    }
+}
+
+/// Checks a map of labels.
+pub(super) fn check_labels(labels: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+    for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        if let Some(why) = names::label_key(key) {
+            causes.push(Cause::invalid(path, &key.as_str().into(), &why));
+        }
+        if let Some(why) = value.as_str().and_then(names::label_value) {
+            causes.push(Cause::invalid(path, value, &why));
+        }
+    }
+}
+
+fn check_owners(object: &Value, causes: &mut Vec<Cause>) {
+    let mut controllers = 0;
+    for (index, owner) in meta::owners(object).enumerate() {
+        let path = format!("metadata.ownerReferences[{index}]");
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if meta::text_at(owner, &[field]).is_empty() {
+                let what = if field == "apiVersion" { "version" } else { field };
+                let cause = Cause::invalid(format!("{path}.{field}"), &"".into(), &format!("{what} must not be empty"));
+                causes.push(cause);
+            }
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let list = object.pointer("/metadata/ownerReferences").cloned().unwrap_or_default();
+        let why = "Only one reference can have Controller set to true";
+        causes.push(Cause::invalid("metadata.ownerReferences", &list, why));
+    }
+}
+
+/// What may not change about an object.
+pub(super) fn check_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+        let is = new.pointer(&format!("/metadata/{field}"));
+        if is != old.pointer(&format!("/metadata/{field}")) {
+            causes.push(Cause::invalid(format!("metadata.{field}"), is.unwrap_or(&Value::Null), "field is immutable"));
+        }
+    }
+    if meta::has(old, "deletionTimestamp") {
+        let added: Vec<&str> = meta::finalizers(new).filter(|finalizer| !meta::has_finalizer(old, finalizer)).collect();
+        if !added.is_empty() {
+            let listed: Vec<String> = added.iter().map(|finalizer| format!("{finalizer:?}")).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                listed.join(", ")
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+}

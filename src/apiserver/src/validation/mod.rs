@@ -1,0 +1,86 @@
+//! What is wrong with an object, beyond what its schema says; field by field, as the real server tells it.
+
+mod meta_fields;
+pub(crate) mod names;
+mod pod;
+mod resources;
+mod workload;
+
+use serde_json::Value;
+
+use crate::meta;
+use crate::resource::Resource;
+use crate::service::Call;
+use crate::status::Cause;
+
+/// Judges a new object.
+pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    meta_fields::check(resource, object, &mut causes);
+    if let Some(custom) = resource.custom() {
+        causes.extend(custom.validate(object, None));
+        return causes;
+    }
+    own(resource, object, &mut causes);
+    causes
+}
+
+/// Judges a changed object.
+pub(crate) fn update(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    meta_fields::check_change(new, old, &mut causes);
+    if let Some(custom) = resource.custom() {
+        meta_fields::check(resource, new, &mut causes);
+        causes.extend(custom.validate(new, Some(old)));
+        return causes;
+    }
+    if !subresource.is_empty() && subresource != "scale" {
+        return causes;
+    }
+    meta_fields::check(resource, new, &mut causes);
+    if resource.is("pods") {
+        pod::check_change(new, old, &mut causes);
+    } else {
+        own(resource, new, &mut causes);
+        workload::check_change(resource, new, old, &mut causes);
+        resources::check_change(resource, new, old, &mut causes);
+    }
+    causes
+}
+
+fn own(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    match resource.storage.as_str() {
+        "pods" => pod::check(object, causes),
+        "customresourcedefinitions.apiextensions.k8s.io" => causes.extend(crate::crd::validate(object)),
+        _ => {
+            workload::check(resource, object, causes);
+            resources::check(resource, object, causes);
+        }
+    }
+}
+
+/// Tells the client what is legal and probably not meant.
+pub(crate) fn warn(resource: &Resource, object: &Value, call: &Call) {
+    if resource.is("pods") {
+        for (field, what) in [("metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]", "non-functional in v1.16+; use the \"priorityClassName\" field instead")] {
+            if meta::annotation(object, "scheduler.alpha.kubernetes.io/critical-pod").is_some() {
+                call.warn(format!("{field}: {what}"));
+            }
+        }
+    }
+}
+
+/// A value that must not be negative.
+fn not_negative(object: &Value, path: &[&str], causes: &mut Vec<Cause>) {
+    if let Some(number) = meta::int_at(object, path).filter(|number| *number < 0) {
+        causes.push(Cause::invalid(path.join("."), &number.into(), "must be greater than or equal to 0"));
+    }
+}
+
+/// A value that must stay as it is.
+fn immutable(new: &Value, old: &Value, path: &[&str], causes: &mut Vec<Cause>) {
+    let (is, was) = (meta::at(new, path), meta::at(old, path));
+    if is != was {
+        causes.push(Cause::invalid(path.join("."), is.unwrap_or(&Value::Null), "field is immutable"));
+    }
+}

@@ -1,0 +1,166 @@
+//! POST, and every other way to make an object.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::decode::into_form;
+use super::{Scope, strategy};
+use crate::apply::{Writer, track_update};
+use crate::reply::Answer;
+use crate::resource::Resource;
+use crate::server::ApiServer;
+use crate::service::Call;
+use crate::status::{ApiError, Cause, Result};
+use crate::store::{Draft, Object, Refused};
+use crate::{admission, convert, meta, validation};
+
+/// Attempts at a free generated name.
+const NAME_ATTEMPTS: usize = 8;
+/// A generated name keeps so much of its base.
+const MAX_BASE: usize = 58;
+
+impl Scope<'_> {
+    pub(super) fn create_from_body(&self) -> Result<Answer> {
+        let object = self.object_from_body()?;
+        let created = self.create(object)?;
+        let body = convert::to_version(&self.resource, &created.body);
+        Ok(Answer::Object { code: 201, resource: self.resource.clone(), body })
+    }
+
+    /// Makes an object that is in its form.
+    pub(super) fn create(&self, mut object: Value) -> Result<Arc<Object>> {
+        self.check_namespace(&mut object)?;
+        if meta::revision(&object).is_some() {
+            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
+        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        for attempt in 1.. {
+            let mut candidate = object.clone();
+            if generated {
+                let base: String = meta::text(&object, "generateName").chars().take(MAX_BASE).collect();
+                meta::set(&mut candidate, "name", base + &self.server.inner.entropy.suffix());
+            }
+            match self.create_named(candidate) {
+                Err(error) if generated && error.reason() == "AlreadyExists" && attempt < NAME_ATTEMPTS => {}
+                result => return result,
+            }
+        }
+        Err(ApiError::internal("no name could be generated"))
+    }
+
+    fn create_named(&self, mut object: Value) -> Result<Arc<Object>> {
+        let (server, resource) = (self.server, &self.resource);
+        let manager = self.call.manager();
+        let now = server.inner.clock.now_text();
+        if !resource.habits.generation {
+            meta::remove(&mut object, "generation");
+        }
+        track_create(resource, &mut object, &manager, &now);
+        self.finish_create(object, &now)
+    }
+
+    /// Admits, completes, checks and stores an object whose fields have owners.
+    pub(super) fn finish_create(&self, mut object: Value, now: &str) -> Result<Arc<Object>> {
+        let (server, resource) = (self.server, &self.resource);
+        fill_system_fields(server, &mut object, now);
+        admission::admit_create(self, &mut object)?;
+        strategy::prepare_create(server, resource, &mut object);
+        let causes = validation::create(resource, &object);
+        if !causes.is_empty() {
+            return Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(&object), causes));
+        }
+        validation::warn(resource, &object, self.call);
+        let quota = server.inner.quota.lock();
+        admission::check_quota(self, &object)?;
+        let key = self.key(meta::name(&object));
+        let name = meta::name(&object).to_owned();
+        let draft = draft(resource, object);
+        if self.call.options.dry_run {
+            if server.inner.store.get(&resource.storage, &key).is_some() {
+                return Err(ApiError::already_exists(&resource.group, &resource.plural, &name));
+            }
+            return Ok(Arc::new(draft.unversioned(&key)));
+        }
+        let created = server.inner.store.create(&resource.storage, &key, draft).map_err(|refused| match refused {
+            Refused::Exists => ApiError::already_exists(&resource.group, &resource.plural, &name),
+            Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
+        })?;
+        drop(quota);
+        if resource.is(super::update::DEFINITIONS) {
+            server.serve_definition(&created.value());
+        }
+        Ok(created)
+    }
+
+    /// The namespace of an object is that of the request.
+    pub(super) fn check_namespace(&self, object: &mut Value) -> Result<()> {
+        let own = meta::namespace(object);
+        if !self.resource.namespaced {
+            if !own.is_empty() {
+                let cause = Cause::forbidden("metadata.namespace", "not allowed on this type");
+                return Err(ApiError::invalid(&self.resource.group, &self.resource.kind, meta::name(object), vec![cause]));
+            }
+            return Ok(());
+        }
+        if own.is_empty() {
+            meta::set(object, "namespace", self.namespace.as_str());
+        } else if own != self.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Records who owns the fields of a new object.
+fn track_create(resource: &Resource, object: &mut Value, manager: &str, now: &str) {
+    let api_version = resource.api_version();
+    let writer = Writer { manager, api_version: &api_version, subresource: "", now };
+    let live = strategy::empty(resource);
+    track_update(&live, object, resource.typed(), &writer, &strategy::resets(resource, ""));
+}
+
+fn fill_system_fields(server: &ApiServer, object: &mut Value, now: &str) {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        meta::remove(object, field);
+    }
+    meta::set(object, "uid", server.inner.entropy.uid());
+    meta::set(object, "creationTimestamp", now);
+    meta::set(object, "resourceVersion", "");
+}
+
+/// What is stored of an object.
+pub(super) fn draft(resource: &Resource, mut object: Value) -> Draft {
+    meta::set(&mut object, "resourceVersion", "");
+    convert::to_storage(resource, &mut object);
+    let fields = strategy::selectable_fields(resource, &object);
+    Draft::new(&object, fields)
+}
+
+impl ApiServer {
+    /// Creates an object as a part of the control plane, through everything that a request goes through.
+    pub(crate) fn create_internal(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        mut object: Value,
+        manager: &str,
+    ) -> Result<Arc<Object>> {
+        let call = Call::internal(manager);
+        let scope = Scope {
+            server: self,
+            call: &call,
+            resource: resource.clone(),
+            namespace: namespace.to_owned(),
+            subresource: String::new(),
+        };
+        if let Some(map) = object.as_object_mut() {
+            map.insert("apiVersion".to_owned(), resource.api_version().into());
+            map.insert("kind".to_owned(), resource.kind.as_str().into());
+        }
+        into_form(resource, &mut object).map_err(ApiError::internal)?;
+        scope.create(object)
+    }
+}

@@ -1,0 +1,131 @@
+//! From a request to its answer: which verb it is, on which resource, and whether that is served.
+
+mod create;
+mod decode;
+mod delete;
+mod patch;
+mod read;
+mod review;
+mod strategy;
+mod subresource;
+mod update;
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::Value;
+
+use crate::reply::Answer;
+use crate::request::{Output, Target, target};
+use crate::resource::{Resource, Subresource};
+use crate::server::ApiServer;
+use crate::service::Call;
+use crate::status::{ApiError, Result};
+
+pub(crate) use delete::{FOREGROUND, ORPHAN};
+pub(crate) use strategy::selectable_fields;
+
+/// A request for one resource.
+pub(crate) struct Scope<'a> {
+    pub(crate) server: &'a ApiServer,
+    pub(crate) call: &'a Call,
+    pub(crate) resource: Arc<Resource>,
+    /// Empty for cluster-scoped resources and for all namespaces.
+    pub(crate) namespace: String,
+    /// Empty for the resource itself.
+    pub(crate) subresource: String,
+}
+
+/// Media types of answers.
+const ANSWERS: &[&str] = &["application/json", "application/yaml"];
+
+impl ApiServer {
+    pub(crate) fn dispatch(&self, call: &Call) -> Result<Answer> {
+        if let Some(answer) = self.discover(call)? {
+            return Ok(answer);
+        }
+        let target = target(&call.path).ok_or_else(ApiError::no_path)?;
+        let registry = self.registry();
+        if !registry.has_group_version(&target.group, &target.version) {
+            return Err(ApiError::no_path());
+        }
+        let resource = registry.get(&target.group, &target.version, &target.resource).cloned();
+        let resource = resource.ok_or_else(ApiError::no_resource)?;
+        if target.namespace.is_some() && !resource.namespaced {
+            return Err(ApiError::no_resource());
+        }
+        if call.output.is_none() {
+            return Err(ApiError::not_acceptable(ANSWERS));
+        }
+        let scope = Scope {
+            server: self,
+            call,
+            resource,
+            namespace: target.namespace.clone().unwrap_or_default(),
+            subresource: target.subresource.clone().unwrap_or_default(),
+        };
+        scope.answer(&target)
+    }
+}
+
+impl Scope<'_> {
+    fn answer(&self, target: &Target) -> Result<Answer> {
+        let method = &self.call.method;
+        if !self.subresource.is_empty() {
+            let sub = self.resource.subresources.get(&self.subresource).cloned().ok_or_else(ApiError::no_resource)?;
+            let name = target.name.as_deref().unwrap_or_default();
+            return self.subresource_answer(&sub, name);
+        }
+        let verb = match (method, &target.name) {
+            (&Method::GET, Some(_)) if target.watch => "watch",
+            (&Method::GET, None) if target.watch || self.call.options.watch => "watch",
+            (&Method::GET | &Method::HEAD, Some(_)) => "get",
+            (&Method::GET | &Method::HEAD, None) => "list",
+            (&Method::POST, None) => "create",
+            (&Method::PUT, Some(_)) => "update",
+            (&Method::PATCH, Some(_)) => "patch",
+            (&Method::DELETE, Some(_)) => "delete",
+            (&Method::DELETE, None) => "deletecollection",
+            _ => return Err(ApiError::method_not_allowed()),
+        };
+        // An object of a namespaced resource is named with its namespace.
+        let needs_namespace = self.resource.namespaced && !matches!(verb, "list" | "watch");
+        if !self.resource.allows(verb) || (needs_namespace && self.namespace.is_empty()) {
+            return Err(ApiError::method_not_allowed());
+        }
+        let name = target.name.as_deref().unwrap_or_default();
+        match verb {
+            "get" => self.get(name),
+            "list" => self.list(),
+            "watch" => self.watch(target.name.as_deref()),
+            "create" if self.is_review() => self.review(),
+            "create" => self.create_from_body(),
+            "update" => self.update_from_body(name),
+            "patch" => self.patch(name),
+            "delete" => self.delete(name),
+            _ => self.delete_collection(),
+        }
+    }
+
+    pub(crate) fn key(&self, name: &str) -> String {
+        self.resource.key(&self.namespace, name)
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::not_found(&self.resource.group, &self.resource.plural, name)
+    }
+
+    fn output(&self) -> Output {
+        self.call.output.unwrap_or(Output::Json)
+    }
+
+    /// The resource's kind with a subresource's, where that differs.
+    fn speaks_own_kind(&self, sub: &Subresource) -> bool {
+        sub.kind == self.resource.kind
+    }
+}
+
+/// The JSON text of a value.
+pub(crate) fn text(value: &Value) -> bytes::Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}

@@ -1,0 +1,151 @@
+//! GET: one object, a list in pages, a watch.
+
+use serde_json::{Value, json};
+
+use super::{Scope, strategy};
+use crate::reply::{Answer, ListAnswer};
+use crate::request::MatchVersion;
+use crate::status::{ApiError, Cause, Result};
+use crate::store::{Compacted, Page, Range};
+use crate::{convert, watch};
+
+impl Scope<'_> {
+    pub(super) fn get(&self, name: &str) -> Result<Answer> {
+        let asked = watch::version(&self.call.options)?;
+        if asked > self.server.inner.store.revision() {
+            return Err(ApiError::future_version(asked, self.server.inner.store.revision()));
+        }
+        let found = self.server.inner.store.get(&self.resource.storage, &self.key(name));
+        let found = found.ok_or_else(|| self.not_found(name))?;
+        let body = convert::to_version(&self.resource, &found.body);
+        Ok(Answer::Object { code: 200, resource: self.resource.clone(), body })
+    }
+
+    pub(super) fn list(&self) -> Result<Answer> {
+        self.check_fields()?;
+        let options = &self.call.options;
+        let prefix = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
+        let (at, after) = self.position(&prefix)?;
+        let selects_all = options.labels.is_everything() && options.fields.is_everything();
+        let mut page = if selects_all {
+            self.page(&Range { prefix: &prefix, after: after.as_deref(), at, limit: options.limit })?
+        } else if let (Some(name), true) = (options.fields.name(), at.is_none() && after.is_none() && !prefix.is_empty()) {
+            // One object is meant.
+            let mut page = Page { revision: self.server.inner.store.revision(), ..Page::default() };
+            page.items.extend(self.server.inner.store.get(&self.resource.storage, &self.key(name)));
+            page
+        } else {
+            self.page(&Range { prefix: &prefix, after: after.as_deref(), at, limit: 0 })?
+        };
+        if !selects_all {
+            page.items.retain(|object| options.fields.matches_stored(object) && options.labels.matches_stored(object));
+            if options.limit > 0 && page.items.len() > options.limit {
+                let remaining = page.items.len() - options.limit;
+                page.items.truncate(options.limit);
+                let after = page.items.last().map(|last| last.key.to_string()).unwrap_or_default();
+                page.rest = Some(crate::store::Rest { after, remaining });
+            }
+        }
+        let continue_token = page.rest.as_ref().map(|rest| token(page.revision, &rest.after));
+        let remaining = page.rest.as_ref().map(|rest| rest.remaining).filter(|_| selects_all);
+        Ok(Answer::List(Box::new(ListAnswer { resource: self.resource.clone(), page, continue_token, remaining })))
+    }
+
+    fn page(&self, range: &Range<'_>) -> Result<Page> {
+        self.server.inner.store.list(&self.resource.storage, range).map_err(|Compacted { .. }| {
+            if range.after.is_some() {
+                ApiError::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+                )
+            } else {
+                ApiError::expired("The resourceVersion for the provided list is too old.")
+            }
+        })
+    }
+
+    /// Which version a list shows, and after which key it goes on.
+    fn position(&self, prefix: &str) -> Result<(Option<u64>, Option<String>)> {
+        let options = &self.call.options;
+        let invalid = |cause| ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]);
+        if options.send_initial_events.is_some() {
+            return Err(invalid(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")));
+        }
+        if let Some(text) = &options.continue_token {
+            if options.version_match.is_some() {
+                return Err(invalid(Cause::forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                )));
+            }
+            if options.resource_version.as_deref().is_some_and(|version| version != "0") {
+                let why = "specifying resource version is not allowed when using continue";
+                return Err(ApiError::bad_request(why));
+            }
+            let (revision, after) = read_token(text)
+                .filter(|(_, after)| after.starts_with(prefix))
+                .ok_or_else(|| ApiError::bad_request("continue key is not valid"))?;
+            return Ok((Some(revision), Some(after)));
+        }
+        let asked = watch::version(options)?;
+        let present = self.server.inner.store.revision();
+        if options.version_match.is_some() && options.resource_version.is_none() {
+            return Err(invalid(Cause::forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            )));
+        }
+        if options.version_match == Some(MatchVersion::Exact) && asked == 0 {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            return Err(invalid(Cause::forbidden("resourceVersionMatch", why)));
+        }
+        if asked > present {
+            return Err(ApiError::future_version(asked, present));
+        }
+        let exact = options.version_match == Some(MatchVersion::Exact)
+            || (options.version_match.is_none() && options.limit > 0 && asked > 0);
+        Ok((exact.then_some(asked), None))
+    }
+
+    fn check_fields(&self) -> Result<()> {
+        for field in self.call.options.fields.fields() {
+            if !strategy::is_selectable(&self.resource, field) {
+                let known = "only \"metadata.name\", \"metadata.namespace\"";
+                let why = if self.resource.custom().is_some() {
+                    format!("field label not supported: {field}")
+                } else if ["pods", "nodes", "namespaces", "secrets", "services", "events"].contains(&self.resource.storage.as_str()) {
+                    format!("field label not supported: {field}")
+                } else {
+                    format!("{field:?} is not a known field selector: {known}")
+                };
+                return Err(ApiError::bad_request(why));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn watch(&self, name: Option<&str>) -> Result<Answer> {
+        self.check_fields()?;
+        let mut options = self.call.options.clone();
+        if let Some(name) = name {
+            options.fields = crate::selector::FieldSelector::parse(&format!("metadata.name={name}"))?;
+        }
+        let namespace = Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        watch::open(self.server, &self.resource, namespace, &options, self.output()).map(Answer::Watch)
+    }
+}
+
+/// A continue token: opaque to clients, a version and a key inside.
+fn token(revision: u64, after: &str) -> String {
+    let text = json!({"rv": revision, "after": after}).to_string();
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_token(text: &str) -> Option<(u64, String)> {
+    if !text.is_ascii() || text.len() % 2 != 0 {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect();
+    let value: Value = serde_json::from_slice(&bytes?).ok()?;
+    Some((value.get("rv")?.as_u64()?, value.get("after")?.as_str()?.to_owned()))
+}

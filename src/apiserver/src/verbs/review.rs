@@ -1,0 +1,48 @@
+//! Reviews: questions that are posted and answered, and stored nowhere. Every user may do everything.
+
+use serde_json::{Value, json};
+
+use super::Scope;
+use crate::meta;
+use crate::reply::Answer;
+use crate::status::Result;
+
+impl Scope<'_> {
+    pub(super) fn is_review(&self) -> bool {
+        ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.resource.group.as_str())
+            || self.resource.plural == "bindings"
+    }
+
+    pub(super) fn review(&self) -> Result<Answer> {
+        let mut object = self.object_from_body()?;
+        let user = json!({"username": self.call.user.name, "groups": self.call.user.groups});
+        let allowed = json!({"allowed": true});
+        let status = match self.resource.plural.as_str() {
+            "selfsubjectreviews" => json!({"userInfo": user}),
+            "tokenreviews" => match self.server.token_user(meta::text_at(&object, &["spec", "token"])) {
+                Some(user) => {
+                    json!({"authenticated": true, "user": {"username": user.name, "groups": user.groups}})
+                }
+                None => json!({"user": {}, "error": "invalid bearer token"}),
+            },
+            "selfsubjectrulesreviews" => json!({
+                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}], "incomplete": false}),
+            _ => allowed,
+        };
+        if let Some(map) = object.as_object_mut() {
+            map.insert("status".to_owned(), status);
+        }
+        if self.resource.plural == "selfsubjectreviews" {
+            meta::set(&mut object, "creationTimestamp", self.server.inner.clock.now_text());
+        }
+        Ok(Answer::Value { code: 201, value: without_nulls(object) })
+    }
+}
+
+fn without_nulls(mut object: Value) -> Value {
+    if let Some(map) = object.as_object_mut() {
+        map.retain(|_, value| !value.is_null());
+    }
+    object
+}

@@ -1,0 +1,302 @@
+//! What a kind does to its objects before they are stored, and which of their fields can be selected.
+
+use serde_json::{Map, Value, json};
+
+use crate::apply::FieldSet;
+use crate::meta;
+use crate::resource::Resource;
+use crate::schema::decode;
+use crate::server::ApiServer;
+
+/// Fields that a write through an endpoint cannot change, and so does not own.
+pub(super) fn resets(resource: &Resource, subresource: &str) -> FieldSet {
+    match subresource {
+        "status" if resource.custom().is_some() => {
+            FieldSet::of_fields(&[&["spec"], &["metadata", "labels"], &["metadata", "annotations"], &["metadata", "finalizers"]])
+        }
+        "status" => FieldSet::of_fields(&[&["spec"]]),
+        "" if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
+        _ => FieldSet::default(),
+    }
+}
+
+/// The part of an object that is the user's: nodes alone may be created with a status.
+fn clears_status(resource: &Resource) -> bool {
+    resource.has_status() && !resource.is("nodes")
+}
+
+/// Readies a new object.
+pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &mut Value) {
+    if clears_status(resource)
+        && let Some(map) = object.as_object_mut()
+    {
+        map.remove("status");
+    }
+    meta::remove(object, "generation");
+    if resource.habits.generation {
+        meta::set(object, "generation", 1);
+    }
+    if resource.custom().is_some() {
+        return;
+    }
+    match resource.storage.as_str() {
+        "namespaces" => {
+            if let Some(spec) = meta::object_mut(object, &["spec"]) {
+                spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
+            }
+            set_status(object, json!({"phase": "Active"}));
+            let name = meta::name(object).to_owned();
+            if let Some(labels) = meta::object_mut(object, &["metadata", "labels"]) {
+                labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+            }
+        }
+        "pods" => {
+            let class = quality_of_service(object);
+            set_status(object, json!({"phase": "Pending", "qosClass": class}));
+        }
+        "persistentvolumes" | "persistentvolumeclaims" => set_status(object, json!({"phase": "Pending"})),
+        "jobs.batch" => label_job(object),
+        "services" => crate::defaults::service::assign_ip(server, object),
+        _ => {}
+    }
+    if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
+        crate::crd::finish(object);
+        let now = server.inner.clock.now_text();
+        crate::crd::establish(object, &now);
+        meta::add_finalizer(object, "");
+        meta::remove_finalizer(object, "");
+    }
+    // Puts back what a missing status leaves: `status: {}`.
+    decode::decode(object, resource.typed());
+}
+
+fn set_status(object: &mut Value, status: Value) {
+    if let Some(map) = object.as_object_mut() {
+        map.insert("status".to_owned(), status);
+    }
+}
+
+/// Readies the new state of an object that exists.
+pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mut Value, old: &Value) {
+    for field in ["creationTimestamp", "deletionTimestamp", "generation", "selfLink"] {
+        meta::copy(object, old, field);
+    }
+    if meta::text(object, "uid").is_empty() {
+        meta::copy(object, old, "uid");
+    }
+    if !meta::has(object, "deletionGracePeriodSeconds") {
+        meta::copy(object, old, "deletionGracePeriodSeconds");
+    }
+    match subresource {
+        "status" => keep_all_but_status(resource, object, old),
+        _ => {
+            if resource.has_status() && subresource != "approval" {
+                restore(object, old, "status");
+            }
+            if resource.habits.generation && is_new_generation(resource, object, old) {
+                let next = meta::number(old, "generation").unwrap_or(0) + 1;
+                meta::set(object, "generation", next);
+            }
+        }
+    }
+    if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
+        crate::crd::finish(object);
+    }
+    if resource.is("namespaces") && subresource != "finalize" {
+        let kept = meta::at(old, &["spec", "finalizers"]).cloned();
+        if let (Some(kept), Some(spec)) = (kept, meta::object_mut(object, &["spec"])) {
+            spec.insert("finalizers".to_owned(), kept);
+        }
+    }
+}
+
+fn restore(object: &mut Value, old: &Value, field: &str) {
+    let Some(map) = object.as_object_mut() else { return };
+    match old.get(field) {
+        Some(value) => map.insert(field.to_owned(), value.clone()),
+        None => map.remove(field),
+    };
+}
+
+fn keep_all_but_status(resource: &Resource, object: &mut Value, old: &Value) {
+    let fields: Vec<String> = match (object.as_object(), old.as_object()) {
+        (Some(new), Some(old)) => new.keys().chain(old.keys()).cloned().collect(),
+        _ => return,
+    };
+    for field in fields.iter().filter(|field| !["status", "metadata", "apiVersion", "kind"].contains(&field.as_str())) {
+        restore(object, old, field);
+    }
+    if resource.custom().is_some() {
+        let managed = object.pointer("/metadata/managedFields").cloned();
+        let version = object.pointer("/metadata/resourceVersion").cloned();
+        restore(object, old, "metadata");
+        for (field, value) in [("managedFields", managed), ("resourceVersion", version)] {
+            match value {
+                Some(value) => meta::set(object, field, value),
+                None => meta::remove(object, field),
+            }
+        }
+    } else if resource.group == "apps" {
+        meta::copy(object, old, "labels");
+    } else if resource.is("pods") {
+        meta::copy(object, old, "ownerReferences");
+    }
+}
+
+fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
+    if resource.custom().is_some() {
+        let content = |value: &Value| {
+            let mut map = value.as_object().cloned().unwrap_or_default();
+            map.remove("metadata");
+            if resource.has_status() {
+                map.remove("status");
+            }
+            map
+        };
+        return content(object) != content(old);
+    }
+    if object.get("spec") != old.get("spec") {
+        return true;
+    }
+    resource.is("deployments.apps")
+        && object.pointer("/metadata/annotations") != old.pointer("/metadata/annotations")
+}
+
+/// A job's pods are told by its uid, unless it brings a selector of its own.
+fn label_job(job: &mut Value) {
+    if meta::at(job, &["spec", "manualSelector"]) == Some(&Value::Bool(true)) {
+        return;
+    }
+    let (uid, name) = (meta::text(job, "uid").to_owned(), meta::name(job).to_owned());
+    if let Some(labels) = meta::object_mut(job, &["spec", "template", "metadata", "labels"]) {
+        for (key, value) in [
+            ("batch.kubernetes.io/controller-uid", &uid),
+            ("controller-uid", &uid),
+            ("batch.kubernetes.io/job-name", &name),
+            ("job-name", &name),
+        ] {
+            labels.insert(key.to_owned(), value.as_str().into());
+        }
+    }
+    if let Some(spec) = meta::object_mut(job, &["spec"]) {
+        spec.insert("selector".to_owned(), json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
+    }
+}
+
+/// Guaranteed, Burstable or BestEffort, from requests and limits of CPU and memory.
+pub(super) fn quality_of_service(pod: &Value) -> &'static str {
+    let (mut any, mut guaranteed) = (false, true);
+    let containers = meta::list_at(pod, &["spec", "containers"]).iter();
+    for container in containers.chain(meta::list_at(pod, &["spec", "initContainers"])) {
+        for resource in ["cpu", "memory"] {
+            let amount = |kind: &str| meta::at(container, &["resources", kind, resource]).filter(|amount| *amount != "0");
+            any |= amount("requests").is_some() || amount("limits").is_some();
+            guaranteed &= amount("limits").is_some() && amount("limits") == amount("requests");
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+/// The selectable fields of a resource, as they are asked for, with the path of each.
+fn selectable(resource: &Resource) -> &'static [(&'static str, &'static [&'static str])] {
+    match resource.storage.as_str() {
+        "pods" => &[
+            ("spec.nodeName", &["spec", "nodeName"]),
+            ("spec.restartPolicy", &["spec", "restartPolicy"]),
+            ("spec.schedulerName", &["spec", "schedulerName"]),
+            ("spec.serviceAccountName", &["spec", "serviceAccountName"]),
+            ("spec.hostNetwork", &["spec", "hostNetwork"]),
+            ("status.phase", &["status", "phase"]),
+            ("status.podIP", &["status", "podIP"]),
+            ("status.nominatedNodeName", &["status", "nominatedNodeName"]),
+        ],
+        "nodes" => &[("spec.unschedulable", &["spec", "unschedulable"])],
+        "namespaces" => &[("status.phase", &["status", "phase"])],
+        "secrets" => &[("type", &["type"])],
+        "services" => &[("spec.clusterIP", &["spec", "clusterIP"]), ("spec.type", &["spec", "type"])],
+        "replicationcontrollers" | "replicasets.apps" => &[("status.replicas", &["status", "replicas"])],
+        "jobs.batch" => &[("status.successful", &["status", "succeeded"])],
+        "events" => &[
+            ("involvedObject.kind", &["involvedObject", "kind"]),
+            ("involvedObject.namespace", &["involvedObject", "namespace"]),
+            ("involvedObject.name", &["involvedObject", "name"]),
+            ("involvedObject.uid", &["involvedObject", "uid"]),
+            ("involvedObject.apiVersion", &["involvedObject", "apiVersion"]),
+            ("involvedObject.resourceVersion", &["involvedObject", "resourceVersion"]),
+            ("involvedObject.fieldPath", &["involvedObject", "fieldPath"]),
+            ("regarding.kind", &["involvedObject", "kind"]),
+            ("regarding.namespace", &["involvedObject", "namespace"]),
+            ("regarding.name", &["involvedObject", "name"]),
+            ("regarding.uid", &["involvedObject", "uid"]),
+            ("reason", &["reason"]),
+            ("reportingComponent", &["reportingComponent"]),
+            ("reportingController", &["reportingComponent"]),
+            ("source", &["source", "component"]),
+            ("type", &["type"]),
+        ],
+        _ => &[],
+    }
+}
+
+/// Whether a field can be selected.
+pub(super) fn is_selectable(resource: &Resource, field: &str) -> bool {
+    if field == "metadata.name" || (field == "metadata.namespace" && resource.namespaced) {
+        return true;
+    }
+    match resource.custom() {
+        Some(custom) => custom.selectable_fields.iter().any(|path| path.trim_start_matches('.') == field),
+        None => selectable(resource).iter().any(|(name, _)| *name == field),
+    }
+}
+
+/// The values of an object's selectable fields, in the form in which it is stored.
+pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    if let Some(custom) = resource.custom() {
+        let fields = custom.selectable_fields.iter().map(|path| {
+            let path = path.trim_start_matches('.');
+            let parts: Vec<&str> = path.split('.').collect();
+            (path.into(), meta::at(object, &parts).map(text).unwrap_or_default().into())
+        });
+        return fields.collect();
+    }
+    let fields = selectable(resource).iter().filter_map(|(name, path)| {
+        let found = meta::at(object, path).map(text);
+        let shown = match (*name, found) {
+            // What a bool or a number of Go shows where JSON leaves it out.
+            ("spec.hostNetwork" | "spec.unschedulable", None) => "false".to_owned(),
+            ("status.replicas" | "status.successful", None) => "0".to_owned(),
+            (_, found) => found?,
+        };
+        Some(((*name).into(), shown.into()))
+    });
+    fields.collect()
+}
+
+/// An object without the fields that a server sets with every write.
+pub(super) fn comparable(object: &Value) -> Value {
+    let mut out = object.clone();
+    meta::remove(&mut out, "resourceVersion");
+    if let Some(Value::Array(entries)) = out.pointer_mut("/metadata/managedFields") {
+        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+            entry.remove("time");
+        }
+    }
+    out
+}
+
+/// An empty object of the resource, as the live state before a create.
+pub(super) fn empty(resource: &Resource) -> Value {
+    match resource.custom() {
+        Some(_) => Value::Object(Map::new()),
+        None => decode::empty(resource.typed()),
+    }
+}

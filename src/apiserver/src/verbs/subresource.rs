@@ -1,0 +1,322 @@
+//! Subresources: status, scale, binding, eviction, finalize and the like.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::Scope;
+use crate::apply::{Writer, apply};
+use crate::patch::Patch;
+use crate::reply::Answer;
+use crate::request::Parsed;
+use crate::resource::Subresource;
+use crate::schema::{builtin, decode};
+use crate::selector::LabelSelector;
+use crate::status::{ApiError, Cause, Result, success};
+use crate::{convert, meta};
+
+const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+impl Scope<'_> {
+    pub(super) fn subresource_answer(&self, sub: &Subresource, name: &str) -> Result<Answer> {
+        let verb = match self.call.method {
+            Method::GET | Method::HEAD => "get",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::POST => "create",
+            _ => return Err(ApiError::method_not_allowed()),
+        };
+        if !sub.verbs.iter().any(|allowed| allowed == verb) || (self.resource.namespaced && self.namespace.is_empty()) {
+            return Err(ApiError::method_not_allowed());
+        }
+        match (self.subresource.as_str(), verb) {
+            ("binding", _) => self.bind(name),
+            ("eviction", _) => self.evict(name),
+            ("scale", "get") => self.scale_of(name).map(|value| Answer::Value { code: 200, value }),
+            ("scale", _) => self.set_scale(name, verb),
+            (_, "get") => self.get(name),
+            (_, "update") if self.speaks_own_kind(sub) => self.update_from_body(name),
+            (_, "patch") if self.speaks_own_kind(sub) => self.patch(name),
+            _ => Err(ApiError::method_not_allowed()),
+        }
+    }
+
+    /// Binds a pod to a node, as a scheduler does.
+    fn bind(&self, name: &str) -> Result<Answer> {
+        let Parsed { value: binding, .. } = self.parse()?;
+        let target = meta::text_at(&binding, &["target", "name"]).to_owned();
+        let invalid = |cause| ApiError::invalid("", "Binding", name, vec![cause]);
+        let kind = meta::text_at(&binding, &["target", "kind"]);
+        if !kind.is_empty() && kind != "Node" {
+            return Err(invalid(Cause::not_supported("target.kind", &kind.into(), &["Node", "<empty>"])));
+        }
+        if target.is_empty() {
+            return Err(invalid(Cause::required("target.name", "")));
+        }
+        let uid = meta::text(&binding, "uid").to_owned();
+        let conflict = |why: String| ApiError::conflict("", "pods/binding", name, &why);
+        self.change_quietly(name, &mut |pod, now| {
+            if !uid.is_empty() && uid != meta::text(pod, "uid") {
+                let has = meta::text(pod, "uid");
+                return Err(conflict(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {has}")));
+            }
+            if meta::has(pod, "deletionTimestamp") {
+                return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
+            }
+            let node = meta::text_at(pod, &["spec", "nodeName"]);
+            if !node.is_empty() {
+                return Err(conflict(format!("pod {name} is already assigned to node {node:?}")));
+            }
+            if !meta::list_at(pod, &["spec", "schedulingGates"]).is_empty() {
+                return Err(conflict(format!("pod {name} has non-empty .spec.schedulingGates")));
+            }
+            if let Some(spec) = meta::object_mut(pod, &["spec"]) {
+                spec.insert("nodeName".to_owned(), target.as_str().into());
+            }
+            if let Some(given) = meta::at(&binding, &["metadata", "annotations"]).and_then(Value::as_object)
+                && let Some(annotations) = meta::object_mut(pod, &["metadata", "annotations"])
+            {
+                annotations.extend(given.clone());
+            }
+            set_condition(pod, &json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
+            Ok(())
+        })?;
+        Ok(Answer::Value { code: 201, value: created_status() })
+    }
+
+    /// Changes an object as the server's own hand: no owner is recorded.
+    fn change_quietly(&self, name: &str, produce: &mut dyn FnMut(&mut Value, &str) -> Result<()>) -> Result<()> {
+        let store = &self.server.inner.store;
+        let key = self.key(name);
+        loop {
+            let stored = store.get(&self.resource.storage, &key).ok_or_else(|| self.not_found(name))?;
+            let mut value = stored.value();
+            produce(&mut value, &self.server.inner.clock.now_text())?;
+            let draft = super::create::draft(&self.resource, value);
+            if self.call.options.dry_run {
+                return Ok(());
+            }
+            match store.update(&self.resource.storage, &key, stored.revision, draft) {
+                Ok(_) => return Ok(()),
+                Err(crate::store::Refused::Missing) => return Err(self.not_found(name)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Evicts a pod unless its PodDisruptionBudget forbids it now.
+    fn evict(&self, name: &str) -> Result<Answer> {
+        let Parsed { value: eviction, .. } = self.parse()?;
+        let own = meta::name(&eviction);
+        if !own.is_empty() && own != name {
+            return Err(ApiError::bad_request("name in URL does not match name in Eviction object: ".to_owned() + &format!("{name} != {own}")));
+        }
+        let mut options = self.call.options.clone();
+        if let Some(given) = eviction.get("deleteOptions") {
+            options.take_delete_options(given)?;
+        }
+        let pod = self.server.value("pods", &self.key(name)).ok_or_else(|| self.not_found(name))?;
+        let phase = meta::text_at(&pod, &["status", "phase"]);
+        // Pods that are over, not yet running, or going already disrupt nothing.
+        let is_free = ["Succeeded", "Failed", "Pending"].contains(&phase) || meta::has(&pod, "deletionTimestamp");
+        if !is_free {
+            self.spend_budget(&pod, name, options.dry_run)?;
+        }
+        if !options.dry_run {
+            self.change_quietly(name, &mut |pod, now| {
+                let message = "Eviction API: evicting";
+                set_condition(pod, &json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                                           "message": message, "lastTransitionTime": now}));
+                Ok(())
+            })?;
+        }
+        self.server.delete_object(&self.resource, &self.namespace, name, &options)?;
+        Ok(Answer::Value { code: 201, value: created_status() })
+    }
+
+    fn spend_budget(&self, pod: &Value, name: &str, dry_run: bool) -> Result<()> {
+        let selects = |budget: &Value| {
+            let selector = meta::at(budget, &["spec", "selector"]);
+            // An empty selector of policy/v1 selects every pod of the namespace.
+            LabelSelector::from_object(selector).matches_object(pod)
+        };
+        let budgets: Vec<Value> =
+            self.server.values("poddisruptionbudgets.policy", &self.namespace).into_iter().filter(selects).collect();
+        let budget = match budgets.as_slice() {
+            [] => return Ok(()),
+            [budget] => budget,
+            _ => {
+                return Err(ApiError::internal(
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                ));
+            }
+        };
+        let budget_name = meta::name(budget).to_owned();
+        let status = |field: &str| meta::int_at(budget, &["status", field]).unwrap_or(0);
+        let is_ready = meta::list_at(pod, &["status", "conditions"])
+            .iter()
+            .any(|condition| meta::text_at(condition, &["type"]) == "Ready" && meta::text_at(condition, &["status"]) == "True");
+        let always = meta::text_at(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+        let healthy_enough = status("currentHealthy") >= status("desiredHealthy") && status("desiredHealthy") > 0;
+        if !is_ready && (always || healthy_enough) {
+            return Ok(());
+        }
+        let observed = status("observedGeneration");
+        if observed < meta::number(budget, "generation").unwrap_or(0) {
+            let message = format!("The disruption budget {budget_name} is still being processed by the server.");
+            return Err(ApiError::disruption_budget(&budget_name, message, 10));
+        }
+        if status("disruptionsAllowed") <= 0 {
+            let (needs, has) = (status("desiredHealthy"), status("currentHealthy"));
+            let message = format!("The disruption budget {budget_name} needs {needs} healthy pods and has {has} currently");
+            return Err(ApiError::disruption_budget(&budget_name, message, 0));
+        }
+        if dry_run {
+            return Ok(());
+        }
+        self.spend(&budget_name, name)
+    }
+
+    fn spend(&self, budget: &str, pod: &str) -> Result<()> {
+        let Some(resource) = self.server.resource_of("poddisruptionbudgets.policy") else { return Ok(()) };
+        let scope = Scope { server: self.server, call: self.call, resource, namespace: self.namespace.clone(), subresource: String::new() };
+        scope.change_quietly(budget, &mut |budget, now| {
+            let left = meta::int_at(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
+            if left <= 0 {
+                let name = meta::name(budget).to_owned();
+                let message = format!("The disruption budget {name} does not allow a disruption now");
+                return Err(ApiError::disruption_budget(&name, message, 0));
+            }
+            if let Some(status) = meta::object_mut(budget, &["status"]) {
+                status.insert("disruptionsAllowed".to_owned(), (left - 1).into());
+            }
+            if let Some(disrupted) = meta::object_mut(budget, &["status", "disruptedPods"]) {
+                disrupted.insert(pod.to_owned(), now.into());
+            }
+            Ok(())
+        })
+    }
+
+    fn scale_of(&self, name: &str) -> Result<Value> {
+        let stored = self.server.inner.store.get(&self.resource.storage, &self.key(name));
+        let stored = stored.ok_or_else(|| self.not_found(name))?;
+        let mut object = stored.value();
+        convert::from_storage(&self.resource, &mut object);
+        self.scale(&object, name)
+    }
+
+    fn scale(&self, object: &Value, name: &str) -> Result<Value> {
+        let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {}, "status": {"replicas": 0}});
+        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            meta::copy(&mut scale, object, field);
+        }
+        let paths = self.scale_paths();
+        let number = |path: &[String]| meta::int_at(object, &path.iter().map(String::as_str).collect::<Vec<_>>());
+        if self.resource.custom().is_some() && number(&paths.spec).is_none() {
+            let path = paths.spec.join(".");
+            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist in {name}")));
+        }
+        let wanted = number(&paths.spec).unwrap_or(0);
+        if wanted != 0 && let Some(spec) = meta::object_mut(&mut scale, &["spec"]) {
+            spec.insert("replicas".to_owned(), wanted.into());
+        }
+        let selector = match (&paths.selector, self.resource.custom()) {
+            (Some(path), _) => meta::text_at(object, &path.iter().map(String::as_str).collect::<Vec<_>>()).to_owned(),
+            (None, Some(_)) => String::new(),
+            (None, None) => crate::defaults::selector_text(meta::at(object, &["spec", "selector"])),
+        };
+        if let Some(status) = meta::object_mut(&mut scale, &["status"]) {
+            status.insert("replicas".to_owned(), number(&paths.status).unwrap_or(0).into());
+            if !selector.is_empty() {
+                status.insert("selector".to_owned(), selector.into());
+            }
+        }
+        Ok(scale)
+    }
+
+    fn scale_paths(&self) -> crate::crd::ScalePaths {
+        let own = self.resource.custom().and_then(|custom| custom.scale.clone());
+        own.unwrap_or_else(|| crate::crd::ScalePaths {
+            spec: vec!["spec".to_owned(), "replicas".to_owned()],
+            status: vec!["status".to_owned(), "replicas".to_owned()],
+            selector: None,
+        })
+    }
+
+    fn set_scale(&self, name: &str, verb: &str) -> Result<Answer> {
+        let Some(typed) = builtin().schemas.named(SCALE_SCHEMA) else {
+            return Err(ApiError::internal("no schema of Scale"));
+        };
+        let paths = self.scale_paths();
+        let (manager, api_version) = (self.call.manager(), "autoscaling/v1");
+        let kind = self.call.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        let changed = self.change(name, false, "", &mut |live, now| {
+            let live = live.ok_or_else(|| self.not_found(name))?;
+            let present = self.scale(live, name)?;
+            let mut scale = if verb == "update" {
+                self.parse()?.value
+            } else if kind == "application/apply-patch+yaml" {
+                let config = crate::request::parse_body(&self.call.body, crate::request::Format::Yaml)?.value;
+                let writer = Writer { manager: &manager, api_version, subresource: "scale", now };
+                let none = crate::apply::FieldSet::default();
+                apply(&present, &config, typed, &writer, true, &none)?
+            } else {
+                match self.read_patch(&kind)? {
+                    patch @ (Patch::Json(_) | Patch::Merge(_) | Patch::Strategic(_)) => patch.apply(&present, typed)?,
+                }
+            };
+            let problems = decode::decode(&mut scale, typed);
+            if let Some(error) = problems.error {
+                return Err(ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}")));
+            }
+            let wanted = meta::int_at(&scale, &["spec", "replicas"]).unwrap_or(0);
+            if wanted < 0 {
+                let cause = Cause::invalid("spec.replicas", &wanted.into(), "must be greater than or equal to 0");
+                return Err(ApiError::invalid("autoscaling", "Scale", name, vec![cause]));
+            }
+            let mut new = live.clone();
+            match meta::revision(&scale) {
+                Some(version) => meta::set(&mut new, "resourceVersion", version),
+                None => meta::copy(&mut new, live, "resourceVersion"),
+            }
+            let (last, parents) = match paths.spec.split_last() {
+                Some((last, parents)) => (last, parents.iter().map(String::as_str).collect::<Vec<_>>()),
+                None => return Err(ApiError::internal("no path of replicas")),
+            };
+            if let Some(parent) = meta::object_mut(&mut new, &parents) {
+                parent.insert(last.clone(), wanted.into());
+            }
+            self.track(Some(live), &mut new, now);
+            Ok(new)
+        })?;
+        let mut object = changed.object.value();
+        convert::from_storage(&self.resource, &mut object);
+        Ok(Answer::Value { code: 200, value: self.scale(&object, name)? })
+    }
+}
+
+fn created_status() -> Value {
+    let mut status = success(Value::Null);
+    if let Some(map) = status.as_object_mut() {
+        map.remove("details");
+        map.insert("code".to_owned(), 201.into());
+    }
+    status
+}
+
+/// Puts a condition in the place of the one of its type; the time stays where the status does.
+pub(crate) fn set_condition(object: &mut Value, condition: &Value) {
+    let Some(status) = meta::object_mut(object, &["status"]) else { return };
+    let list = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(list) = list else { return };
+    let same = |present: &&mut Value| present.get("type") == condition.get("type");
+    match list.iter_mut().find(same).and_then(Value::as_object_mut) {
+        Some(present) => {
+            let kept = present.get("lastTransitionTime").cloned().filter(|_| present.get("status") == condition.get("status"));
+            *present = condition.as_object().cloned().unwrap_or_else(Map::new);
+            if let Some(kept) = kept {
+                present.insert("lastTransitionTime".to_owned(), kept);
+            }
+        }
+        None => list.push(condition.clone()),
+    }
+}

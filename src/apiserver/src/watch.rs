@@ -1,0 +1,282 @@
+//! Watches: the changes of a collection from a version on, read from the history as the client takes them.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::Stream;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::fault::OnEvent;
+use crate::request::{MatchVersion, Options, Output};
+use crate::resource::Resource;
+use crate::server::ApiServer;
+use crate::status::{ApiError, Cause, Result};
+use crate::store::{Change, ChangeKind, Object, Range};
+use crate::table::Printer;
+
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// Without a timeout of the client's, a watch ends after this.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Changes read from the history at once.
+const BATCH: usize = 256;
+
+struct Watcher {
+    server: ApiServer,
+    resource: Arc<Resource>,
+    prefix: String,
+    options: Options,
+    output: Output,
+    /// Changes up to this version were seen.
+    cursor: u64,
+    pending: VecDeque<Pending>,
+    latest: tokio::sync::watch::Receiver<u64>,
+    ends: Instant,
+    next_bookmark: Instant,
+    is_first: bool,
+    done: bool,
+}
+
+enum Pending {
+    Event(&'static str, Arc<Object>, u64),
+    /// The end of the initial events, at a version.
+    InitialEnd(u64),
+}
+
+/// Opens a watch on a collection.
+pub(crate) fn open(
+    server: &ApiServer,
+    resource: &Arc<Resource>,
+    namespace: Option<&str>,
+    options: &Options,
+    output: Output,
+) -> Result<Pin<Box<dyn Stream<Item = Bytes> + Send>>> {
+    check(options)?;
+    let store = &server.inner.store;
+    let latest = store.subscribe(&resource.storage);
+    let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let asked = version(options)?;
+    if asked > store.revision() {
+        return Err(ApiError::future_version(asked, store.revision()));
+    }
+    let starts = Instant::now();
+    let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let mut watcher = Watcher {
+        server: server.clone(),
+        resource: resource.clone(),
+        prefix,
+        options: options.clone(),
+        output,
+        cursor: asked,
+        pending: VecDeque::new(),
+        latest,
+        ends: starts + timeout,
+        next_bookmark: starts + BOOKMARK_INTERVAL,
+        is_first: true,
+        done: false,
+    };
+    // Without a version, or from any, the present state comes first.
+    if options.send_initial_events.unwrap_or(asked == 0) {
+        watcher.start_with_state();
+    } else if asked == 0 {
+        watcher.cursor = store.revision();
+    }
+    Ok(Box::pin(futures::stream::unfold(watcher, |mut watcher| async move {
+        let line = watcher.next().await?;
+        Some((line, watcher))
+    })))
+}
+
+fn check(options: &Options) -> Result<()> {
+    let invalid = |cause| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
+    match (options.send_initial_events, options.version_match) {
+        (Some(_), Some(MatchVersion::NotOlderThan)) if options.bookmarks || options.send_initial_events == Some(false) => Ok(()),
+        (Some(_), Some(MatchVersion::NotOlderThan)) => Ok(()),
+        (Some(_), _) => invalid(Cause::forbidden(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
+        (None, Some(_)) => invalid(Cause::forbidden(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
+        (None, None) => Ok(()),
+    }
+}
+
+/// The version that is asked for; 0 where it is any or none.
+pub(crate) fn version(options: &Options) -> Result<u64> {
+    let Some(text) = &options.resource_version else { return Ok(0) };
+    text.parse().map_err(|_| {
+        let cause = Cause::invalid("resourceVersion", &text.as_str().into(), &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"));
+        ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause])
+    })
+}
+
+// === impl Watcher ===
+
+impl Watcher {
+    fn start_with_state(&mut self) {
+        let range = Range { prefix: &self.prefix, ..Range::default() };
+        let page = self.server.inner.store.list(&self.resource.storage, &range).unwrap_or_default();
+        self.cursor = page.revision;
+        let selected = page.items.into_iter().filter(|object| self.selects(object));
+        let events: Vec<_> = selected.map(|object| Pending::Event("ADDED", object, 0)).collect();
+        self.pending.extend(events);
+        if self.options.send_initial_events == Some(true) && self.options.bookmarks {
+            self.pending.push_back(Pending::InitialEnd(page.revision));
+        }
+    }
+
+    fn selects(&self, object: &Object) -> bool {
+        object.key.starts_with(&self.prefix)
+            && self.options.fields.matches_stored(object)
+            && self.options.labels.matches_stored(object)
+    }
+
+    /// The next line, or the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.done {
+                return None;
+            }
+            if let Some(pending) = self.pending.pop_front() {
+                match self.server.inner.config.faults.on_event() {
+                    OnEvent::Pass => {}
+                    OnEvent::Delay(delay) => tokio::time::sleep(delay).await,
+                    OnEvent::End => return None,
+                    OnEvent::Expire => {
+                        self.done = true;
+                        return Some(self.expired());
+                    }
+                }
+                return Some(self.line(&pending));
+            }
+            // What is newer than this cannot be missing from what is read next.
+            let present = self.server.inner.store.revision();
+            match self.server.inner.store.changes_after(&self.resource.storage, self.cursor, BATCH) {
+                Err(_) => {
+                    self.done = true;
+                    return Some(self.expired());
+                }
+                Ok(changes) if changes.is_empty() => {
+                    self.cursor = self.cursor.max(present);
+                    if let Some(line) = self.wait().await {
+                        return Some(line);
+                    }
+                }
+                Ok(changes) => {
+                    for change in changes {
+                        self.cursor = change.object.revision;
+                        if let Some(pending) = self.event(&change) {
+                            self.pending.push_back(pending);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for a change; a bookmark if one is due, and nothing if the watch is over or there is something to read.
+    async fn wait(&mut self) -> Option<Bytes> {
+        let wants_bookmark = self.options.bookmarks;
+        let until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
+        tokio::select! {
+            biased;
+            changed = self.latest.changed() => {
+                self.done = changed.is_err();
+                None
+            }
+            () = tokio::time::sleep_until(until) => {
+                if Instant::now() >= self.ends {
+                    self.done = true;
+                    return None;
+                }
+                self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                Some(self.bookmark(self.cursor, false))
+            }
+        }
+    }
+
+    /// What a change is to this watch: an object that is no longer selected is deleted to it.
+    fn event(&self, change: &Change) -> Option<Pending> {
+        let now = change.kind != ChangeKind::Deleted && self.selects(&change.object);
+        let before = change.previous.as_ref().is_some_and(|previous| self.selects(previous));
+        let revision = change.object.revision;
+        match (before, now) {
+            (false, false) => None,
+            (false, true) => Some(Pending::Event("ADDED", change.object.clone(), 0)),
+            (true, true) => Some(Pending::Event("MODIFIED", change.object.clone(), 0)),
+            (true, false) if change.kind == ChangeKind::Deleted => {
+                Some(Pending::Event("DELETED", change.object.clone(), 0))
+            }
+            (true, false) => change.previous.clone().map(|previous| Pending::Event("DELETED", previous, revision)),
+        }
+    }
+
+    fn line(&mut self, pending: &Pending) -> Bytes {
+        match pending {
+            Pending::InitialEnd(revision) => self.bookmark(*revision, true),
+            Pending::Event(kind, object, revision) => {
+                let mut body = crate::convert::to_version(&self.resource, &object.body);
+                if *revision > 0 {
+                    let mut value: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    crate::meta::set(&mut value, "resourceVersion", revision.to_string());
+                    body = serde_json::to_vec(&value).unwrap_or_default().into();
+                }
+                if self.output == Output::Json {
+                    return frame(kind, &body);
+                }
+                let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+                frame(kind, self.shaped(&value).to_string().as_bytes())
+            }
+        }
+    }
+
+    fn shaped(&mut self, value: &Value) -> Value {
+        match self.output {
+            Output::Table => {
+                let printer = Printer { server: &self.server, include: self.options.include_object };
+                let mut table = printer.one(&self.resource, value);
+                // The columns are told once.
+                if !std::mem::take(&mut self.is_first)
+                    && let Some(map) = table.as_object_mut()
+                {
+                    map.insert("columnDefinitions".to_owned(), Value::Null);
+                }
+                table
+            }
+            Output::PartialMetadata => crate::reply::partial(value),
+            Output::Json | Output::Yaml => value.clone(),
+        }
+    }
+
+    fn bookmark(&mut self, revision: u64, is_initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if is_initial_end && let Some(map) = metadata.as_object_mut() {
+            map.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+        let object = if self.output == Output::Table { self.shaped(&object) } else { object };
+        frame("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    fn expired(&self) -> Bytes {
+        let (cursor, oldest) = (self.cursor, self.server.inner.store.revision());
+        let error = ApiError::expired(format!("too old resource version: {cursor} ({oldest})"));
+        frame("ERROR", error.to_status().to_string().as_bytes())
+    }
+}
+
+fn frame(kind: &str, object: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(object.len() + 40);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(kind.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(object);
+    out.put_slice(b"}\n");
+    out.freeze()
+}
