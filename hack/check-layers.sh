@@ -21,6 +21,7 @@ declare -A allowed=(
     [berth-provisioning]="berth-model berth-scheduling"
     [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
     [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity"
+    [berth-apiserver]="berth-quantity"
     [berth]="berth-api berth-plan"
 )
 pure=(quantity catalogue model convert scheduling provisioning)

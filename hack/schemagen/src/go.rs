@@ -41,7 +41,10 @@ impl Types {
                 "" => "core",
                 group => group.split('.').next().unwrap_or(group),
             };
-            types.read_file(&api.join(format!("{short}/{version}/types.go")), &format!("io.k8s.api.{short}.{version}"))?;
+            types.read_file(
+                &api.join(format!("{short}/{version}/types.go")),
+                &format!("io.k8s.api.{short}.{version}"),
+            )?;
         }
         let autoscaling = api.join("autoscaling/v1/types.go");
         types.read_file(&autoscaling, "io.k8s.api.autoscaling.v1")?;
@@ -84,7 +87,9 @@ impl Types {
                 structs.push((embedded, prefix.iter().copied().chain(*number).collect()));
             }
             for field in &found.fields {
-                let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) else { continue };
+                let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) else {
+                    continue;
+                };
                 let kind = property.get("type").and_then(Value::as_str);
                 let scalar = matches!(kind, Some("string" | "integer" | "boolean" | "number"));
                 if scalar && field.is_omitted {
@@ -111,6 +116,10 @@ impl Struct {
         let number = line.split_once("protobuf:\"").and_then(|(_, tag)| tag.split(',').nth(1)?.parse().ok());
         match words.as_slice() {
             [embedded] if options == "inline" => self.embedded.push((format!("{package}.{embedded}"), number)),
+            // An embedded struct that JSON shows under a name, as every object's metadata.
+            [_] if !name.is_empty() => {
+                self.fields.push(Field { name: name.to_owned(), number, is_omitted: false });
+            }
             [_, kind, ..] => {
                 let is_omitted = options.split(',').any(|o| o == "omitempty") && !kind.starts_with('*');
                 self.fields.push(Field { name: name.to_owned(), number, is_omitted });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+#[allow(clippy::unwrap_used)] // A helper, which clippy does not take for a test.
 fn committed() -> (Vec<u8>, Value) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../src/apiserver/data/kubernetes.json.gz");
     let bytes = std::fs::read(path).unwrap();

@@ -30,7 +30,9 @@ impl Clock {
 
 /// An instant in the format of `metav1.Time`.
 pub(crate) fn time_text(time: Timestamp) -> String {
-    time.round(Unit::Second).map_or(time, |rounded| if rounded > time { rounded - SignedDuration::from_secs(1) } else { rounded }).to_string()
+    time.round(Unit::Second)
+        .map_or(time, |rounded| if rounded > time { rounded - SignedDuration::from_secs(1) } else { rounded })
+        .to_string()
 }
 
 /// An instant in the format of `metav1.MicroTime`.

@@ -54,7 +54,8 @@ pub(crate) fn to_storage(resource: &Resource, value: &mut Value) {
         None if differs(resource) => {
             rename(value, EVENT_FIELDS.iter().map(|(core, new)| (*new, *core)));
             set_version(value, "v1");
-            for (field, empty) in [("involvedObject", Value::Object(Map::new())), ("source", Value::Object(Map::new()))] {
+            for (field, empty) in [("involvedObject", Value::Object(Map::new())), ("source", Value::Object(Map::new()))]
+            {
                 if let Some(map) = value.as_object_mut() {
                     crate::meta::fill(map, field, empty);
                 }

@@ -75,7 +75,7 @@ impl Listener {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut random = [0; 24];
         provider.secure_random.fill(&mut random).map_err(|_| ListenerError::Token)?;
-        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = crate::defaults::hex(&random);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -154,7 +154,10 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer) {
     let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
 }
 
-async fn answer(mut server: ApiServer, mut request: Request<Incoming>) -> Result<Response<Body>, std::convert::Infallible> {
+async fn answer(
+    mut server: ApiServer,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, std::convert::Infallible> {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     let is_health = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz");

@@ -192,7 +192,8 @@ impl Resource {
             subresources.insert("status".to_owned(), own(&verbs));
         }
         if custom.scale.is_some() {
-            let scale = Subresource { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into(), ..own(&verbs) };
+            let scale =
+                Subresource { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into(), ..own(&verbs) };
             subresources.insert("scale".to_owned(), scale);
         }
         let all = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -259,10 +260,6 @@ impl Registry {
         self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
-    pub(crate) fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.resources.values().find(|r| r.group == group && r.version == version && r.kind == kind)
-    }
-
     /// The resource that serves a collection of the store; of several versions the first.
     pub(crate) fn by_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
         self.resources.values().find(|resource| resource.storage == storage)
@@ -287,7 +284,7 @@ impl Registry {
         }
         let mut out: Vec<_> = groups.into_iter().collect();
         for (_, versions) in &mut out {
-            versions.sort_by(|a, b| crate::crd::version_priority(b).cmp(&crate::crd::version_priority(a)));
+            versions.sort_by_key(|version| std::cmp::Reverse(crate::crd::version_priority(version)));
         }
         let is_custom = |group: &str| self.resources.values().any(|r| r.group == group && r.custom().is_some());
         out.sort_by_key(|(group, _)| (is_custom(group), group.clone()));
@@ -310,7 +307,9 @@ fn builtin_resources(data: &'static Data, group: &Value) -> Vec<Resource> {
             if NOT_SERVED.contains(&sub.split('/').next().unwrap_or(sub)) {
                 continue;
             }
-            let or_own = |key: &str, own: &str| Some(text(item, key)).filter(|t| !t.is_empty()).unwrap_or_else(|| own.to_owned());
+            let or_own = |key: &str, own: &str| {
+                Some(text(item, key)).filter(|t| !t.is_empty()).unwrap_or_else(|| own.to_owned())
+            };
             let subresource = Subresource {
                 group: if item.get("version").is_some() { text(item, "group") } else { name.clone() },
                 version: or_own("version", &version),
@@ -324,9 +323,10 @@ fn builtin_resources(data: &'static Data, group: &Value) -> Vec<Resource> {
         }
         let kind = text(item, "kind");
         let suffix = format!(".{version}.{kind}");
-        let schema = data.raw.iter().find(|(schema_name, schema)| {
-            schema_name.ends_with(&suffix) && is_of_group(schema, &name, &kind)
-        });
+        let schema = data
+            .raw
+            .iter()
+            .find(|(schema_name, schema)| schema_name.ends_with(&suffix) && is_of_group(schema, &name, &kind));
         let Some((schema, _)) = schema else { continue };
         // Events are one kind under two groups, stored once.
         let storage = if path == "events" { "events".to_owned() } else { qualified(&name, &path) };

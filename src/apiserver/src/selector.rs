@@ -38,9 +38,9 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         parser.skip_space();
         while !parser.rest.is_empty() {
-            let requirement = parser.requirement().map_err(|why| {
-                ApiError::bad_request(format!("unable to parse requirement: {why}"))
-            })?;
+            let requirement = parser
+                .requirement()
+                .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
             requirements.push(requirement);
             parser.skip_space();
             if parser.rest.is_empty() {
@@ -79,15 +79,6 @@ impl LabelSelector {
             });
         }
         Self { requirements, nothing: false }
-    }
-
-    /// A selector of equal labels, from a map of texts. A missing or empty map selects nothing.
-    pub(crate) fn from_map(map: Option<&Value>) -> Self {
-        let pairs = map.and_then(Value::as_object).into_iter().flatten();
-        let requirements: Vec<_> = pairs
-            .map(|(key, value)| Requirement::In(key.clone(), vec![value.as_str().unwrap_or_default().to_owned()]))
-            .collect();
-        Self { nothing: requirements.is_empty(), requirements }
     }
 
     /// Whether a set of labels is selected; `get` looks a label up.

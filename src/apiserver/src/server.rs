@@ -180,7 +180,10 @@ impl ApiServer {
     /// Whose token it is: that of the listener, where there is one.
     pub(crate) fn token_user(&self, token: &str) -> Option<User> {
         let known = self.inner.token.lock();
-        known.as_ref().filter(|known| !token.is_empty() && known.as_str() == token).map(|_| self.inner.config.user.clone())
+        known
+            .as_ref()
+            .filter(|known| !token.is_empty() && known.as_str() == token)
+            .map(|_| self.inner.config.user.clone())
     }
 
     /// Accepts a token as that of the default user.

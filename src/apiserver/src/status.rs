@@ -165,8 +165,7 @@ impl ApiError {
 
     /// 409: another write came first, or a precondition does not hold.
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(group, resource));
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", qualified(group, resource));
         Self::new(409, "Conflict", message).about(group, resource, name)
     }
 
@@ -182,9 +181,9 @@ impl ApiError {
     }
 
     /// 422: the object is not valid. Two causes or more are listed in brackets, duplicates once.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let mut texts: Vec<String> = Vec::new();
-        for cause in &causes {
+        for cause in causes {
             let text = cause.text();
             if !texts.contains(&text) {
                 texts.push(text);
@@ -192,7 +191,7 @@ impl ApiError {
         }
         let text = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
         let message = format!("{} {name:?} is invalid: {text}", qualified(group, kind));
-        Self::new(422, "Invalid", message).about(group, kind, name).caused_by(&causes)
+        Self::new(422, "Invalid", message).about(group, kind, name).caused_by(causes)
     }
 
     /// 422 without an object: a patch that cannot be applied.
@@ -249,21 +248,18 @@ impl ApiError {
 
     /// 406.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
-        let message =
-            format!("only the following media types are accepted: {}", accepted.join(", "));
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(406, "NotAcceptable", message)
     }
 
     /// 413.
     pub fn too_large(limit: usize) -> Self {
-        let _ = limit;
         Self::new(413, "RequestEntityTooLarge", "Request entity too large: limit is ".to_owned() + &limit.to_string())
     }
 
     /// 429 of an eviction that a PodDisruptionBudget does not allow now.
-    pub fn disruption_budget(budget: &str, message: String, retry_after: u32) -> Self {
+    pub fn disruption_budget(message: String, retry_after: u32) -> Self {
         let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
-        let _ = budget;
         let text = "Cannot evict pod as it would violate the pod's disruption budget.";
         let mut error = Self::new(429, "TooManyRequests", text).caused_by(&[cause]);
         if retry_after > 0 {
@@ -287,7 +283,11 @@ impl ApiError {
     /// 504 for a version that lies in the future.
     pub fn future_version(asked: u64, current: u64) -> Self {
         let text = format!("Too large resource version: {asked}, current: {current}");
-        let cause = Cause { reason: "ResourceVersionTooLarge", message: "Too large resource version".into(), field: String::new() };
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".into(),
+            field: String::new(),
+        };
         Self::new(504, "Timeout", format!("Timeout: {text}")).caused_by(&[cause]).retry_after(1)
     }
 
@@ -348,6 +348,6 @@ pub(crate) fn qualified(group: &str, resource: &str) -> String {
 }
 
 /// The `Status` of a deletion that is done.
-pub(crate) fn success(details: Value) -> Value {
+pub(crate) fn success(details: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "details": details})
 }

@@ -91,10 +91,9 @@ pub(crate) fn open(
 }
 
 fn check(options: &Options) -> Result<()> {
-    let invalid = |cause| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]));
+    let invalid = |cause| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
     match (options.send_initial_events, options.version_match) {
-        (Some(_), Some(MatchVersion::NotOlderThan)) if options.bookmarks || options.send_initial_events == Some(false) => Ok(()),
-        (Some(_), Some(MatchVersion::NotOlderThan)) => Ok(()),
+        (Some(_), Some(MatchVersion::NotOlderThan)) | (None, None) => Ok(()),
         (Some(_), _) => invalid(Cause::forbidden(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
@@ -103,7 +102,6 @@ fn check(options: &Options) -> Result<()> {
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )),
-        (None, None) => Ok(()),
     }
 }
 
@@ -111,8 +109,12 @@ fn check(options: &Options) -> Result<()> {
 pub(crate) fn version(options: &Options) -> Result<u64> {
     let Some(text) = &options.resource_version else { return Ok(0) };
     text.parse().map_err(|_| {
-        let cause = Cause::invalid("resourceVersion", &text.as_str().into(), &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"));
-        ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause])
+        let cause = Cause::invalid(
+            "resourceVersion",
+            &text.as_str().into(),
+            &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
+        );
+        ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause])
     })
 }
 
@@ -259,7 +261,8 @@ impl Watcher {
         if is_initial_end && let Some(map) = metadata.as_object_mut() {
             map.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
         }
-        let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+        let object =
+            json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
         let object = if self.output == Output::Table { self.shaped(&object) } else { object };
         frame("BOOKMARK", object.to_string().as_bytes())
     }

@@ -37,7 +37,7 @@ pub(super) fn apply(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
     for limit in limits(scope, "Pod") {
         check(&limit, &total(pod), "Pod", &mut wrong);
     }
-    refuse(wrong, "pods", &name)
+    refuse(&wrong, "pods", &name)
 }
 
 /// Checks the storage that a claim asks for.
@@ -47,11 +47,11 @@ pub(super) fn check_claim(scope: &Scope<'_>, claim: &Value) -> Result<()> {
         let resources = meta::at(claim, &["spec", "resources"]).unwrap_or(&Value::Null);
         check(&limit, resources, "PersistentVolumeClaim", &mut wrong);
     }
-    refuse(wrong, "persistentvolumeclaims", meta::name(claim))
+    refuse(&wrong, "persistentvolumeclaims", meta::name(claim))
 }
 
-fn refuse(wrong: Vec<String>, plural: &str, name: &str) -> Result<()> {
-    match wrong.as_slice() {
+fn refuse(wrong: &[String], plural: &str, name: &str) -> Result<()> {
+    match wrong {
         [] => Ok(()),
         [one] => Err(ApiError::forbidden("", plural, name, one)),
         several => Err(ApiError::forbidden("", plural, name, &format!("[{}]", several.join(", ")))),
@@ -65,7 +65,9 @@ fn default(limit: &Value, container: &mut Value) {
             continue;
         }
         if let Some(map) = object_mut(container, &["resources", to]) {
-            given.into_iter().for_each(|(name, amount)| fill(map, &name, amount));
+            for (name, amount) in given {
+                fill(map, &name, amount);
+            }
         }
     }
 }
@@ -103,7 +105,9 @@ fn total(pod: &Value) -> Value {
     for of in ["requests", "limits"] {
         let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
         for container in list_at(pod, &["spec", "containers"]) {
-            for (name, amount) in meta::at(container, &["resources", of]).and_then(Value::as_object).into_iter().flatten() {
+            for (name, amount) in
+                meta::at(container, &["resources", of]).and_then(Value::as_object).into_iter().flatten()
+            {
                 let Some(amount) = quantity(Some(amount)) else { continue };
                 let sum = sums.get(name).and_then(|sum| sum.checked_add(amount)).unwrap_or(amount);
                 sums.insert(name.clone(), sum);

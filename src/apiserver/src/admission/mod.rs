@@ -54,12 +54,11 @@ pub(crate) fn admit_create(scope: &Scope<'_>, object: &mut Value) -> Result<()> 
     Ok(())
 }
 
-/// Completes or refuses a change.
-pub(crate) fn admit_update(scope: &Scope<'_>, object: &mut Value, _old: &Value) -> Result<()> {
+/// Completes a changed object.
+pub(crate) fn admit_update(scope: &Scope<'_>, object: &mut Value) {
     if scope.resource.is("pods") && scope.server.inner.config.admission.default_toleration_seconds {
         pods::tolerations(object);
     }
-    Ok(())
 }
 
 /// Refuses what nothing may delete.
@@ -88,9 +87,8 @@ fn default_storage_class(scope: &Scope<'_>, claim: &mut Value) {
     if meta::at(claim, &["spec", "storageClassName"]).is_some() {
         return;
     }
-    let is_default = |class: &Value| {
-        meta::annotation(class, "storageclass.kubernetes.io/is-default-class") == Some("true")
-    };
+    let is_default =
+        |class: &Value| meta::annotation(class, "storageclass.kubernetes.io/is-default-class") == Some("true");
     let mut classes: Vec<Value> =
         scope.server.values("storageclasses.storage.k8s.io", "").into_iter().filter(is_default).collect();
     // The newest of several, then by name.
@@ -122,7 +120,10 @@ fn one_default_class(scope: &Scope<'_>, class: &Value) -> Result<()> {
     let other = scope.server.values("priorityclasses.scheduling.k8s.io", "").into_iter().find(is_default);
     match other {
         Some(other) if meta::name(&other) != meta::name(class) => {
-            let why = format!("PriorityClass {} is already marked as default. Only one default can exist", meta::name(&other));
+            let why = format!(
+                "PriorityClass {} is already marked as default. Only one default can exist",
+                meta::name(&other)
+            );
             Err(ApiError::forbidden("scheduling.k8s.io", "priorityclasses", meta::name(class), &why))
         }
         _ => Ok(()),

@@ -19,7 +19,8 @@ pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
         Some(found.ok_or_else(|| forbidden(&format!("no PriorityClass with name {name} was found")))?)
     };
     let value = class.as_ref().and_then(|class| class.get("value")).and_then(Value::as_i64).unwrap_or(0);
-    let policy = class.as_ref().map_or("PreemptLowerPriority", |class| meta::text_at(class, &["preemptionPolicy"])).to_owned();
+    let policy =
+        class.as_ref().map_or("PreemptLowerPriority", |class| meta::text_at(class, &["preemptionPolicy"])).to_owned();
     if let Some(given) = meta::int_at(pod, &["spec", "priority"])
         && given != value
     {

@@ -43,9 +43,8 @@ pub(crate) fn check(scope: &Scope<'_>, object: &Value) -> Result<()> {
             .collect();
         if !exceeded.is_empty() {
             let show = |of: &Usage| {
-                let parts = exceeded.iter().map(|name| {
-                    format!("{name}={}", of.get(*name).copied().unwrap_or_default())
-                });
+                let parts =
+                    exceeded.iter().map(|name| format!("{name}={}", of.get(*name).copied().unwrap_or_default()));
                 parts.collect::<Vec<_>>().join(",")
             };
             let why = format!(
@@ -62,10 +61,13 @@ pub(crate) fn check(scope: &Scope<'_>, object: &Value) -> Result<()> {
 }
 
 fn require_amounts(scope: &Scope<'_>, quota: &Value, hard: &Usage, delta: &Usage, pod: &Value) -> Result<()> {
-    let of_compute = |name: &&String| name.starts_with("requests.") || name.starts_with("limits.") || ["cpu", "memory"].contains(&name.as_str());
+    let of_compute = |name: &&String| {
+        name.starts_with("requests.") || name.starts_with("limits.") || ["cpu", "memory"].contains(&name.as_str())
+    };
     let missing: Vec<String> =
         hard.keys().filter(of_compute).filter(|name| !delta.contains_key(*name)).cloned().collect();
-    let missing: Vec<String> = missing.into_iter().filter(|name| ["cpu", "memory"].iter().any(|r| name.ends_with(r))).collect();
+    let missing: Vec<String> =
+        missing.into_iter().filter(|name| ["cpu", "memory"].iter().any(|r| name.ends_with(r))).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -77,7 +79,10 @@ fn require_amounts(scope: &Scope<'_>, quota: &Value, hard: &Usage, delta: &Usage
 
 fn hard(quota: &Value) -> Usage {
     let hard = meta::at(quota, &["spec", "hard"]).and_then(Value::as_object);
-    hard.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), Quantity::from_str(value.as_str()?).ok()?))).collect()
+    hard.into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some((name.clone(), Quantity::from_str(value.as_str()?).ok()?)))
+        .collect()
 }
 
 /// What a quota counts in its namespace now.
@@ -126,7 +131,8 @@ fn usage_of(resource: &Resource, object: &Value) -> Usage {
         }
         return usage;
     }
-    let simple = ["services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"];
+    let simple =
+        ["services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"];
     if resource.custom().is_none() && simple.contains(&resource.storage.as_str()) {
         usage.insert(resource.plural.clone(), one);
     }
@@ -157,7 +163,10 @@ fn usage_of(resource: &Resource, object: &Value) -> Usage {
 fn pod_total(pod: &Value, of: &str) -> Usage {
     let amounts = |container: &Value| -> Usage {
         let map = meta::at(container, &["resources", of]).and_then(Value::as_object);
-        map.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), Quantity::from_str(value.as_str()?).ok()?))).collect()
+        map.into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.clone(), Quantity::from_str(value.as_str()?).ok()?)))
+            .collect()
     };
     let add = |sum: &mut Usage, more: Usage| {
         for (name, amount) in more {
@@ -224,7 +233,7 @@ fn is_in_scope(quota: &Value, resource: &Resource, object: &Value) -> bool {
         }
     };
     plain.clone().all(|name| holds(name, "Exists", &[]))
-        && terms.iter().all(|term| {
-            holds(text_at(term, &["scopeName"]), text_at(term, &["operator"]), list_at(term, &["values"]))
-        })
+        && terms
+            .iter()
+            .all(|term| holds(text_at(term, &["scopeName"]), text_at(term, &["operator"]), list_at(term, &["values"])))
 }

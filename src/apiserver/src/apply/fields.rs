@@ -204,8 +204,12 @@ mod tests {
         assert_eq!(set.to_json(), json);
         let mut paths = Vec::new();
         set.each_path(&mut |path| paths.push(path.to_owned()));
-        let expected =
-            [".metadata.labels", ".metadata.labels.app", ".spec.containers[name=\"a\"]", ".spec.containers[name=\"a\"].image"];
+        let expected = [
+            ".metadata.labels",
+            ".metadata.labels.app",
+            ".spec.containers[name=\"a\"]",
+            ".spec.containers[name=\"a\"].image",
+        ];
         assert_eq!(paths, expected);
     }
 

@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: what every writer owns, and what becomes of it with each write.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
@@ -183,19 +185,20 @@ fn without_entries(object: &Value) -> Value {
 pub(crate) fn track_update(live: &Value, new: &mut Value, typed: Typed<'_>, writer: &Writer<'_>, resets: &FieldSet) {
     let given = meta::list_at(new, &["metadata", "managedFields"]);
     let is_reset = given.len() == 1 && given.iter().all(|entry| entry.as_object().is_some_and(Map::is_empty));
-    let given = if writer.subresource.is_empty() { Ownership::of(new).ok().filter(|o| !o.entries.is_empty()) } else { None };
+    let given =
+        if writer.subresource.is_empty() { Ownership::of(new).ok().filter(|o| !o.entries.is_empty()) } else { None };
     if is_reset {
         meta::remove(new, "managedFields");
         return;
     }
     let mut ownership = given.unwrap_or_else(|| Ownership::of(live).unwrap_or_default());
     let changes = compare(&without_entries(live), &without_entries(new), typed);
-    let changed = changes.modified.union(&changes.added).minus_below(resets);
+    let written = changes.modified.union(&changes.added).minus_below(resets);
     let removed = changes.removed.minus_below(resets);
     for entry in &mut ownership.entries {
-        entry.fields = std::mem::take(&mut entry.fields).minus(&changed).minus(&removed);
+        entry.fields = std::mem::take(&mut entry.fields).minus(&written).minus(&removed);
     }
-    let taken = changed.minus(&unowned());
+    let taken = written.minus(&unowned());
     if !taken.is_empty() {
         let at = ownership.position(writer, false).unwrap_or_else(|| {
             ownership.entries.push(Entry::new(writer, false));
@@ -225,7 +228,11 @@ pub(crate) fn apply(
         let namespace = meta::namespace(config);
         let slash = if namespace.is_empty() { "" } else { "/" };
         let kind = meta::text_at(config, &["kind"]);
-        let about = format!("{namespace}{slash}{}; {}, Kind={kind}", meta::name(config), crate::resource::api_version(group, version));
+        let about = format!(
+            "{namespace}{slash}{}; {}, Kind={kind}",
+            meta::name(config),
+            crate::resource::api_version(group, version)
+        );
         let text = if errors.len() == 1 { errors.concat() } else { format!("errors:\n  {}", errors.join("\n  ")) };
         return Err(ApiError::new(500, "", format!("failed to create typed patch object ({about}): {text}")));
     }
@@ -248,12 +255,11 @@ pub(crate) fn apply(
         _ => merged,
     };
     let changes = compare(&live, &merged, typed);
-    let changed = changes.modified.union(&changes.added);
-    let is_changed = !changed.is_empty() || !changes.removed.is_empty();
+    let written = changes.modified.union(&changes.added);
+    let is_changed = !written.is_empty() || !changes.removed.is_empty();
     let mut conflicts = Vec::new();
-    for (index, entry) in ownership.entries.iter_mut().enumerate().filter(|(index, _)| *index != at) {
-        let _ = index;
-        let both = entry.fields.clone().intersection(&changed);
+    for (_, entry) in ownership.entries.iter_mut().enumerate().filter(|(index, _)| *index != at) {
+        let both = entry.fields.clone().intersection(&written);
         if !both.is_empty() {
             conflicts.push((described(entry), both.clone()));
         }
@@ -289,12 +295,12 @@ fn prune(merged: &Value, typed: Typed<'_>, ownership: &Ownership, last: &FieldSe
 fn described(entry: &Entry) -> String {
     let mut text = format!("{:?}", entry.manager);
     if !entry.subresource.is_empty() {
-        text.push_str(&format!(" with subresource {:?}", entry.subresource));
+        let _ = write!(text, " with subresource {:?}", entry.subresource);
     }
     if !entry.applied {
-        text.push_str(&format!(" using {}", entry.api_version));
+        let _ = write!(text, " using {}", entry.api_version);
         if let Some(time) = &entry.time {
-            text.push_str(&format!(" at {time}"));
+            let _ = write!(text, " at {time}");
         }
     }
     text

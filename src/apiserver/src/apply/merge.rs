@@ -1,5 +1,7 @@
 //! Lays an applied configuration over the live object.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value};
 
 use super::walk::{Items, Relation, element_of, items, relation};
@@ -119,7 +121,7 @@ pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: 
                         Ok(_) => {}
                     }
                 }
-                path.push_str(&format!("[{index}]"));
+                let _ = write!(path, "[{index}]");
                 check(item, typed.item(), path, errors);
                 path.truncate(length);
             }

@@ -27,12 +27,22 @@ pub(super) fn relation<'a>(typed: Typed<'a>, values: &[Option<&Value>]) -> Relat
             if all_maps { Relation::Map } else { Relation::Leaf }
         }
         Shape::Struct(object) if object.atomic => Relation::Leaf,
-        Shape::Map { atomic: true, .. } | Shape::Scalar(_) | Shape::List { kind: ListKind::Atomic, .. } => Relation::Leaf,
+        Shape::Map { atomic: true, .. } | Shape::Scalar(_) | Shape::List { kind: ListKind::Atomic, .. } => {
+            Relation::Leaf
+        }
         Shape::Struct(_) | Shape::Map { .. } => {
-            if present.all(|value| value.is_object()) { Relation::Map } else { Relation::Leaf }
+            if present.all(|value| value.is_object()) {
+                Relation::Map
+            } else {
+                Relation::Leaf
+            }
         }
         Shape::List { kind, .. } => {
-            if present.all(|value| value.is_array()) { Relation::List(kind) } else { Relation::Leaf }
+            if present.all(|value| value.is_array()) {
+                Relation::List(kind)
+            } else {
+                Relation::Leaf
+            }
         }
     }
 }
@@ -142,8 +152,6 @@ fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, path: &mut V
         Relation::Leaf => return leaf(old, new, typed, path, out),
         _ if is_empty(old) && is_empty(new) => return leaf(old, new, typed, path, out),
         Relation::Map => {
-            let of = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
-            let _ = of;
             let empty = Map::new();
             let before = old.and_then(Value::as_object).unwrap_or(&empty);
             let after = new.and_then(Value::as_object).unwrap_or(&empty);
@@ -186,7 +194,8 @@ fn leaf(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, path: &[Elem
         (_, None) => out.removed.insert(path),
         (Some(old), Some(new)) => {
             // Two ways to write one quantity are one value once stored.
-            let same = old == new || matches!(typed.shape(), Shape::Scalar(Scalar::Quantity)) && same_quantity(old, new);
+            let same =
+                old == new || matches!(typed.shape(), Shape::Scalar(Scalar::Quantity)) && same_quantity(old, new);
             if !same {
                 out.modified.insert(path);
             }

@@ -58,7 +58,9 @@ impl ApiServer {
         }
         let mut blocked = false;
         for (storage, key) in mine {
-            let (Some(resource), Some(dependent)) = (self.resource_of(storage), self.value(storage, key)) else { continue };
+            let (Some(resource), Some(dependent)) = (self.resource_of(storage), self.value(storage, key)) else {
+                continue;
+            };
             let blocks = meta::owners(&dependent).any(|owner| {
                 owner.get("uid").and_then(Value::as_str) == Some(uid)
                     && owner.get("blockOwnerDeletion") == Some(&Value::Bool(true))
@@ -99,7 +101,8 @@ fn is_waiting(object: &Object) -> bool {
     let has = |needle: &str| object.body.windows(needle.len()).any(|window| window == needle.as_bytes());
     (has("\"foregroundDeletion\"") || has("\"orphan\"")) && has("\"deletionTimestamp\"") && {
         let value = object.value();
-        meta::has(&value, "deletionTimestamp") && (meta::has_finalizer(&value, FOREGROUND) || meta::has_finalizer(&value, ORPHAN))
+        meta::has(&value, "deletionTimestamp")
+            && (meta::has_finalizer(&value, FOREGROUND) || meta::has_finalizer(&value, ORPHAN))
     }
 }
 

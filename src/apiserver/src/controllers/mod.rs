@@ -5,11 +5,11 @@ mod namespaces;
 
 use std::time::Duration;
 
+use crate::meta;
 use crate::request::Options;
 use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::store::{Draft, Refused};
-use crate::{convert, meta};
 
 /// Which stand-ins run. All do by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,5 @@ impl ApiServer {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         // Gone already is what is wanted.
         let _ = self.delete_object(resource, namespace, name, options);
-        let _ = convert::differs(resource);
     }
 }

@@ -30,7 +30,11 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
         let name = Value::from(meta::name(crd));
         causes.push(Cause::invalid("metadata.name", &name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    for (field, value) in [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", text_at(crd, &["spec", "names", "kind"]))] {
+    for (field, value) in [
+        ("spec.group", group),
+        ("spec.names.plural", plural),
+        ("spec.names.kind", text_at(crd, &["spec", "names", "kind"])),
+    ] {
         if value.is_empty() {
             causes.push(Cause::required(field, ""));
         }
@@ -85,7 +89,9 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
     {
         causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), "must be a valid regular expression"));
     }
-    for (index, rule) in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate() {
+    for (index, rule) in
+        schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
         let place = format!("{path}.x-kubernetes-validations[{index}]");
         let compiled = kube_cel::compile_schema(&json!({"type": text("type"), "x-kubernetes-validations": [rule]}));
         for error in compiled.compilation_errors() {

@@ -1,5 +1,7 @@
 //! Structural schemas: pruning, defaults and validation, with the messages of the real server.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value};
 
 use crate::status::Cause;
@@ -17,7 +19,13 @@ fn below<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
 }
 
 /// Removes what the schema does not know.
-pub(super) fn prune(value: &mut Value, schema: &Value, is_resource: bool, path: &mut String, unknown: &mut Vec<String>) {
+pub(super) fn prune(
+    value: &mut Value,
+    schema: &Value,
+    is_resource: bool,
+    path: &mut String,
+    unknown: &mut Vec<String>,
+) {
     let length = path.len();
     match value {
         Value::Object(map) => {
@@ -50,7 +58,7 @@ pub(super) fn prune(value: &mut Value, schema: &Value, is_resource: bool, path: 
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return };
             for (index, item) in items.iter_mut().enumerate() {
-                path.push_str(&format!("[{index}]"));
+                let _ = write!(path, "[{index}]");
                 prune(item, schema, false, path, unknown);
                 path.truncate(length);
             }
@@ -87,7 +95,9 @@ pub(super) fn default(value: &mut Value, schema: &Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| default(item, schema));
+                for item in items {
+                    default(item, schema);
+                }
             }
         }
         _ => {}
@@ -114,16 +124,14 @@ pub(super) fn validate(value: &Value, schema: &Value, path: &str, causes: &mut V
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
         && !allowed.contains(value)
     {
-        let names: Vec<String> = allowed
-            .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-            .collect();
+        let names: Vec<String> =
+            allowed.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         causes.push(Cause::not_supported(path, value, &names));
     }
     match value {
         Value::Object(map) => object(map, value, schema, path, causes),
-        Value::Array(items) => list(items, value, schema, path, causes),
+        Value::Array(items) => list(items, schema, path, causes),
         Value::String(text) => string(text, value, schema, path, causes),
         Value::Number(_) => number(value, schema, path, causes),
         _ => {}
@@ -143,7 +151,9 @@ fn check_type(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|n| n.fract() == 0.0) => {
+        Value::Number(number)
+            if number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|n| n.fract() == 0.0) =>
+        {
             "integer"
         }
         Value::Number(_) => "number",
@@ -197,17 +207,12 @@ fn object(map: &Map<String, Value>, value: &Value, schema: &Value, path: &str, c
     }
     for (key, child) in map {
         if let Some(schema) = below(schema, key) {
-            let named = schema_is_named(path, key);
-            validate(child, schema, &named, causes);
+            validate(child, schema, &child_path(path, key), causes);
         }
     }
 }
 
-fn schema_is_named(path: &str, key: &str) -> String {
-    child_path(path, key)
-}
-
-fn list(items: &[Value], value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn list(items: &[Value], schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     if let Some(max) = count(schema, "maxItems").filter(|max| items.len() > *max) {
         causes.push(Cause::too_many(shown(path), items.len(), max));
     }
@@ -215,7 +220,6 @@ fn list(items: &[Value], value: &Value, schema: &Value, path: &str, causes: &mut
         let why = format!("{} should have at least {min} items", in_body(path));
         causes.push(Cause::invalid(shown(path), &items.len().into(), &why));
     }
-    let _ = value;
     let keys: Option<Vec<&str>> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Some(Vec::new()),
         Some("map") => {
@@ -231,7 +235,9 @@ fn list(items: &[Value], value: &Value, schema: &Value, path: &str, causes: &mut
             let identity: Value = if keys.is_empty() {
                 item.clone()
             } else {
-                Value::Object(keys.iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone()))).collect())
+                Value::Object(
+                    keys.iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone()))).collect(),
+                )
             };
             if !seen.insert(identity.to_string()) {
                 causes.push(Cause::duplicate(here.clone(), &identity));

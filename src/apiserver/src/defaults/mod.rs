@@ -25,13 +25,19 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         "secrets" => secret(object),
         "nodes" => node(object),
         "persistentvolumes" => {
-            with(object, &["spec"], &[("persistentVolumeReclaimPolicy", json!("Retain")), ("volumeMode", json!("Filesystem"))]);
+            with(
+                object,
+                &["spec"],
+                &[("persistentVolumeReclaimPolicy", json!("Retain")), ("volumeMode", json!("Filesystem"))],
+            );
         }
         "persistentvolumeclaims" => with(object, &["spec"], &[("volumeMode", json!("Filesystem"))]),
         "storageclasses.storage.k8s.io" => {
             with(object, &[], &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
-        "priorityclasses.scheduling.k8s.io" => with(object, &[], &[("preemptionPolicy", json!("PreemptLowerPriority"))]),
+        "priorityclasses.scheduling.k8s.io" => {
+            with(object, &[], &[("preemptionPolicy", json!("PreemptLowerPriority"))]);
+        }
         "limitranges" => limit_range(object),
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object),
         _ => {}
@@ -64,6 +70,13 @@ fn secret(object: &mut Value) {
     }
 }
 
+/// Lower case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Standard base64, padded.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let symbol = |bits: u32| char::from(ALPHABET.get((bits & 63) as usize).copied().unwrap_or(b'A'));

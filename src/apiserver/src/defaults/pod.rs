@@ -83,7 +83,9 @@ fn fill_probe(probe: &mut Value) {
         crate::meta::fill(get, "scheme", "HTTP");
     }
     let Some(map) = probe.as_object_mut() else { return };
-    for (field, value) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)] {
+    for (field, value) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
         crate::meta::fill(map, field, value);
     }
 }

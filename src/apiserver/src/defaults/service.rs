@@ -35,9 +35,9 @@ pub(crate) fn assign_ip(server: &ApiServer, object: &mut Value) {
     let services = server.values("services", "");
     let address = if given.is_empty() {
         let start = server.inner.entropy.next();
-        let mut candidates = (0..1u64 << 20).map(|n| (start.wrapping_add(n)) % ((1 << 20) - 2) + 1).map(|n| {
-            format!("10.{}.{}.{}", 96 + (n >> 16), (n >> 8) & 255, n & 255)
-        });
+        let mut candidates = (0..1u64 << 20)
+            .map(|n| (start.wrapping_add(n)) % ((1 << 20) - 2) + 1)
+            .map(|n| format!("10.{}.{}.{}", 96 + (n >> 16), (n >> 8) & 255, n & 255));
         let is_free = |address: &String| services.iter().all(|s| meta::text_at(s, &["spec", "clusterIP"]) != address);
         candidates.find(is_free).unwrap_or_default()
     } else {

@@ -25,7 +25,8 @@ pub(super) fn replica_set(object: &mut Value) {
 }
 
 pub(super) fn deployment(object: &mut Value) {
-    let defaults = [("replicas", json!(1)), ("revisionHistoryLimit", json!(10)), ("progressDeadlineSeconds", json!(600))];
+    let defaults =
+        [("replicas", json!(1)), ("revisionHistoryLimit", json!(10)), ("progressDeadlineSeconds", json!(600))];
     with(object, &["spec"], &defaults);
     with(object, &["spec", "strategy"], &[("type", json!("RollingUpdate"))]);
     if meta::text_at(object, &["spec", "strategy", "type"]) == "RollingUpdate" {
@@ -79,7 +80,11 @@ pub(super) fn job(spec: Option<&mut Map<String, Value>>) {
     }
     let per_index = spec.contains_key("backoffLimitPerIndex");
     fill(spec, "backoffLimit", if per_index { 2_147_483_647 } else { 6 });
-    fill(spec, "podReplacementPolicy", if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" });
+    fill(
+        spec,
+        "podReplacementPolicy",
+        if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" },
+    );
     pod::fill_template(spec.get_mut("template"));
 }
 

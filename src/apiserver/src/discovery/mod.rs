@@ -25,7 +25,9 @@ impl ApiServer {
             ["version"] => version(),
             ["api"] if aggregated => return Ok(Some(self.aggregated(true))),
             ["apis"] if aggregated => return Ok(Some(self.aggregated(false))),
-            ["api"] => json!({"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
+            ["api"] => {
+                json!({"kind": "APIVersions", "apiVersion": "v1", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+            }
             ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": self.groups()}),
             ["apis", group] => self.group(group).ok_or_else(ApiError::no_path)?,
             ["api", version] => self.resource_list("", version).ok_or_else(ApiError::no_path)?,
@@ -35,7 +37,7 @@ impl ApiServer {
                 let body = self.openapi_document(path).ok_or_else(ApiError::no_path)?;
                 return Ok(Some(Answer::Ready { content_type: "application/json", body }));
             }
-            ["openapi", "v2"] => self.openapi_v2(&call.accept)?,
+            ["openapi", "v2"] => Self::openapi_v2(&call.accept)?,
             [] => json!({"paths": self.paths()}),
             _ => return Ok(None),
         };
@@ -43,7 +45,8 @@ impl ApiServer {
     }
 
     fn group(&self, name: &str) -> Option<Value> {
-        let mut group = self.groups().into_iter().find(|group| group.get("name").and_then(Value::as_str) == Some(name))?;
+        let mut group =
+            self.groups().into_iter().find(|group| group.get("name").and_then(Value::as_str) == Some(name))?;
         if let Some(map) = group.as_object_mut() {
             map.insert("kind".to_owned(), "APIGroup".into());
             map.insert("apiVersion".to_owned(), "v1".into());
@@ -86,7 +89,9 @@ impl ApiServer {
             }
         }
         let group_version = api_version(group, version);
-        Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}))
+        Some(
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
+        )
     }
 
     fn aggregated(&self, core: bool) -> Answer {

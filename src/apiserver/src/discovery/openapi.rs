@@ -55,7 +55,7 @@ impl ApiServer {
     }
 
     /// Version 2 is served as JSON only, with the definitions of the built-in kinds.
-    pub(super) fn openapi_v2(&self, accept: &str) -> Result<Value> {
+    pub(super) fn openapi_v2(accept: &str) -> Result<Value> {
         if accept.contains("proto-openapi") && !accept.contains("json") {
             return Err(ApiError::not_acceptable(&["application/json"]));
         }
@@ -85,7 +85,9 @@ fn take(name: &str, out: &mut Map<String, Value>) {
     out.insert(name.to_owned(), with_prefix(schema, REFERENCE));
     let mut found = Vec::new();
     references(schema, &mut found);
-    found.iter().for_each(|name| take(name, out));
+    for name in found {
+        take(name, out);
+    }
 }
 
 fn references<'s>(schema: &'s Value, out: &mut Vec<&'s str>) {
@@ -94,9 +96,15 @@ fn references<'s>(schema: &'s Value, out: &mut Vec<&'s str>) {
             if let Some(name) = map.get("$ref").and_then(Value::as_str) {
                 out.push(name);
             }
-            map.values().for_each(|value| references(value, out));
+            for value in map.values() {
+                references(value, out);
+            }
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, out)),
+        Value::Array(items) => {
+            for item in items {
+                references(item, out);
+            }
+        }
         _ => {}
     }
 }
@@ -137,8 +145,14 @@ fn custom_schema(resource: &Resource, schema: &Value) -> Value {
     let mut out = schema.clone();
     let text = |about: &str| json!({"type": "string", "description": about});
     if let Some(properties) = crate::meta::object_mut(&mut out, &["properties"]) {
-        properties.insert("apiVersion".to_owned(), text("APIVersion defines the versioned schema of this representation of an object."));
-        properties.insert("kind".to_owned(), text("Kind is a string value representing the REST resource this object represents."));
+        properties.insert(
+            "apiVersion".to_owned(),
+            text("APIVersion defines the versioned schema of this representation of an object."),
+        );
+        properties.insert(
+            "kind".to_owned(),
+            text("Kind is a string value representing the REST resource this object represents."),
+        );
         let metadata = json!({"allOf": [{"$ref": format!("{REFERENCE}{OBJECT_META}")}],
                               "description": "Standard object's metadata."});
         properties.insert("metadata".to_owned(), metadata);
@@ -151,7 +165,11 @@ fn custom_schema(resource: &Resource, schema: &Value) -> Value {
 
 /// The paths of a resource, with what clients look for there: kinds, schemas and query parameters.
 fn add_paths(resource: &Resource, schema: &str, paths: &mut Map<String, Value>) {
-    let root = if resource.group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{}", api_version(&resource.group, &resource.version)) };
+    let root = if resource.group.is_empty() {
+        "/api/v1".to_owned()
+    } else {
+        format!("/apis/{}", api_version(&resource.group, &resource.version))
+    };
     let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
     let content = json!({"application/json": {"schema": {"$ref": format!("{REFERENCE}{schema}")}}});
     let operation = |action: &str, parameters: &[&str]| {
@@ -169,14 +187,18 @@ fn add_paths(resource: &Resource, schema: &str, paths: &mut Map<String, Value>) 
     let write = ["dryRun", "fieldManager", "fieldValidation"];
     let collection = format!("{root}{place}/{}", resource.plural);
     let mut whole = Map::new();
-    for (verb, method, action) in [("list", "get", "list"), ("create", "post", "post"), ("deletecollection", "delete", "deletecollection")] {
+    for (verb, method, action) in
+        [("list", "get", "list"), ("create", "post", "post"), ("deletecollection", "delete", "deletecollection")]
+    {
         if resource.allows(verb) {
             whole.insert(method.to_owned(), operation(action, if method == "post" { &write } else { &[] }));
         }
     }
     paths.insert(collection.clone(), Value::Object(whole));
     let mut one = Map::new();
-    for (verb, method, action) in [("get", "get", "get"), ("update", "put", "put"), ("patch", "patch", "patch"), ("delete", "delete", "delete")] {
+    for (verb, method, action) in
+        [("get", "get", "get"), ("update", "put", "put"), ("patch", "patch", "patch"), ("delete", "delete", "delete")]
+    {
         if resource.allows(verb) {
             let parameters: &[&str] = match method {
                 "patch" => &["dryRun", "fieldManager", "fieldValidation", "force"],

@@ -31,7 +31,8 @@ pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Parsed> {
             let mut deserializer = serde_json::Deserializer::from_slice(bytes);
             let seed = Tracking { duplicates: &mut duplicates, path: &mut Vec::new() };
             let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-            let value = value.map_err(|error| ApiError::bad_request(format!("couldn't parse the body as JSON: {error}")))?;
+            let value =
+                value.map_err(|error| ApiError::bad_request(format!("couldn't parse the body as JSON: {error}")))?;
             Ok(Parsed { value, duplicates })
         }
         Format::Yaml => {

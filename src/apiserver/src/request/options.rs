@@ -112,11 +112,10 @@ impl Options {
 
     fn set_dry_run(&mut self, values: &[String]) -> Result<()> {
         let bad: Vec<&String> = values.iter().filter(|value| *value != "All").collect();
-        if let Some(first) = bad.first() {
+        if !bad.is_empty() {
             let shown = Value::Array(bad.iter().map(|value| Value::from(value.as_str())).collect());
-            let _ = first;
             let cause = Cause::not_supported("dryRun", &shown, &["All"]);
-            return Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]));
+            return Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", &[cause]));
         }
         self.dry_run = !values.is_empty();
         Ok(())
@@ -131,7 +130,7 @@ impl Options {
         } else {
             return Ok(());
         };
-        Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]))
+        Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", &[cause]))
     }
 
     /// Takes the options of a `DeleteOptions` body, in place of those of the query.
@@ -157,11 +156,7 @@ impl Options {
         if self.propagation.is_some() && self.orphan_dependents.is_some() {
             let both = "orphanDependents and deletionPropagation cannot be both set";
             let cause = Cause::invalid("propagationPolicy", &"".into(), both);
-            return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
-        }
-        if self.grace_period.is_some_and(|seconds| seconds < 0) {
-            // The real server takes a negative period as one second.
-            return Ok(());
+            return Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[cause]));
         }
         Ok(())
     }
@@ -179,7 +174,7 @@ fn version_match(value: &str) -> Result<Option<MatchVersion>> {
         other => {
             let supported = ["Exact", "NotOlderThan", ""];
             let cause = Cause::not_supported("resourceVersionMatch", &other.into(), &supported);
-            Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
+            Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]))
         }
     }
 }
@@ -191,7 +186,7 @@ fn field_validation(value: &str) -> Result<FieldValidation> {
         "Strict" => Ok(FieldValidation::Strict),
         other => {
             let cause = Cause::not_supported("fieldValidation", &other.into(), &["", "Ignore", "Strict", "Warn"]);
-            Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", vec![cause]))
+            Err(ApiError::invalid("meta.k8s.io", "CreateOptions", "", &[cause]))
         }
     }
 }
@@ -205,7 +200,7 @@ fn propagation(value: &str) -> Result<Option<Propagation>> {
         other => {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
             let cause = Cause::not_supported("propagationPolicy", &other.into(), &supported);
-            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]))
+            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &[cause]))
         }
     }
 }

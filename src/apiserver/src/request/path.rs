@@ -109,7 +109,15 @@ mod tests {
     fn show(path: &str) -> String {
         target(path).map_or("none".to_owned(), |t| {
             let part = |p: &Option<String>| p.clone().unwrap_or("-".to_owned());
-            format!("{}/{} {} {} {} {}", t.group, t.version, part(&t.namespace), t.resource, part(&t.name), part(&t.subresource))
+            format!(
+                "{}/{} {} {} {} {}",
+                t.group,
+                t.version,
+                part(&t.namespace),
+                t.resource,
+                part(&t.name),
+                part(&t.subresource)
+            )
         })
     }
 
@@ -120,7 +128,10 @@ mod tests {
     #[case("/api/v1/namespaces/a/finalize", "/v1 - namespaces a finalize")]
     #[case("/api/v1/namespaces/a/pods/b/binding", "/v1 a pods b binding")]
     #[case("/apis/apps/v1/namespaces/a/deployments/d/scale", "apps/v1 a deployments d scale")]
-    #[case("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode", "rbac.authorization.k8s.io/v1 - clusterroles system:node -")]
+    #[case(
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+        "rbac.authorization.k8s.io/v1 - clusterroles system:node -"
+    )]
     #[case("/apis/apps/v1", "none")]
     #[case("/healthz", "none")]
     fn paths_name_their_target(#[case] path: &str, #[case] expected: &str) {

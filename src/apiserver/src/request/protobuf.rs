@@ -22,7 +22,9 @@ enum Wire<'b> {
 
 /// Reads a body; `schema` finds the type of an apiVersion and kind.
 pub(crate) fn read<'s>(body: &[u8], schema: &dyn Fn(&str, &str) -> Option<Typed<'s>>) -> Result<Value> {
-    let wrong = || ApiError::bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
+    let wrong = || {
+        ApiError::bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+    };
     let rest = body.strip_prefix(MAGIC).ok_or_else(wrong)?;
     let cut = || ApiError::bad_request("couldn't decode the body as protobuf: unexpected end or malformed field");
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
@@ -118,6 +120,7 @@ fn message(bytes: &[u8], typed: Typed<'_>, prefix: &[u64], depth: usize) -> Opti
     Some(out)
 }
 
+#[allow(clippy::option_option)] // Malformed, absent, or there.
 /// The value of a field; repeated fields add to what is `present`.
 fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize) -> Option<Option<Value>> {
     Some(Some(match (typed.shape(), wire) {
@@ -176,6 +179,7 @@ fn map_value(wire: Wire<'_>, typed: Typed<'_>, depth: usize) -> Option<Value> {
     }
 }
 
+#[allow(clippy::option_option)] // As above.
 fn scalar_value(scalar: Scalar, wire: Wire<'_>) -> Option<Option<Value>> {
     let signed = |number: u64| i64::from_le_bytes(number.to_le_bytes());
     Some(Some(match (scalar, wire) {

@@ -1,6 +1,7 @@
 //! Reads a value by its schema as the server's Go types would: wrong types are errors, unknown fields are told, and what
 //! comes out is in the form that the server writes: defaults of the schema filled in, zeros and nulls left out.
 
+use std::fmt::Write;
 use std::str::FromStr;
 
 use berth_quantity::Quantity;
@@ -41,7 +42,8 @@ enum Zeros {
 /// Brings `value` into the form in which it is stored.
 pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
     let mut problems = Problems::default();
-    let mut decoder = Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::LeftOut };
+    let mut decoder =
+        Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::LeftOut };
     decoder.value(value, typed);
     problems
 }
@@ -171,7 +173,11 @@ impl Decoder<'_> {
             Ok(time) if scalar == Scalar::Time => *value = time_text(time).into(),
             Ok(time) => *value = micro_time_text(time).into(),
             Err(_) => {
-                let layout = if scalar == Scalar::Time { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
+                let layout = if scalar == Scalar::Time {
+                    "2006-01-02T15:04:05Z07:00"
+                } else {
+                    "2006-01-02T15:04:05.000000Z07:00"
+                };
                 self.error(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""));
             }
         }
@@ -186,7 +192,8 @@ impl Decoder<'_> {
         match Quantity::from_str(text.trim()) {
             Ok(quantity) => *value = quantity.to_string().into(),
             Err(_) => self.error(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    .to_owned(),
             ),
         }
     }
@@ -195,8 +202,7 @@ impl Decoder<'_> {
         let found = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),
-            Value::Number(number) if !matches!(typed.shape(), Shape::Scalar(Scalar::Int32 | Scalar::Int64)) => {
-                let _ = number;
+            Value::Number(_) if !matches!(typed.shape(), Shape::Scalar(Scalar::Int32 | Scalar::Int64)) => {
                 "number".to_owned()
             }
             Value::Number(number) => format!("number {number}"),
@@ -213,7 +219,11 @@ impl Decoder<'_> {
             })
             .collect();
         let owner = if self.owner.is_empty() { typed.name() } else { &self.owner };
-        let place = if names.is_empty() { String::new() } else { format!("Go struct field {owner}.{} of type ", names.join(".")) };
+        let place = if names.is_empty() {
+            String::new()
+        } else {
+            format!("Go struct field {owner}.{} of type ", names.join("."))
+        };
         let place = if place.is_empty() { "Go value of type ".to_owned() } else { place };
         self.error(format!("json: cannot unmarshal {found} into {place}{}", go_type(typed)));
     }
@@ -232,7 +242,9 @@ impl Decoder<'_> {
                     }
                     out.push_str(name);
                 }
-                Segment::Index(index) => out.push_str(&format!("[{index}]")),
+                Segment::Index(index) => {
+                    let _ = write!(out, "[{index}]");
+                }
             }
         }
         if !out.is_empty() {

@@ -37,8 +37,11 @@ impl Schemas {
     /// The type of a custom resource: its own schema, with the metadata of every object. Returns the root.
     pub(crate) fn from_custom_resource(builtin: &Map<String, Value>, kind: &str, schema: &Value) -> (Self, SchemaId) {
         let wanted = |name: &&String| name.starts_with("io.k8s.apimachinery.pkg.apis.meta.v1.");
-        let meta: Map<String, Value> =
-            builtin.iter().filter(|(name, _)| wanted(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+        let meta: Map<String, Value> = builtin
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .map(|(name, schema)| (name.clone(), schema.clone()))
+            .collect();
         let mut schemas = Self::from_openapi(&meta);
         let mut shape = schemas.shape(schema);
         if let Shape::Struct(object) = &mut shape {
@@ -137,7 +140,14 @@ impl Schemas {
 
 impl Field {
     fn plain(schema: SchemaId) -> Self {
-        Self { schema, default: None, omit_zero: false, required: false, patch: Patch::default(), proto: Box::default() }
+        Self {
+            schema,
+            default: None,
+            omit_zero: false,
+            required: false,
+            patch: Patch::default(),
+            proto: Box::default(),
+        }
     }
 }
 

@@ -40,8 +40,14 @@ pub(crate) enum Shape {
     /// Anything; merged by what it is.
     Any,
     Struct(Struct),
-    Map { value: SchemaId, atomic: bool },
-    List { item: SchemaId, kind: ListKind },
+    Map {
+        value: SchemaId,
+        atomic: bool,
+    },
+    List {
+        item: SchemaId,
+        kind: ListKind,
+    },
     Scalar(Scalar),
 }
 
@@ -167,6 +173,7 @@ impl<'a> Typed<'a> {
     }
 
     /// The type at a path of field names.
+    #[cfg(test)]
     pub(crate) fn at(self, path: &[&str]) -> Self {
         path.iter().fold(self, |typed, name| typed.child(name))
     }

@@ -136,7 +136,13 @@ impl Store {
     }
 
     /// Replaces an object that is at the version `expected`.
-    pub(crate) fn update(&self, resource: &str, key: &str, expected: u64, draft: Draft) -> Result<Arc<Object>, Refused> {
+    pub(crate) fn update(
+        &self,
+        resource: &str,
+        key: &str,
+        expected: u64,
+        draft: Draft,
+    ) -> Result<Arc<Object>, Refused> {
         let mut inner = self.inner.write();
         let revision = inner.revision + 1;
         let collection = inner.collection(resource);
@@ -250,11 +256,6 @@ impl Store {
             collection.history.clear();
             collection.compacted = revision;
         }
-    }
-
-    /// The number of objects of a collection.
-    pub(crate) fn count(&self, resource: &str) -> usize {
-        self.inner.read().collections.get(resource).map_or(0, |collection| collection.objects.len())
     }
 
     /// The collections that hold anything.

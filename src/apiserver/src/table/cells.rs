@@ -92,8 +92,11 @@ fn index<'v>(value: &'v Value, inside: &str) -> Option<&'v Value> {
             let wanted = unquoted(wanted);
             value.as_array()?.iter().find(|item| {
                 json_path(item, &format!(".{field}")).is_some_and(|found| match found {
-                    Value::String(text) => *text == wanted,
-                    other => other.to_string() == wanted,
+                    Value::String(found) => *found == wanted,
+                    other => {
+                        let printed = other.to_string();
+                        printed == wanted
+                    }
                 })
             })
         }

@@ -23,46 +23,198 @@ const fn number(name: &'static str) -> Column {
 }
 
 /// The columns of a kind.
+#[allow(clippy::too_many_lines)] // A list of lists.
 pub(super) fn columns(resource: &Resource) -> &'static [Column] {
     match resource.storage.as_str() {
-        "pods" => const { &[NAME, text("Ready"), text("Status"), text("Restarts"), AGE, wide("IP"), wide("Node"),
-            wide("Nominated Node"), wide("Readiness Gates")] },
-        "nodes" => const { &[NAME, text("Status"), text("Roles"), AGE, text("Version"), wide("Internal-IP"), wide("External-IP"),
-            wide("OS-Image"), wide("Kernel-Version"), wide("Container-Runtime")] },
+        "pods" => {
+            const {
+                &[
+                    NAME,
+                    text("Ready"),
+                    text("Status"),
+                    text("Restarts"),
+                    AGE,
+                    wide("IP"),
+                    wide("Node"),
+                    wide("Nominated Node"),
+                    wide("Readiness Gates"),
+                ]
+            }
+        }
+        "nodes" => {
+            const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Roles"),
+                    AGE,
+                    text("Version"),
+                    wide("Internal-IP"),
+                    wide("External-IP"),
+                    wide("OS-Image"),
+                    wide("Kernel-Version"),
+                    wide("Container-Runtime"),
+                ]
+            }
+        }
         "namespaces" => const { &[NAME, text("Status"), AGE] },
-        "deployments.apps" => const { &[NAME, text("Ready"), text("Up-to-date"), text("Available"), AGE, wide("Containers"),
-            wide("Images"), wide("Selector")] },
-        "replicasets.apps" | "replicationcontrollers" => const { &[NAME, number("Desired"), number("Current"), number("Ready"), AGE,
-            wide("Containers"), wide("Images"), wide("Selector")] },
+        "deployments.apps" => {
+            const {
+                &[
+                    NAME,
+                    text("Ready"),
+                    text("Up-to-date"),
+                    text("Available"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            }
+        }
+        "replicasets.apps" | "replicationcontrollers" => {
+            const {
+                &[
+                    NAME,
+                    number("Desired"),
+                    number("Current"),
+                    number("Ready"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            }
+        }
         "statefulsets.apps" => const { &[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")] },
-        "daemonsets.apps" => const { &[NAME, number("Desired"), number("Current"), number("Ready"), number("Up-to-date"),
-            number("Available"), text("Node Selector"), AGE, wide("Containers"), wide("Images"), wide("Selector")] },
-        "jobs.batch" => const { &[NAME, text("Status"), text("Completions"), text("Duration"), AGE, wide("Containers"), wide("Images"),
-            wide("Selector")] },
-        "cronjobs.batch" => const { &[NAME, text("Schedule"), text("Timezone"), text("Suspend"), number("Active"), text("Last Schedule"),
-            AGE, wide("Containers"), wide("Images"), wide("Selector")] },
-        "services" => const { &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")] },
+        "daemonsets.apps" => {
+            const {
+                &[
+                    NAME,
+                    number("Desired"),
+                    number("Current"),
+                    number("Ready"),
+                    number("Up-to-date"),
+                    number("Available"),
+                    text("Node Selector"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            }
+        }
+        "jobs.batch" => {
+            const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Completions"),
+                    text("Duration"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            }
+        }
+        "cronjobs.batch" => {
+            const {
+                &[
+                    NAME,
+                    text("Schedule"),
+                    text("Timezone"),
+                    text("Suspend"),
+                    number("Active"),
+                    text("Last Schedule"),
+                    AGE,
+                    wide("Containers"),
+                    wide("Images"),
+                    wide("Selector"),
+                ]
+            }
+        }
+        "services" => {
+            const { &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")] }
+        }
         "configmaps" => const { &[NAME, text("Data"), AGE] },
         "secrets" => const { &[NAME, text("Type"), text("Data"), AGE] },
         "serviceaccounts" => const { &[NAME, text("Secrets"), AGE] },
-        "events" => const { &[text("Last Seen"), text("Type"), text("Reason"), text("Object"), wide("Subobject"), wide("Source"),
-            text("Message"), wide("First Seen"), wide("Count"), ("Name", "string", "name", 1)] },
-        "persistentvolumes" => const { &[NAME, text("Capacity"), text("Access Modes"), text("Reclaim Policy"), text("Status"), text("Claim"),
-            text("StorageClass"), text("VolumeAttributesClass"), text("Reason"), AGE, wide("VolumeMode")] },
-        "persistentvolumeclaims" => const { &[NAME, text("Status"), text("Volume"), text("Capacity"), text("Access Modes"),
-            text("StorageClass"), text("VolumeAttributesClass"), AGE, wide("VolumeMode")] },
-        "storageclasses.storage.k8s.io" => const { &[NAME, text("Provisioner"), text("ReclaimPolicy"), text("VolumeBindingMode"),
-            text("AllowVolumeExpansion"), AGE] },
-        "poddisruptionbudgets.policy" => const { &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE] },
-        "priorityclasses.scheduling.k8s.io" => const { &[NAME, number("Value"), ("Global-Default", "boolean", "", 0), AGE,
-            text("PreemptionPolicy")] },
+        "events" => {
+            const {
+                &[
+                    text("Last Seen"),
+                    text("Type"),
+                    text("Reason"),
+                    text("Object"),
+                    wide("Subobject"),
+                    wide("Source"),
+                    text("Message"),
+                    wide("First Seen"),
+                    wide("Count"),
+                    ("Name", "string", "name", 1),
+                ]
+            }
+        }
+        "persistentvolumes" => {
+            const {
+                &[
+                    NAME,
+                    text("Capacity"),
+                    text("Access Modes"),
+                    text("Reclaim Policy"),
+                    text("Status"),
+                    text("Claim"),
+                    text("StorageClass"),
+                    text("VolumeAttributesClass"),
+                    text("Reason"),
+                    AGE,
+                    wide("VolumeMode"),
+                ]
+            }
+        }
+        "persistentvolumeclaims" => {
+            const {
+                &[
+                    NAME,
+                    text("Status"),
+                    text("Volume"),
+                    text("Capacity"),
+                    text("Access Modes"),
+                    text("StorageClass"),
+                    text("VolumeAttributesClass"),
+                    AGE,
+                    wide("VolumeMode"),
+                ]
+            }
+        }
+        "storageclasses.storage.k8s.io" => {
+            const {
+                &[
+                    NAME,
+                    text("Provisioner"),
+                    text("ReclaimPolicy"),
+                    text("VolumeBindingMode"),
+                    text("AllowVolumeExpansion"),
+                    AGE,
+                ]
+            }
+        }
+        "poddisruptionbudgets.policy" => {
+            const { &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE] }
+        }
+        "priorityclasses.scheduling.k8s.io" => {
+            const { &[NAME, number("Value"), ("Global-Default", "boolean", "", 0), AGE, text("PreemptionPolicy")] }
+        }
         "leases.coordination.k8s.io" => const { &[NAME, text("Holder"), AGE] },
         "resourcequotas" => const { &[NAME, text("Request"), text("Limit"), AGE] },
-        "customresourcedefinitions.apiextensions.k8s.io" => const { &[NAME, text("Created At")] },
-        "roles.rbac.authorization.k8s.io" | "clusterroles.rbac.authorization.k8s.io" => const { &[NAME, text("Created At")] },
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => const { &[NAME, text("Role"), AGE,
-            wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
-        "limitranges" => const { &[NAME, text("Created At")] },
+        "customresourcedefinitions.apiextensions.k8s.io"
+        | "roles.rbac.authorization.k8s.io"
+        | "limitranges"
+        | "clusterroles.rbac.authorization.k8s.io" => const { &[NAME, text("Created At")] },
+        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
+            const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] }
+        }
         "csinodes.storage.k8s.io" => const { &[NAME, number("Drivers"), AGE] },
         "endpoints" => const { &[NAME, text("Endpoints"), AGE] },
         _ => const { &[NAME, AGE] },
@@ -70,6 +222,7 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
 }
 
 /// The cells of an object.
+#[allow(clippy::too_many_lines)] // One short arm a kind.
 pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = || Value::from(meta::name(object));
     let age = || age(object, now);
@@ -84,12 +237,29 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         "deployments.apps" => {
             let ready = format!("{}/{}", status("readyReplicas"), spec("replicas"));
             let (containers, images) = containers(object);
-            vec![name(), ready.into(), status("updatedReplicas").to_string().into(),
-                status("availableReplicas").to_string().into(), age(), containers, images, selector()]
+            vec![
+                name(),
+                ready.into(),
+                status("updatedReplicas").to_string().into(),
+                status("availableReplicas").to_string().into(),
+                age(),
+                containers,
+                images,
+                selector(),
+            ]
         }
         "replicasets.apps" | "replicationcontrollers" => {
             let (containers, images) = containers(object);
-            vec![name(), spec("replicas"), status("replicas"), status("readyReplicas"), age(), containers, images, selector()]
+            vec![
+                name(),
+                spec("replicas"),
+                status("replicas"),
+                status("readyReplicas"),
+                age(),
+                containers,
+                images,
+                selector(),
+            ]
         }
         "statefulsets.apps" => {
             let (containers, images) = containers(object);
@@ -98,19 +268,41 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         "daemonsets.apps" => {
             let (containers, images) = containers(object);
             let nodes = labels(at(object, &["spec", "template", "spec", "nodeSelector"]));
-            vec![name(), status("desiredNumberScheduled"), status("currentNumberScheduled"), status("numberReady"),
-                status("updatedNumberScheduled"), status("numberAvailable"), nodes.into(), age(), containers, images, selector()]
+            vec![
+                name(),
+                status("desiredNumberScheduled"),
+                status("currentNumberScheduled"),
+                status("numberReady"),
+                status("updatedNumberScheduled"),
+                status("numberAvailable"),
+                nodes.into(),
+                age(),
+                containers,
+                images,
+                selector(),
+            ]
         }
         "jobs.batch" => job(object, now),
         "cronjobs.batch" => {
-            let (containers, images) = containers_at(object, &["spec", "jobTemplate", "spec", "template", "spec", "containers"]);
+            let (containers, images) =
+                containers_at(object, &["spec", "jobTemplate", "spec", "template", "spec", "containers"]);
             let last = text_at(object, &["status", "lastScheduleTime"]);
             let last = if last.is_empty() { "<none>".to_owned() } else { since(last, now) };
             let zone = or_none(text_at(object, &["spec", "timeZone"]).to_owned());
             let suspended = at(object, &["spec", "suspend"]) == Some(&Value::Bool(true));
             let active = list_at(object, &["status", "active"]).len();
-            vec![name(), text(&["spec", "schedule"]), zone.into(), if suspended { "True" } else { "False" }.into(),
-                active.into(), last.into(), age(), containers, images, "<none>".into()]
+            vec![
+                name(),
+                text(&["spec", "schedule"]),
+                zone.into(),
+                if suspended { "True" } else { "False" }.into(),
+                active.into(),
+                last.into(),
+                age(),
+                containers,
+                images,
+                "<none>".into(),
+            ]
         }
         "services" => service(object, now),
         "configmaps" => {
@@ -127,24 +319,48 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             let claim = at(object, &["spec", "claimRef"]).map_or(String::new(), |claim| {
                 format!("{}/{}", text_at(claim, &["namespace"]), text_at(claim, &["name"]))
             });
-            vec![name(), text(&["spec", "capacity", "storage"]), access(list_at(object, &["spec", "accessModes"])),
-                text(&["spec", "persistentVolumeReclaimPolicy"]), phase(object), claim.into(), text(&["spec", "storageClassName"]),
-                unset(text_at(object, &["spec", "volumeAttributesClassName"])), text(&["status", "reason"]), age(),
-                text(&["spec", "volumeMode"])]
+            vec![
+                name(),
+                text(&["spec", "capacity", "storage"]),
+                access(list_at(object, &["spec", "accessModes"])),
+                text(&["spec", "persistentVolumeReclaimPolicy"]),
+                phase(object),
+                claim.into(),
+                text(&["spec", "storageClassName"]),
+                unset(text_at(object, &["spec", "volumeAttributesClassName"])),
+                text(&["status", "reason"]),
+                age(),
+                text(&["spec", "volumeMode"]),
+            ]
         }
         "persistentvolumeclaims" => {
             let is_bound = !text_at(object, &["spec", "volumeName"]).is_empty();
             let capacity = if is_bound { text_at(object, &["status", "capacity", "storage"]) } else { "" };
             let modes = if is_bound { access(list_at(object, &["status", "accessModes"])) } else { "".into() };
-            vec![name(), phase(object), text(&["spec", "volumeName"]), capacity.into(), modes, text(&["spec", "storageClassName"]),
-                unset(text_at(object, &["spec", "volumeAttributesClassName"])), age(), text(&["spec", "volumeMode"])]
+            vec![
+                name(),
+                phase(object),
+                text(&["spec", "volumeName"]),
+                capacity.into(),
+                modes,
+                text(&["spec", "storageClassName"]),
+                unset(text_at(object, &["spec", "volumeAttributesClassName"])),
+                age(),
+                text(&["spec", "volumeMode"]),
+            ]
         }
         "storageclasses.storage.k8s.io" => {
             let is_default = meta::annotation(object, "storageclass.kubernetes.io/is-default-class") == Some("true");
             let shown = format!("{}{}", meta::name(object), if is_default { " (default)" } else { "" });
             let expands = object.get("allowVolumeExpansion") == Some(&Value::Bool(true));
-            vec![shown.into(), text(&["provisioner"]), text(&["reclaimPolicy"]), text(&["volumeBindingMode"]),
-                expands.to_string().into(), age()]
+            vec![
+                shown.into(),
+                text(&["provisioner"]),
+                text(&["reclaimPolicy"]),
+                text(&["volumeBindingMode"]),
+                expands.to_string().into(),
+                age(),
+            ]
         }
         "poddisruptionbudgets.policy" => {
             let bound = |field: &str| match at(object, &["spec", field]) {
@@ -156,12 +372,20 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         }
         "priorityclasses.scheduling.k8s.io" => {
             let is_default = object.get("globalDefault") == Some(&Value::Bool(true));
-            vec![name(), object.get("value").cloned().unwrap_or_default(), is_default.into(), age(), text(&["preemptionPolicy"])]
+            vec![
+                name(),
+                object.get("value").cloned().unwrap_or_default(),
+                is_default.into(),
+                age(),
+                text(&["preemptionPolicy"]),
+            ]
         }
         "leases.coordination.k8s.io" => vec![name(), text(&["spec", "holderIdentity"]), age()],
         "resourcequotas" => quota(object, now),
-        "customresourcedefinitions.apiextensions.k8s.io" | "roles.rbac.authorization.k8s.io"
-        | "clusterroles.rbac.authorization.k8s.io" | "limitranges" => vec![name(), text(&["metadata", "creationTimestamp"])],
+        "customresourcedefinitions.apiextensions.k8s.io"
+        | "roles.rbac.authorization.k8s.io"
+        | "clusterroles.rbac.authorization.k8s.io"
+        | "limitranges" => vec![name(), text(&["metadata", "creationTimestamp"])],
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
             let role = format!("{}/{}", text_at(object, &["roleRef", "kind"]), text_at(object, &["roleRef", "name"]));
             let of = |kind: &str| {
@@ -181,7 +405,11 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
 }
 
 fn phase(object: &Value) -> Value {
-    if meta::has(object, "deletionTimestamp") { "Terminating".into() } else { text_at(object, &["status", "phase"]).into() }
+    if meta::has(object, "deletionTimestamp") {
+        "Terminating".into()
+    } else {
+        text_at(object, &["status", "phase"]).into()
+    }
 }
 
 fn unset(text: &str) -> Value {
@@ -339,8 +567,16 @@ fn job(job: &Value, now: Timestamp) -> Vec<Value> {
     };
     let (containers, images) = containers(job);
     let selector = or_none(selector_text(at(job, &["spec", "selector"])));
-    vec![meta::name(job).into(), status.into(), completions.into(), duration.into(), age(job, now), containers, images,
-        selector.into()]
+    vec![
+        meta::name(job).into(),
+        status.into(),
+        completions.into(),
+        duration.into(),
+        age(job, now),
+        containers,
+        images,
+        selector.into(),
+    ]
 }
 
 fn service(service: &Value, now: Timestamp) -> Vec<Value> {
@@ -359,10 +595,14 @@ fn service(service: &Value, now: Timestamp) -> Vec<Value> {
         "ExternalName" => or_none(text_at(service, &["spec", "externalName"]).to_owned()),
         "LoadBalancer" => {
             let ingress = list_at(service, &["status", "loadBalancer", "ingress"]).iter();
-            let shown: Vec<&str> = ingress.map(|i| if text_at(i, &["ip"]).is_empty() { text_at(i, &["hostname"]) } else { text_at(i, &["ip"]) }).collect();
+            let shown: Vec<&str> = ingress
+                .map(|i| if text_at(i, &["ip"]).is_empty() { text_at(i, &["hostname"]) } else { text_at(i, &["ip"]) })
+                .collect();
             if shown.is_empty() { "<pending>".to_owned() } else { shown.join(",") }
         }
-        _ => or_none(list_at(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")),
+        _ => or_none(
+            list_at(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        ),
     };
     let selector = labels(at(service, &["spec", "selector"]));
     vec![
@@ -389,7 +629,11 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     let last = if series.is_empty() { time("lastTimestamp", "deprecatedLastTimestamp") } else { series.to_owned() };
     let count = int_at(event, &["series", "count"]).or(either("count", "deprecatedCount").as_i64()).unwrap_or(1);
     let component = text_at(&source, &["component"]);
-    let from = if component.is_empty() { either("reportingComponent", "reportingController").as_str().unwrap_or_default().to_owned() } else { component.to_owned() };
+    let from = if component.is_empty() {
+        either("reportingComponent", "reportingController").as_str().unwrap_or_default().to_owned()
+    } else {
+        component.to_owned()
+    };
     let host = text_at(&source, &["host"]);
     let from = if host.is_empty() { from } else { format!("{from}, {host}") };
     vec![

@@ -26,7 +26,7 @@ impl Printer<'_> {
     pub(crate) fn one(&self, resource: &Resource, object: &Value) -> Value {
         let rows = if meta::name(object).is_empty() { Vec::new() } else { vec![self.row(resource, object)] };
         let version = json!({"resourceVersion": meta::text(object, "resourceVersion")});
-        table(resource, version, rows)
+        table(resource, &version, &rows)
     }
 
     /// A table of a list.
@@ -36,7 +36,7 @@ impl Printer<'_> {
             convert::from_storage(&list.resource, &mut value);
             self.row(&list.resource, &value)
         });
-        table(&list.resource, list.metadata(), rows.collect())
+        table(&list.resource, &list.metadata(), &rows.collect::<Vec<_>>())
     }
 
     fn row(&self, resource: &Resource, object: &Value) -> Value {
@@ -60,7 +60,7 @@ impl Printer<'_> {
     }
 }
 
-fn table(resource: &Resource, metadata: Value, rows: Vec<Value>) -> Value {
+fn table(resource: &Resource, metadata: &Value, rows: &[Value]) -> Value {
     let columns = match resource.custom() {
         Some(custom) => custom_columns(&custom.columns),
         None => kinds::columns(resource).iter().map(column).collect(),
@@ -74,8 +74,12 @@ fn column((name, kind, format, priority): &Column) -> Value {
 
 fn about(name: &str) -> &'static str {
     match name {
-        "Name" => "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
-        "Age" => "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+        "Name" => {
+            "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+        }
+        "Age" => {
+            "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        }
         _ => "",
     }
 }
@@ -115,4 +119,3 @@ fn custom_cells(declared: &[Value], object: &Value, now: jiff::Timestamp) -> Vec
     }));
     cells
 }
-

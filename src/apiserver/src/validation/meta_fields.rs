@@ -33,7 +33,6 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
     for (index, finalizer) in meta::finalizers(object).enumerate() {
         let is_known = ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
         if !finalizer.contains('/') && !is_known {
-            let _ = index;
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(format!("metadata.finalizers[{index}]"), &finalizer.into(), why));
         } else if let Some(why) = names::label_key(finalizer) {

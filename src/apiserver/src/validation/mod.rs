@@ -62,7 +62,10 @@ fn own(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
 /// Tells the client what is legal and probably not meant.
 pub(crate) fn warn(resource: &Resource, object: &Value, call: &Call) {
     if resource.is("pods") {
-        for (field, what) in [("metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]", "non-functional in v1.16+; use the \"priorityClassName\" field instead")] {
+        for (field, what) in [(
+            "metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]",
+            "non-functional in v1.16+; use the \"priorityClassName\" field instead",
+        )] {
             if meta::annotation(object, "scheduler.alpha.kubernetes.io/critical-pod").is_some() {
                 call.warn(format!("{field}: {what}"));
             }

@@ -55,9 +55,9 @@ pub(crate) fn label_key(text: &str) -> Option<String> {
     let name = match text.split_once('/') {
         None => text,
         Some((_, name)) if name.contains('/') => {
-            return Some(format!("a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+            return Some("a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                 alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-                '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"));
+                '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')".to_owned());
         }
         Some(("", _)) => return Some("prefix part must be non-empty".to_owned()),
         Some((domain, name)) => {
@@ -87,7 +87,11 @@ pub(crate) fn label_value(text: &str) -> Option<String> {
 fn is_label(text: &str, alphabetic_start: bool) -> bool {
     let bytes = text.as_bytes();
     let alnum = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let starts = if alphabetic_start { bytes.first().is_some_and(u8::is_ascii_lowercase) } else { bytes.first().is_some_and(alnum) };
+    let starts = if alphabetic_start {
+        bytes.first().is_some_and(u8::is_ascii_lowercase)
+    } else {
+        bytes.first().is_some_and(alnum)
+    };
     starts && bytes.last().is_some_and(alnum) && bytes.iter().all(|b| alnum(b) || *b == b'-')
 }
 

@@ -182,7 +182,8 @@ fn resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (of, list) in [("limits", &limits), ("requests", &amounts("requests"))] {
         for (name, amount, value) in list {
             let here = format!("{path}.{of}[{name}]");
-            let standard = ["cpu", "memory", "ephemeral-storage"].contains(&name.as_str()) || name.starts_with("hugepages-");
+            let standard =
+                ["cpu", "memory", "ephemeral-storage"].contains(&name.as_str()) || name.starts_with("hugepages-");
             if !standard && !name.contains('/') {
                 let why = "must be a standard resource type or fully qualified";
                 causes.push(Cause::invalid(format!("{path}.{of}"), &name.as_str().into(), why));
@@ -207,7 +208,10 @@ fn resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(here, &value, &why));
             }
             None if is_extended(&name) => {
-                causes.push(Cause::required(format!("{path}.limits"), "Limit must be set for non overcommitable resources"));
+                causes.push(Cause::required(
+                    format!("{path}.limits"),
+                    "Limit must be set for non overcommitable resources",
+                ));
             }
             _ => {}
         }
@@ -270,7 +274,9 @@ fn affinity(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         let list = list_at(spec, &["affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"]);
         for (index, term) in list.iter().enumerate() {
             if text_at(term, &["topologyKey"]).is_empty() {
-                let here = format!("{path}.affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}].topologyKey");
+                let here = format!(
+                    "{path}.affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}].topologyKey"
+                );
                 causes.push(Cause::required(here, "can not be empty"));
             }
         }
@@ -296,7 +302,10 @@ fn node_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {
     let n_values = list_at(expression, &["values"]).len();
     match text_at(expression, &["operator"]) {
         "In" | "NotIn" if n_values == 0 => {
-            causes.push(Cause::required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'"));
+            causes.push(Cause::required(
+                format!("{path}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ));
         }
         "Exists" | "DoesNotExist" if n_values > 0 => {
             let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
@@ -307,7 +316,9 @@ fn node_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::required(format!("{path}.values"), why));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => causes.push(Cause::invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator")),
+        other => {
+            causes.push(Cause::invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator"));
+        }
     }
     if let Some(why) = names::label_key(text_at(expression, &["key"])) {
         causes.push(Cause::invalid(format!("{path}.key"), &text_at(expression, &["key"]).into(), &why));
@@ -338,21 +349,26 @@ pub(super) fn check_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     }
     let had: Vec<Value> = list_at(&before, &["tolerations"]).to_vec();
     let has = list_at(&munged, &["tolerations"]);
-    let same_but_time = |a: &Value, b: &Value| {
-        ["key", "operator", "value", "effect"].iter().all(|field| a.get(field) == b.get(field))
-    };
+    let same_but_time =
+        |a: &Value, b: &Value| ["key", "operator", "value", "effect"].iter().all(|field| a.get(field) == b.get(field));
     if had.iter().any(|toleration| !has.iter().any(|present| same_but_time(present, toleration))) {
-        causes.push(Cause::forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
+        causes.push(Cause::forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        ));
     }
     let gates: Vec<Value> = list_at(&before, &["schedulingGates"]).to_vec();
     let added = list_at(&munged, &["schedulingGates"]).iter().find(|gate| !gates.contains(gate)).cloned();
     if let Some(gate) = added {
         let name = text_at(&gate, &["name"]);
-        causes.push(Cause::forbidden("spec.schedulingGates", &format!("only deletion is allowed, but found new scheduling gate '{name}'")));
+        causes.push(Cause::forbidden(
+            "spec.schedulingGates",
+            &format!("only deletion is allowed, but found new scheduling gate '{name}'"),
+        ));
     }
-    let gated = !gates.is_empty();
+    let is_gated = !gates.is_empty();
     let mut free = vec!["tolerations", "schedulingGates", "activeDeadlineSeconds"];
-    if gated {
+    if is_gated {
         // What is not scheduled yet may still be narrowed.
         free.extend(["nodeSelector", "affinity"]);
     }

@@ -20,23 +20,27 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
         "priorityclasses.scheduling.k8s.io" => priority_class(object, causes),
         "configmaps" | "secrets" => data_keys(object, causes),
         "resourcequotas" => quota(object, causes),
-        "storageclasses.storage.k8s.io" => {
-            if text_at(object, &["provisioner"]).is_empty() {
-                causes.push(Cause::required("provisioner", ""));
-            }
+        "storageclasses.storage.k8s.io" if text_at(object, &["provisioner"]).is_empty() => {
+            causes.push(Cause::required("provisioner", ""));
         }
         "leases.coordination.k8s.io" => {
             for field in ["leaseDurationSeconds", "leaseTransitions"] {
-                if let Some(number) = meta::int_at(object, &["spec", field]).filter(|n| *n < i64::from(field == "leaseDurationSeconds")) {
-                    let why = if field == "leaseDurationSeconds" { "must be greater than 0" } else { "must be greater than or equal to 0" };
+                if let Some(number) =
+                    meta::int_at(object, &["spec", field]).filter(|n| *n < i64::from(field == "leaseDurationSeconds"))
+                {
+                    let why = if field == "leaseDurationSeconds" {
+                        "must be greater than 0"
+                    } else {
+                        "must be greater than or equal to 0"
+                    };
                     causes.push(Cause::invalid(format!("spec.{field}"), &number.into(), why));
                 }
             }
         }
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
-            if text_at(object, &["roleRef", "name"]).is_empty() {
-                causes.push(Cause::required("roleRef.name", ""));
-            }
+        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
+            if text_at(object, &["roleRef", "name"]).is_empty() =>
+        {
+            causes.push(Cause::required("roleRef.name", ""));
         }
         _ => {}
     }
@@ -72,7 +76,9 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
                 let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
                 causes.push(Cause::forbidden("spec", why));
             }
-            let size = |object: &Value| Quantity::from_str(text_at(object, &["spec", "resources", "requests", "storage"])).ok();
+            let size = |object: &Value| {
+                Quantity::from_str(text_at(object, &["spec", "resources", "requests", "storage"])).ok()
+            };
             if let (Some(is), Some(was)) = (size(new), size(old))
                 && is < was
             {
@@ -101,16 +107,19 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
                 immutable(new, old, &["spec", "clusterIP"], causes);
             }
         }
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
-            if new.get("roleRef") != old.get("roleRef") {
-                let value = new.get("roleRef").cloned().unwrap_or_default();
-                causes.push(Cause::invalid("roleRef", &value, "cannot change roleRef"));
-            }
+        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
+            if new.get("roleRef") != old.get("roleRef") =>
+        {
+            let value = new.get("roleRef").cloned().unwrap_or_default();
+            causes.push(Cause::invalid("roleRef", &value, "cannot change roleRef"));
         }
         "nodes" => {
             let was = text_at(old, &["spec", "providerID"]);
             if !was.is_empty() && was != text_at(new, &["spec", "providerID"]) {
-                causes.push(Cause::forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid"));
+                causes.push(Cause::forbidden(
+                    "spec.providerID",
+                    "node updates may not change providerID except from \"\" to valid",
+                ));
             }
         }
         _ => {}
@@ -170,8 +179,17 @@ fn volume(volume: &Value, causes: &mut Vec<Cause>) {
     if at(volume, &["spec", "capacity", "storage"]).is_none() {
         causes.push(Cause::required("spec.capacity", ""));
     }
-    let plain = ["capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions",
-        "volumeMode", "nodeAffinity", "volumeAttributesClassName"];
+    let plain = [
+        "capacity",
+        "accessModes",
+        "claimRef",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "mountOptions",
+        "volumeMode",
+        "nodeAffinity",
+        "volumeAttributesClassName",
+    ];
     let spec = volume.get("spec").and_then(Value::as_object);
     let n_sources = spec.into_iter().flatten().filter(|(field, _)| !plain.contains(&field.as_str())).count();
     if n_sources == 0 {

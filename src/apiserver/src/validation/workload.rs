@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{immutable, not_negative, pod};
-use crate::meta::{self, at, list_at, text_at};
+use crate::meta::{at, text_at};
 use crate::resource::Resource;
 use crate::selector::LabelSelector;
 use crate::status::Cause;
@@ -60,11 +60,13 @@ fn selector(object: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::required("spec.selector", ""));
         return;
     };
-    let empty = found.as_object().is_none_or(|map| map.values().all(|part| match part {
-        Value::Object(map) => map.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => true,
-    }));
+    let empty = found.as_object().is_none_or(|map| {
+        map.values().all(|part| match part {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            _ => true,
+        })
+    });
     if empty {
         causes.push(Cause::invalid("spec.selector", found, "empty selector is invalid for deployment"));
         return;
@@ -119,7 +121,10 @@ fn wrong_schedule(text: &str) -> Option<String> {
     }
     let n_fields = text.split_whitespace().count();
     if n_fields != 5 {
-        return Some(format!("expected exactly 5 fields, found {n_fields}: [{}]", text.split_whitespace().collect::<Vec<_>>().join(" ")));
+        return Some(format!(
+            "expected exactly 5 fields, found {n_fields}: [{}]",
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        ));
     }
     let bounds = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
     for (field, (low, high)) in text.split_whitespace().zip(bounds) {
@@ -137,10 +142,19 @@ fn wrong_schedule(text: &str) -> Option<String> {
 
 pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     match resource.storage.as_str() {
-        "deployments.apps" | "replicasets.apps" | "daemonsets.apps" => immutable(new, old, &["spec", "selector"], causes),
+        "deployments.apps" | "replicasets.apps" | "daemonsets.apps" => {
+            immutable(new, old, &["spec", "selector"], causes);
+        }
         "statefulsets.apps" => {
-            let allowed = ["replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-                "persistentVolumeClaimRetentionPolicy", "minReadySeconds"];
+            let allowed = [
+                "replicas",
+                "ordinals",
+                "template",
+                "updateStrategy",
+                "revisionHistoryLimit",
+                "persistentVolumeClaimRetentionPolicy",
+                "minReadySeconds",
+            ];
             let fixed = |object: &Value| {
                 let mut spec = object.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
                 spec.retain(|field, _| !allowed.contains(&field.as_str()));
@@ -164,5 +178,4 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
         }
         _ => {}
     }
-    let _ = (meta::name(new), list_at(new, &[]));
 }

@@ -68,7 +68,7 @@ impl Scope<'_> {
         strategy::prepare_create(server, resource, &mut object);
         let causes = validation::create(resource, &object);
         if !causes.is_empty() {
-            return Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(&object), causes));
+            return Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(&object), &causes));
         }
         validation::warn(resource, &object, self.call);
         let quota = server.inner.quota.lock();
@@ -99,7 +99,7 @@ impl Scope<'_> {
         if !self.resource.namespaced {
             if !own.is_empty() {
                 let cause = Cause::forbidden("metadata.namespace", "not allowed on this type");
-                return Err(ApiError::invalid(&self.resource.group, &self.resource.kind, meta::name(object), vec![cause]));
+                return Err(ApiError::invalid(&self.resource.group, &self.resource.kind, meta::name(object), &[cause]));
             }
             return Ok(());
         }

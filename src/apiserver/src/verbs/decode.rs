@@ -18,7 +18,7 @@ impl Scope<'_> {
             "" | "application/json" => Format::Json,
             "application/yaml" | "application/x-yaml" => Format::Yaml,
             PROTOBUF => {
-                let value = read_protobuf(&self.call.body, &|version, kind| self.schema_of(version, kind))?;
+                let value = read_protobuf(&self.call.body, &schema_of)?;
                 return Ok(Parsed { value, duplicates: Vec::new() });
             }
             _ => {
@@ -29,19 +29,16 @@ impl Scope<'_> {
         parse_body(&self.call.body, format)
     }
 
-    /// The schema of a built-in kind that a body is of: that of the resource, or of what is posted to a subresource.
-    fn schema_of(&self, version: &str, kind: &str) -> Option<Typed<'static>> {
-        let (group, version) = crate::resource::split_api_version(version);
-        builtin().kind(group, version, kind)
-    }
-
     /// The object of a POST or PUT.
     pub(super) fn object_from_body(&self) -> Result<Value> {
         let Parsed { mut value, duplicates } = self.parse()?;
         let resource = &self.resource;
         if !value.is_object() {
             let why = "couldn't get version/kind; json parse error";
-            return Err(ApiError::bad_request(format!("the object provided is unrecognized (must be of type {}): {why}", resource.kind)));
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why}",
+                resource.kind
+            )));
         }
         let own = resource.api_version();
         for (field, default) in [("apiVersion", own.as_str()), ("kind", resource.kind.as_str())] {
@@ -62,7 +59,10 @@ impl Scope<'_> {
         if kind != resource.kind {
             let (_, short) = crate::resource::split_api_version(version);
             let why = format!("no kind {kind:?} is registered for version {version:?} in this request");
-            return Err(ApiError::bad_request(format!("{kind} in version {short:?} cannot be handled as a {}: {why}", resource.kind)));
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version {short:?} cannot be handled as a {}: {why}",
+                resource.kind
+            )));
         }
         if version != own {
             return Err(ApiError::bad_request(format!(
@@ -82,19 +82,29 @@ impl Scope<'_> {
         let told = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
         let told: Vec<String> = told.chain(strict.iter().map(|path| format!("unknown field {path:?}"))).collect();
         match self.call.options.field_validation {
-            _ if told.is_empty() => Ok(()),
             FieldValidation::Ignore => Ok(()),
+            _ if told.is_empty() => Ok(()),
             FieldValidation::Warn => {
-                told.into_iter().for_each(|text| self.call.warn(text));
+                for text in told {
+                    self.call.warn(text);
+                }
                 Ok(())
             }
             FieldValidation::Strict => {
                 let (kind, version) = (&self.resource.kind, &self.resource.version);
                 let why = format!("strict decoding error: {}", told.join(", "));
-                Err(ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")))
+                Err(ApiError::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+                )))
             }
         }
     }
+}
+
+/// The schema of a built-in kind that a body is of: of the resource, or of what is posted to a subresource.
+fn schema_of(version: &str, kind: &str) -> Option<Typed<'static>> {
+    let (group, version) = crate::resource::split_api_version(version);
+    builtin().kind(group, version, kind)
 }
 
 /// Brings an object into the form in which it is stored. Gives the unknown fields; an error is one of types.

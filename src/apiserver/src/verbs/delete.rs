@@ -56,7 +56,7 @@ impl Scope<'_> {
             {
                 map.insert("group".to_owned(), self.resource.group.as_str().into());
             }
-            return Ok(Answer::Value { code, value: success(details) });
+            return Ok(Answer::Value { code, value: success(&details) });
         }
         let body = convert::to_version(&self.resource, &object.body);
         Ok(Answer::Object { code, resource: self.resource.clone(), body })
@@ -110,7 +110,10 @@ impl ApiServer {
             if meta::has(&old, "deletionTimestamp") && is_settled(resource, &old, options, grace) {
                 return Ok(Deletion::Pending(stored));
             }
-            if resource.is("namespaces") && meta::has(&old, "deletionTimestamp") && !meta::list_at(&old, &["spec", "finalizers"]).is_empty() {
+            if resource.is("namespaces")
+                && meta::has(&old, "deletionTimestamp")
+                && !meta::list_at(&old, &["spec", "finalizers"]).is_empty()
+            {
                 let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.";
                 return Err(ApiError::conflict(&resource.group, &resource.plural, name, why));
             }
@@ -192,8 +195,12 @@ fn check_preconditions(resource: &Resource, name: &str, object: &Value, options:
         let has = meta::text(object, field);
         if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != has) {
             let why = match what {
-                "UID" => format!("the UID in the precondition ({wanted}) does not match the UID in record ({has}). The object might have been deleted and then recreated"),
-                _ => format!("the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({has}). The object might have been modified"),
+                "UID" => format!(
+                    "the UID in the precondition ({wanted}) does not match the UID in record ({has}). The object might have been deleted and then recreated"
+                ),
+                _ => format!(
+                    "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({has}). The object might have been modified"
+                ),
             };
             return Err(ApiError::conflict(&resource.group, &resource.plural, name, &why));
         }

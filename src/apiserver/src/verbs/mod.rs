@@ -13,7 +13,6 @@ mod update;
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::Value;
 
 use crate::reply::Answer;
 use crate::request::{Output, Target, target};
@@ -123,9 +122,4 @@ impl Scope<'_> {
     fn speaks_own_kind(&self, sub: &Subresource) -> bool {
         sub.kind == self.resource.kind
     }
-}
-
-/// The JSON text of a value.
-pub(crate) fn text(value: &Value) -> bytes::Bytes {
-    serde_json::to_vec(value).unwrap_or_default().into()
 }

@@ -23,7 +23,7 @@ impl Scope<'_> {
         }
         if self.call.options.force.is_some() {
             let cause = crate::status::Cause::forbidden("force", "may not be specified for non-apply patch");
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
         }
         let patch = self.read_patch(kind)?;
         let changed = self.change(name, false, "", &mut |live, now| {
@@ -68,7 +68,7 @@ impl Scope<'_> {
         let options = &self.call.options;
         if options.field_manager.is_none() {
             let cause = crate::status::Cause::required("fieldManager", "is required for apply patch");
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
         }
         let Parsed { value: mut config, .. } = parse_body(&self.call.body, Format::Yaml)?;
         self.check_config(&mut config, name)?;
@@ -113,7 +113,7 @@ impl Scope<'_> {
         if meta::name(config).is_empty() {
             meta::set(config, "name", name);
         }
-        self.check_name(config, name)?;
+        Self::check_name(config, name)?;
         self.check_namespace(config)
     }
 }

@@ -29,7 +29,9 @@ impl Scope<'_> {
         let selects_all = options.labels.is_everything() && options.fields.is_everything();
         let mut page = if selects_all {
             self.page(&Range { prefix: &prefix, after: after.as_deref(), at, limit: options.limit })?
-        } else if let (Some(name), true) = (options.fields.name(), at.is_none() && after.is_none() && !prefix.is_empty()) {
+        } else if let (Some(name), true) =
+            (options.fields.name(), at.is_none() && after.is_none() && !prefix.is_empty())
+        {
             // One object is meant.
             let mut page = Page { revision: self.server.inner.store.revision(), ..Page::default() };
             page.items.extend(self.server.inner.store.get(&self.resource.storage, &self.key(name)));
@@ -66,7 +68,7 @@ impl Scope<'_> {
     /// Which version a list shows, and after which key it goes on.
     fn position(&self, prefix: &str) -> Result<(Option<u64>, Option<String>)> {
         let options = &self.call.options;
-        let invalid = |cause| ApiError::invalid("meta.k8s.io", "ListOptions", "", vec![cause]);
+        let invalid = |cause| ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]);
         if options.send_initial_events.is_some() {
             return Err(invalid(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")));
         }
@@ -110,9 +112,8 @@ impl Scope<'_> {
         for field in self.call.options.fields.fields() {
             if !strategy::is_selectable(&self.resource, field) {
                 let known = "only \"metadata.name\", \"metadata.namespace\"";
-                let why = if self.resource.custom().is_some() {
-                    format!("field label not supported: {field}")
-                } else if ["pods", "nodes", "namespaces", "secrets", "services", "events"].contains(&self.resource.storage.as_str()) {
+                let own = ["pods", "nodes", "namespaces", "secrets", "services", "events"];
+                let why = if self.resource.custom().is_some() || own.contains(&self.resource.storage.as_str()) {
                     format!("field label not supported: {field}")
                 } else {
                     format!("{field:?} is not a known field selector: {known}")
@@ -137,11 +138,11 @@ impl Scope<'_> {
 /// A continue token: opaque to clients, a version and a key inside.
 fn token(revision: u64, after: &str) -> String {
     let text = json!({"rv": revision, "after": after}).to_string();
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    crate::defaults::hex(text.as_bytes())
 }
 
 fn read_token(text: &str) -> Option<(u64, String)> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
         return None;
     }
     let bytes: Option<Vec<u8>> =

@@ -11,9 +11,12 @@ use crate::server::ApiServer;
 /// Fields that a write through an endpoint cannot change, and so does not own.
 pub(super) fn resets(resource: &Resource, subresource: &str) -> FieldSet {
     match subresource {
-        "status" if resource.custom().is_some() => {
-            FieldSet::of_fields(&[&["spec"], &["metadata", "labels"], &["metadata", "annotations"], &["metadata", "finalizers"]])
-        }
+        "status" if resource.custom().is_some() => FieldSet::of_fields(&[
+            &["spec"],
+            &["metadata", "labels"],
+            &["metadata", "annotations"],
+            &["metadata", "finalizers"],
+        ]),
         "status" => FieldSet::of_fields(&[&["spec"]]),
         "" if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
         _ => FieldSet::default(),
@@ -63,8 +66,6 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
         crate::crd::finish(object);
         let now = server.inner.clock.now_text();
         crate::crd::establish(object, &now);
-        meta::add_finalizer(object, "");
-        meta::remove_finalizer(object, "");
     }
     // Puts back what a missing status leaves: `status: {}`.
     decode::decode(object, resource.typed());
@@ -87,16 +88,15 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
     if !meta::has(object, "deletionGracePeriodSeconds") {
         meta::copy(object, old, "deletionGracePeriodSeconds");
     }
-    match subresource {
-        "status" => keep_all_but_status(resource, object, old),
-        _ => {
-            if resource.has_status() && subresource != "approval" {
-                restore(object, old, "status");
-            }
-            if resource.habits.generation && is_new_generation(resource, object, old) {
-                let next = meta::number(old, "generation").unwrap_or(0) + 1;
-                meta::set(object, "generation", next);
-            }
+    if subresource == "status" {
+        keep_all_but_status(resource, object, old);
+    } else {
+        if resource.has_status() && subresource != "approval" {
+            restore(object, old, "status");
+        }
+        if resource.habits.generation && is_new_generation(resource, object, old) {
+            let next = meta::number(old, "generation").unwrap_or(0) + 1;
+            meta::set(object, "generation", next);
         }
     }
     if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
@@ -158,8 +158,7 @@ fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
     if object.get("spec") != old.get("spec") {
         return true;
     }
-    resource.is("deployments.apps")
-        && object.pointer("/metadata/annotations") != old.pointer("/metadata/annotations")
+    resource.is("deployments.apps") && object.pointer("/metadata/annotations") != old.pointer("/metadata/annotations")
 }
 
 /// A job's pods are told by its uid, unless it brings a selector of its own.
@@ -189,7 +188,8 @@ pub(super) fn quality_of_service(pod: &Value) -> &'static str {
     let containers = meta::list_at(pod, &["spec", "containers"]).iter();
     for container in containers.chain(meta::list_at(pod, &["spec", "initContainers"])) {
         for resource in ["cpu", "memory"] {
-            let amount = |kind: &str| meta::at(container, &["resources", kind, resource]).filter(|amount| *amount != "0");
+            let amount =
+                |kind: &str| meta::at(container, &["resources", kind, resource]).filter(|amount| *amount != "0");
             any |= amount("requests").is_some() || amount("limits").is_some();
             guaranteed &= amount("limits").is_some() && amount("limits") == amount("requests");
         }

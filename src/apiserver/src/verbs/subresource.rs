@@ -44,7 +44,7 @@ impl Scope<'_> {
     fn bind(&self, name: &str) -> Result<Answer> {
         let Parsed { value: binding, .. } = self.parse()?;
         let target = meta::text_at(&binding, &["target", "name"]).to_owned();
-        let invalid = |cause| ApiError::invalid("", "Binding", name, vec![cause]);
+        let invalid = |cause| ApiError::invalid("", "Binding", name, &[cause]);
         let kind = meta::text_at(&binding, &["target", "kind"]);
         if !kind.is_empty() && kind != "Node" {
             return Err(invalid(Cause::not_supported("target.kind", &kind.into(), &["Node", "<empty>"])));
@@ -57,7 +57,9 @@ impl Scope<'_> {
         self.change_quietly(name, &mut |pod, now| {
             if !uid.is_empty() && uid != meta::text(pod, "uid") {
                 let has = meta::text(pod, "uid");
-                return Err(conflict(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {has}")));
+                return Err(conflict(format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {has}"
+                )));
             }
             if meta::has(pod, "deletionTimestamp") {
                 return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
@@ -108,7 +110,9 @@ impl Scope<'_> {
         let Parsed { value: eviction, .. } = self.parse()?;
         let own = meta::name(&eviction);
         if !own.is_empty() && own != name {
-            return Err(ApiError::bad_request("name in URL does not match name in Eviction object: ".to_owned() + &format!("{name} != {own}")));
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object: ".to_owned() + &format!("{name} != {own}"),
+            ));
         }
         let mut options = self.call.options.clone();
         if let Some(given) = eviction.get("deleteOptions") {
@@ -124,8 +128,11 @@ impl Scope<'_> {
         if !options.dry_run {
             self.change_quietly(name, &mut |pod, now| {
                 let message = "Eviction API: evicting";
-                set_condition(pod, &json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-                                           "message": message, "lastTransitionTime": now}));
+                set_condition(
+                    pod,
+                    &json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                                           "message": message, "lastTransitionTime": now}),
+                );
                 Ok(())
             })?;
         }
@@ -152,9 +159,9 @@ impl Scope<'_> {
         };
         let budget_name = meta::name(budget).to_owned();
         let status = |field: &str| meta::int_at(budget, &["status", field]).unwrap_or(0);
-        let is_ready = meta::list_at(pod, &["status", "conditions"])
-            .iter()
-            .any(|condition| meta::text_at(condition, &["type"]) == "Ready" && meta::text_at(condition, &["status"]) == "True");
+        let is_ready = meta::list_at(pod, &["status", "conditions"]).iter().any(|condition| {
+            meta::text_at(condition, &["type"]) == "Ready" && meta::text_at(condition, &["status"]) == "True"
+        });
         let always = meta::text_at(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
         let healthy_enough = status("currentHealthy") >= status("desiredHealthy") && status("desiredHealthy") > 0;
         if !is_ready && (always || healthy_enough) {
@@ -163,12 +170,13 @@ impl Scope<'_> {
         let observed = status("observedGeneration");
         if observed < meta::number(budget, "generation").unwrap_or(0) {
             let message = format!("The disruption budget {budget_name} is still being processed by the server.");
-            return Err(ApiError::disruption_budget(&budget_name, message, 10));
+            return Err(ApiError::disruption_budget(message, 10));
         }
         if status("disruptionsAllowed") <= 0 {
             let (needs, has) = (status("desiredHealthy"), status("currentHealthy"));
-            let message = format!("The disruption budget {budget_name} needs {needs} healthy pods and has {has} currently");
-            return Err(ApiError::disruption_budget(&budget_name, message, 0));
+            let message =
+                format!("The disruption budget {budget_name} needs {needs} healthy pods and has {has} currently");
+            return Err(ApiError::disruption_budget(message, 0));
         }
         if dry_run {
             return Ok(());
@@ -178,13 +186,19 @@ impl Scope<'_> {
 
     fn spend(&self, budget: &str, pod: &str) -> Result<()> {
         let Some(resource) = self.server.resource_of("poddisruptionbudgets.policy") else { return Ok(()) };
-        let scope = Scope { server: self.server, call: self.call, resource, namespace: self.namespace.clone(), subresource: String::new() };
+        let scope = Scope {
+            server: self.server,
+            call: self.call,
+            resource,
+            namespace: self.namespace.clone(),
+            subresource: String::new(),
+        };
         scope.change_quietly(budget, &mut |budget, now| {
             let left = meta::int_at(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
             if left <= 0 {
-                let name = meta::name(budget).to_owned();
+                let name = meta::name(budget);
                 let message = format!("The disruption budget {name} does not allow a disruption now");
-                return Err(ApiError::disruption_budget(&name, message, 0));
+                return Err(ApiError::disruption_budget(message, 0));
             }
             if let Some(status) = meta::object_mut(budget, &["status"]) {
                 status.insert("disruptionsAllowed".to_owned(), (left - 1).into());
@@ -216,7 +230,9 @@ impl Scope<'_> {
             return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist in {name}")));
         }
         let wanted = number(&paths.spec).unwrap_or(0);
-        if wanted != 0 && let Some(spec) = meta::object_mut(&mut scale, &["spec"]) {
+        if wanted != 0
+            && let Some(spec) = meta::object_mut(&mut scale, &["spec"])
+        {
             spec.insert("replicas".to_owned(), wanted.into());
         }
         let selector = match (&paths.selector, self.resource.custom()) {
@@ -266,12 +282,14 @@ impl Scope<'_> {
             };
             let problems = decode::decode(&mut scale, typed);
             if let Some(error) = problems.error {
-                return Err(ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}")));
+                return Err(ApiError::bad_request(format!(
+                    "Scale in version \"v1\" cannot be handled as a Scale: {error}"
+                )));
             }
             let wanted = meta::int_at(&scale, &["spec", "replicas"]).unwrap_or(0);
             if wanted < 0 {
                 let cause = Cause::invalid("spec.replicas", &wanted.into(), "must be greater than or equal to 0");
-                return Err(ApiError::invalid("autoscaling", "Scale", name, vec![cause]));
+                return Err(ApiError::invalid("autoscaling", "Scale", name, &[cause]));
             }
             let mut new = live.clone();
             match meta::revision(&scale) {
@@ -295,7 +313,7 @@ impl Scope<'_> {
 }
 
 fn created_status() -> Value {
-    let mut status = success(Value::Null);
+    let mut status = success(&Value::Null);
     if let Some(map) = status.as_object_mut() {
         map.remove("details");
         map.insert("code".to_owned(), 201.into());
@@ -311,7 +329,8 @@ pub(crate) fn set_condition(object: &mut Value, condition: &Value) {
     let same = |present: &&mut Value| present.get("type") == condition.get("type");
     match list.iter_mut().find(same).and_then(Value::as_object_mut) {
         Some(present) => {
-            let kept = present.get("lastTransitionTime").cloned().filter(|_| present.get("status") == condition.get("status"));
+            let kept =
+                present.get("lastTransitionTime").cloned().filter(|_| present.get("status") == condition.get("status"));
             *present = condition.as_object().cloned().unwrap_or_else(Map::new);
             if let Some(kept) = kept {
                 present.insert("lastTransitionTime".to_owned(), kept);

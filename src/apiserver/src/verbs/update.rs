@@ -24,7 +24,7 @@ pub(super) struct Changed {
 impl Scope<'_> {
     pub(super) fn update_from_body(&self, name: &str) -> Result<Answer> {
         let mut object = self.object_from_body()?;
-        self.check_name(&mut object, name)?;
+        Self::check_name(&object, name)?;
         self.check_namespace(&mut object)?;
         let uid = meta::text(&object, "uid").to_owned();
         let may_create = self.resource.habits.create_on_update && self.subresource.is_empty();
@@ -41,7 +41,7 @@ impl Scope<'_> {
         Answer::Object { code: if changed.created { 201 } else { 200 }, resource: self.resource.clone(), body }
     }
 
-    pub(super) fn check_name(&self, object: &mut Value, name: &str) -> Result<()> {
+    pub(super) fn check_name(object: &Value, name: &str) -> Result<()> {
         let own = meta::name(object);
         if own.is_empty() {
             return Err(ApiError::bad_request(format!(
@@ -59,8 +59,7 @@ impl Scope<'_> {
     /// Records, in `new`, which fields this request took.
     pub(super) fn track(&self, live: Option<&Value>, new: &mut Value, now: &str) {
         let (manager, api_version) = (self.call.manager(), self.resource.api_version());
-        let writer =
-            Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
+        let writer = Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
         let resets = strategy::resets(&self.resource, &self.subresource);
         let empty = if live.is_none() { strategy::empty(&self.resource) } else { Value::Null };
         track_update(live.unwrap_or(&empty), new, self.resource.typed(), &writer, &resets);
@@ -118,7 +117,7 @@ impl Scope<'_> {
         match meta::revision(&new) {
             None if resource.habits.needs_version && self.subresource.is_empty() => {
                 let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-                return Err(Some(ApiError::invalid(&resource.group, &resource.plural, name, vec![cause])));
+                return Err(Some(ApiError::invalid(&resource.group, &resource.plural, name, &[cause])));
             }
             Some(version) if version != stored.revision.to_string() => {
                 return Err(Some(ApiError::modified(&resource.group, &resource.plural, name)));
@@ -126,10 +125,10 @@ impl Scope<'_> {
             _ => {}
         }
         strategy::prepare_update(resource, &self.subresource, &mut new, old);
-        admission::admit_update(self, &mut new, old).map_err(Some)?;
+        admission::admit_update(self, &mut new);
         let causes = validation::update(resource, &self.subresource, &new, old);
         if !causes.is_empty() {
-            return Err(Some(ApiError::invalid(&resource.group, &resource.kind, name, causes)));
+            return Err(Some(ApiError::invalid(&resource.group, &resource.kind, name, &causes)));
         }
         // The last finalizer of a deleted object takes it along.
         let is_over = meta::finalizers(&new).next().is_none()
