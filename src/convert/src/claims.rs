@@ -74,7 +74,8 @@ struct ClaimRecord {
 
 #[derive(Clone, Debug)]
 struct VolumeRecord {
-    topologies: Vec<Vec<Requirements>>,
+    topology: Option<Vec<Requirements>>,
+    zones: Option<Requirements>,
     attachment: Option<(Sym, Sym)>,
     storage_class: Sym,
     claim: Option<(Sym, Sym)>,
@@ -155,17 +156,17 @@ impl Storage {
         let Some(spec) = &volume.spec else {
             return Err(Problem::new("spec", "expected a volume source"));
         };
-        let mut topologies = Vec::new();
+        let mut topology = None;
         if let Some(required) = spec.node_affinity.as_ref().and_then(|a| a.required.as_ref()) {
             let terms = node_terms(&required.node_selector_terms, symbols)
                 .map_err(|problem| problem.under("spec.nodeAffinity.required"))?;
-            topologies.push(terms);
+            topology = Some(terms);
         }
-        topologies.extend(zone_labels(volume, symbols).map(|term| vec![term]));
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
         let storage = spec.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
         let record = VolumeRecord {
-            topologies,
+            topology,
+            zones: zone_labels(volume, symbols),
             attachment: drivers::of_persistent_volume(spec)
                 .map(|(driver, handle)| (symbols.intern(driver), symbols.intern(handle))),
             storage_class: symbols.intern(spec.storage_class_name.as_deref().unwrap_or_default()),
@@ -269,8 +270,10 @@ impl Storage {
         volumes.attachments.dedup();
         volumes.exclusive_claims.sort_unstable();
         volumes.exclusive_claims.dedup();
-        volumes.topologies.sort_unstable();
-        volumes.topologies.dedup();
+        for places in [&mut volumes.topologies, &mut volumes.unbound, &mut volumes.zones] {
+            places.sort_unstable();
+            places.dedup();
+        }
         refused
     }
 
@@ -316,7 +319,8 @@ impl Storage {
         match asks.volume {
             Some(volume) => {
                 let volume = self.volumes.get(&volume).ok_or(VOLUME_MISSING)?;
-                volumes.topologies.extend(volume.topologies.iter().cloned());
+                volumes.topologies.extend(volume.topology.clone());
+                volumes.zones.extend(volume.zones.clone().map(|zones| vec![zones]));
                 let attachment = volume.attachment;
                 volumes.attachments.extend(attachment.filter(|(driver, _)| self.limited_drivers.contains(driver)));
                 Ok(())
@@ -346,7 +350,7 @@ impl Storage {
         if !class.makes_volumes {
             return self.bind_existing(id, name, asks, volumes);
         }
-        volumes.topologies.extend(class.topologies.clone());
+        volumes.unbound.extend(class.topologies.clone());
         if self.limited_drivers.contains(&class.driver) {
             let handle = claim_handle(id, symbols);
             volumes.attachments.push((class.driver, handle));
@@ -375,9 +379,9 @@ impl Storage {
         let mut n_fitting = 0;
         for volume in fitting {
             n_fitting += 1;
-            match volume.topologies.as_slice() {
-                [] => is_anywhere = true,
-                [terms, ..] => alternatives.extend(terms.iter().cloned()),
+            match &volume.topology {
+                None => is_anywhere = true,
+                Some(terms) => alternatives.extend(terms.iter().cloned()),
             }
         }
         if n_fitting == 0 {
@@ -386,7 +390,7 @@ impl Storage {
         if !is_anywhere {
             alternatives.sort_unstable();
             alternatives.dedup();
-            volumes.topologies.push(alternatives);
+            volumes.unbound.push(alternatives);
         }
         Ok(())
     }

@@ -63,12 +63,23 @@ impl HostPort {
 /// What a pod's volumes ask of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Volumes {
-    /// For each volume with a topology, the alternatives of which one must hold.
+    /// For each bound volume with a node affinity, the alternatives of which one must hold.
     pub topologies: Vec<Vec<Requirements>>,
+    /// For each claim that waits for its consumer, where a volume can be found or made: one must hold.
+    pub unbound: Vec<Vec<Requirements>>,
+    /// For each bound volume with labels of zone or region, what they ask for; nodes without such labels do not matter.
+    pub zones: Vec<Vec<Requirements>>,
     /// Volumes to attach through a CSI driver: (driver, volume handle or claim). Each counts once a node.
     pub attachments: Vec<(Sym, Sym)>,
     /// ReadWriteOncePod claims: one pod in the cluster may use each.
     pub exclusive_claims: Vec<Sym>,
+}
+
+impl Volumes {
+    /// Where the volumes can be: of each of these, one alternative must hold.
+    pub fn places(&self) -> impl Iterator<Item = &Vec<Requirements>> {
+        self.topologies.iter().chain(&self.unbound).chain(&self.zones)
+    }
 }
 
 /// The images that a pod's containers run, as far as some node has them.

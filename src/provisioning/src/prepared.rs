@@ -55,7 +55,7 @@ impl<'a> Prepared<'a> {
             let cluster = planner.cluster;
             let own = [cluster.well_known.hostname, cluster.well_known.field_name];
             let names = |terms: &Requirements| own.iter().any(|&key| terms.get(key).is_some());
-            let by_kind = !self.demand.terms.iter().chain(self.spec.volumes.topologies.iter().flatten()).any(names);
+            let by_kind = !self.demand.terms.iter().chain(self.spec.volumes.places().flatten()).any(names);
             let mut kinds: FxHashMap<u32, bool> = FxHashMap::default();
             let nodes = cluster.nodes.iter().zip(&planner.node_kinds).enumerate();
             nodes

@@ -7,7 +7,7 @@ use berth_model::{
 };
 use fixedbitset::FixedBitSet;
 
-use crate::Demand;
+use crate::{Demand, filter};
 
 /// The columns of a NodePool that a demand may use, and what it leaves of the labels that no column decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &D
     }
     let mut admissions = admit_terms(table, &demand.terms, symbols);
     for admission in &mut admissions {
-        for alternatives in &spec.volumes.topologies {
+        for alternatives in spec.volumes.places() {
             let mut any = FixedBitSet::with_capacity(table.columns.len());
             for alternative in alternatives.iter().filter(|a| open_allows(&admission.open, a, symbols)) {
                 any.union_with(&table.admitting(alternative, symbols));
@@ -84,7 +84,7 @@ pub fn admits_node(cluster: &Cluster, node: &Node, demand: &Demand) -> bool {
     let Some(spec) = cluster.specs.get(demand.spec as usize) else { return false };
     first_untolerated(&node.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols).is_none()
         && matches_any(cluster, node, &demand.terms)
-        && spec.volumes.topologies.iter().all(|alternatives| matches_any(cluster, node, alternatives))
+        && filter::volumes(cluster, node, spec).is_none()
 }
 
 pub(crate) fn matches_any(cluster: &Cluster, node: &Node, terms: &[Requirements]) -> bool {

@@ -23,9 +23,13 @@
 
 mod admission;
 mod demand;
+pub mod filter;
 pub mod reasons;
 pub mod reservation;
+mod scheduler;
+pub mod score;
 pub mod topology;
 
 pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
 pub use demand::{Demand, demands};
+pub use scheduler::{Assessment, Eviction, Launchable, Queue, Scheduler, Verdict};

@@ -2,14 +2,13 @@
 
 use berth_model::{Cluster, Constraint, Node, NodePool, ResourceId, Resources, first_untolerated};
 
-use crate::Demand;
-use crate::admission::matches_any;
+use crate::{Demand, filter};
 
 /// NodePorts.
 pub const PORTS: &str = "node(s) didn't have free ports for the requested pod ports";
 /// VolumeRestrictions.
 pub const EXCLUSIVE_CLAIM: &str =
-    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 /// NodeVolumeLimits.
 pub const VOLUME_COUNT: &str = "node(s) exceed max volume count";
 /// NodeAffinity, of a node.
@@ -17,7 +16,24 @@ pub const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 /// NodeAffinity and volume topology, of instance types.
 pub const AFFINITY_OF_TYPES: &str = "didn't match Pod's node affinity/selector";
 /// VolumeBinding.
-pub const VOLUME_TOPOLOGY: &str = "node(s) had volume node affinity conflict";
+pub const VOLUME_TOPOLOGY: &str = "node(s) didn't match PersistentVolume's node affinity";
+
+/// VolumeBinding, of claims that wait for their consumer.
+pub const NO_VOLUME: &str = "node(s) didn't find available persistent volumes to bind";
+/// VolumeZone.
+pub const VOLUME_ZONE: &str = "node(s) had no available volume zone";
+/// NodeUnschedulable.
+pub const UNSCHEDULABLE: &str = "node(s) were unschedulable";
+/// PodTopologySpread.
+pub const SPREAD: &str = "node(s) didn't match pod topology spread constraints";
+/// PodTopologySpread, of a node without one of the topology keys.
+pub const SPREAD_KEY: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
+/// InterPodAffinity.
+pub const POD_AFFINITY: &str = "node(s) didn't match pod affinity rules";
+/// InterPodAffinity.
+pub const POD_ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rules";
+/// InterPodAffinity, of the rules of pods that run.
+pub const EXISTING_ANTI_AFFINITY: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
 /// The resources that a request lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +43,16 @@ impl Insufficient {
     /// What of `requests` does not fit in `room`.
     pub fn of(requests: &Resources, room: &Resources) -> Self {
         Insufficient(requests.iter().filter(|&(id, need)| need > 0 && need > room.get(id)).map(|(id, _)| id).collect())
+    }
+
+    /// Whether nothing is lacking.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether some of it is more than a node has in all, so that no other pod's leaving helps.
+    pub fn exceeds(&self, requests: &Resources, allocatable: &Resources) -> bool {
+        self.0.iter().any(|&id| id != ResourceId::PODS && requests.get(id) > allocatable.get(id))
     }
 
     /// `Insufficient cpu`, or `Too many pods`.
@@ -42,14 +68,9 @@ impl Insufficient {
 /// The first of taints, node affinity and volume topology that keeps a demand off a node.
 pub fn node_refusal(cluster: &Cluster, node: &Node, demand: &Demand) -> String {
     let Some(spec) = cluster.specs.get(demand.spec as usize) else { return AFFINITY.to_owned() };
-    let taint = first_untolerated(&node.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols);
-    if let Some(taint) = taint {
-        if cluster.symbols.text(taint.key) == "node.kubernetes.io/unschedulable" {
-            return "node(s) were unschedulable".to_owned();
-        }
-        return format!("node(s) had untolerated taint {}", taint.in_words(&cluster.symbols));
-    }
-    if matches_any(cluster, node, &demand.terms) { VOLUME_TOPOLOGY.to_owned() } else { AFFINITY.to_owned() }
+    let before = filter::before_load(cluster, node, spec).or_else(|| filter::volumes(cluster, node, spec));
+    // What is left is a preference that the demand takes as required.
+    before.map_or(AFFINITY.to_owned(), |obstacle| obstacle.in_words(cluster).join(", "))
 }
 
 /// The taint of a NodePool's template that keeps a demand off.
@@ -62,9 +83,9 @@ pub fn pool_taint(cluster: &Cluster, pool: &NodePool, demand: &Demand) -> Option
 /// The plugin's words for the first of some constraints.
 pub fn topology(constraints: &[Constraint]) -> &'static str {
     match constraints.first() {
-        Some(Constraint::Spread { .. }) | None => "node(s) didn't match pod topology spread constraints",
-        Some(Constraint::Together { .. }) => "node(s) didn't match pod affinity rules",
-        Some(Constraint::Apart { .. }) => "node(s) didn't match pod anti-affinity rules",
+        Some(Constraint::Spread { .. }) | None => SPREAD,
+        Some(Constraint::Together { .. }) => POD_AFFINITY,
+        Some(Constraint::Apart { .. }) => POD_ANTI_AFFINITY,
     }
 }
 

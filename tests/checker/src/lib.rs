@@ -32,7 +32,7 @@ mod volumes;
 mod workloads;
 mod world;
 
-pub use generate::{Case, Size, random_case};
+pub use generate::{Case, Size, random_case, random_standing_case};
 pub use violation::Violation;
 
 use plan::Plan;

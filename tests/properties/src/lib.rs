@@ -4,6 +4,7 @@
 //! plan breaks; [`narrowing`] compares what a NodePool's whole catalogue admits with what its offerings admit one by
 //! one. The `soak` binary runs many cases and counts failures by rule; the tests run a few, or `BERTH_CASES` of each.
 
+pub mod kube;
 pub mod narrowing;
 
 use std::any::Any;

@@ -103,7 +103,7 @@ fn cluster(objects: &[serde_json::Value], catalogue: &serde_json::Value) -> anyh
 }
 
 /// What of the random cases decides which columns are admitted.
-fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
+pub(crate) fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
     match object {
         Object::Pod(object) => builder.add_pod(object)?,
         Object::Node(object) => builder.add_node(object)?,
@@ -117,6 +117,7 @@ fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
         Object::Job(object) => builder.add_job(object)?,
         Object::PriorityClass(object) => builder.add_priority_class(object)?,
         Object::StorageClass(object) => builder.add_storage_class(object)?,
+        Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object)?,
         Object::CSINode(object) => builder.add_csi_node(object)?,
         Object::NodePool(object) => builder.add_node_pool(object)?,
         Object::Reservation(object) => builder.add_reservation(object)?,

@@ -77,7 +77,7 @@ fn a_volumes_old_zone_label_binds_it_to_its_zones() {
     let label = json!({"metadata": {"labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}});
     let cluster =
         convert([pod_with_claim("p", "data"), claim(json!({"volumeName": "pv1"})), volume("pv1", label)]).cluster;
-    let topologies = &first_spec(&cluster).volumes.topologies;
+    let topologies = &first_spec(&cluster).volumes.zones;
     let zones = topologies[0][0].get(cluster.well_known.zone).unwrap();
     assert_eq!(zones.finite_values().map(<[_]>::len), Some(2));
 }
@@ -90,7 +90,7 @@ fn allowed_topologies_of_the_default_class_are_alternatives() {
         "allowedTopologies": [term("a"), term("b"), {}]});
     let cluster = convert([pod_with_claim("p", "data"), claim(json!({})), class("gp3", default)]).cluster;
     assert_eq!(first_refusal(&cluster), None);
-    assert_eq!(first_spec(&cluster).volumes.topologies.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
+    assert_eq!(first_spec(&cluster).volumes.unbound.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_local_claim_goes_where_a_large_enough_free_volume_is() {
         local("fits", "c", "20Gi", "Available"),
     ])
     .cluster;
-    let topologies = &first_spec(&cluster).volumes.topologies;
+    let topologies = &first_spec(&cluster).volumes.unbound;
     assert_eq!(topologies.len(), 1);
     assert_eq!(topologies[0][0].get(cluster.well_known.zone).unwrap().single(), cluster.symbols.get("c"));
 }
@@ -176,7 +176,7 @@ fn an_ordinals_own_claim_counts_before_its_template() {
     .cluster;
     assert_eq!(pending(&cluster), ["default/web-0..0", "default/web-2..2", "default/web-1..1"]);
     let bound = &cluster.specs[cluster.pending[1].spec as usize];
-    assert_eq!((first_spec(&cluster).volumes.topologies.len(), bound.volumes.topologies.len()), (0, 1));
+    assert_eq!((first_spec(&cluster).volumes.places().count(), bound.volumes.topologies.len()), (0, 1));
 }
 
 #[test]

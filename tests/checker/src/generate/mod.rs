@@ -5,11 +5,14 @@ mod offerings;
 mod pods;
 mod pools;
 mod rng;
+mod standing;
 mod topology;
 
 use serde_json::Value;
 
 use rng::Rng;
+
+pub use standing::random_standing_case;
 
 /// How large a random case is, and how far its features go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,0 +1,217 @@
+//! Which filter keeps a pod off a node: kube-scheduler's filters of the default profile, in its order and words. What
+//! depends on how pods are spread over domains is in [`crate::scheduler`] and [`crate::topology`].
+
+use berth_model::{
+    Cluster, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Snapshot, Sym, Taint, first_untolerated,
+};
+
+use crate::admission::matches_any;
+use crate::reasons::{self, Insufficient};
+
+/// The filter plugins of kube-scheduler's default profile, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "kube-scheduler's own names")]
+pub enum Plugin {
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+}
+
+impl Plugin {
+    /// The plugin's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plugin::NodeUnschedulable => "NodeUnschedulable",
+            Plugin::NodeName => "NodeName",
+            Plugin::TaintToleration => "TaintToleration",
+            Plugin::NodeAffinity => "NodeAffinity",
+            Plugin::NodePorts => "NodePorts",
+            Plugin::NodeResourcesFit => "NodeResourcesFit",
+            Plugin::VolumeRestrictions => "VolumeRestrictions",
+            Plugin::NodeVolumeLimits => "NodeVolumeLimits",
+            Plugin::VolumeBinding => "VolumeBinding",
+            Plugin::VolumeZone => "VolumeZone",
+            Plugin::PodTopologySpread => "PodTopologySpread",
+            Plugin::InterPodAffinity => "InterPodAffinity",
+        }
+    }
+}
+
+/// What keeps a pod off a node: the first filter that refuses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The node is cordoned.
+    Cordoned,
+    /// A taint that the pod does not tolerate.
+    Taint(Taint),
+    /// Node selector or required node affinity.
+    NodeAffinity,
+    /// Host ports in use.
+    Ports,
+    /// Resources; and whether the node would lack them if it were empty.
+    Resources(Insufficient, bool),
+    /// A ReadWriteOncePod claim in use.
+    ExclusiveClaim,
+    /// The driver's limit of attached volumes.
+    VolumeCount,
+    /// Where the pod's volumes are, or where those that it waits for can be had.
+    VolumeBinding {
+        /// A bound volume's node affinity.
+        bound: bool,
+        /// A claim for which nothing is to be had here.
+        unbound: bool,
+    },
+    /// The zone labels of a bound volume.
+    VolumeZone,
+    /// The node lacks the key of a spread constraint.
+    SpreadKey,
+    /// The skew would be too large.
+    Spread,
+    /// No pod that the affinity asks for in the node's domain.
+    PodAffinity,
+    /// A pod that the anti-affinity excludes in the node's domain.
+    PodAntiAffinity,
+    /// A pod in the node's domain whose anti-affinity excludes this one.
+    ExistingAntiAffinity,
+}
+
+impl Obstacle {
+    /// The plugin that refuses.
+    pub fn plugin(&self) -> Plugin {
+        match self {
+            Obstacle::Cordoned => Plugin::NodeUnschedulable,
+            Obstacle::Taint(_) => Plugin::TaintToleration,
+            Obstacle::NodeAffinity => Plugin::NodeAffinity,
+            Obstacle::Ports => Plugin::NodePorts,
+            Obstacle::Resources(..) => Plugin::NodeResourcesFit,
+            Obstacle::ExclusiveClaim => Plugin::VolumeRestrictions,
+            Obstacle::VolumeCount => Plugin::NodeVolumeLimits,
+            Obstacle::VolumeBinding { .. } => Plugin::VolumeBinding,
+            Obstacle::VolumeZone => Plugin::VolumeZone,
+            Obstacle::SpreadKey | Obstacle::Spread => Plugin::PodTopologySpread,
+            Obstacle::PodAffinity | Obstacle::PodAntiAffinity | Obstacle::ExistingAntiAffinity => {
+                Plugin::InterPodAffinity
+            }
+        }
+    }
+
+    /// Whether other pods' leaving the node may remove it: kube-scheduler's `Unschedulable`, as opposed to
+    /// `UnschedulableAndUnresolvable`.
+    pub fn may_be_preempted(&self) -> bool {
+        match self {
+            Obstacle::Resources(_, exceeds_node) => !exceeds_node,
+            Obstacle::Ports
+            | Obstacle::ExclusiveClaim
+            | Obstacle::VolumeCount
+            | Obstacle::Spread
+            | Obstacle::PodAntiAffinity
+            | Obstacle::ExistingAntiAffinity => true,
+            _ => false,
+        }
+    }
+
+    /// kube-scheduler's reasons, several where several resources are short; a taint is named.
+    pub fn in_words(&self, cluster: &Cluster) -> Vec<String> {
+        let reason = match self {
+            Obstacle::Taint(taint) => {
+                return vec![format!("node(s) had untolerated taint {}", taint.in_words(&cluster.symbols))];
+            }
+            Obstacle::Resources(insufficient, _) => return insufficient.in_words(cluster),
+            Obstacle::Cordoned => reasons::UNSCHEDULABLE,
+            Obstacle::NodeAffinity => reasons::AFFINITY,
+            Obstacle::Ports => reasons::PORTS,
+            Obstacle::ExclusiveClaim => reasons::EXCLUSIVE_CLAIM,
+            Obstacle::VolumeCount => reasons::VOLUME_COUNT,
+            Obstacle::VolumeBinding { bound: true, unbound: true } => {
+                return [reasons::VOLUME_TOPOLOGY, reasons::NO_VOLUME].map(str::to_owned).to_vec();
+            }
+            Obstacle::VolumeBinding { bound: true, .. } => reasons::VOLUME_TOPOLOGY,
+            Obstacle::VolumeBinding { .. } => reasons::NO_VOLUME,
+            Obstacle::VolumeZone => reasons::VOLUME_ZONE,
+            Obstacle::SpreadKey => reasons::SPREAD_KEY,
+            Obstacle::Spread => reasons::SPREAD,
+            Obstacle::PodAffinity => reasons::POD_AFFINITY,
+            Obstacle::PodAntiAffinity => reasons::POD_ANTI_AFFINITY,
+            Obstacle::ExistingAntiAffinity => reasons::EXISTING_ANTI_AFFINITY,
+        };
+        vec![reason.to_owned()]
+    }
+}
+
+/// NodeUnschedulable, TaintToleration, NodeAffinity: what does not depend on what is on the node.
+pub fn before_load(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obstacle> {
+    if let Some(taint) = first_untolerated(&node.taints, &spec.tolerations, false, &cluster.symbols) {
+        let is_cordon = |taint: &Taint| {
+            taint.effect == Effect::NoSchedule
+                && cluster.symbols.text(taint.key) == "node.kubernetes.io/unschedulable"
+                && cluster.symbols.text(taint.value).is_empty()
+        };
+        // A cordon refuses before any taint does.
+        let cordon = node.taints.iter().filter(|_| node.is_cordoned).find(|taint| is_cordon(taint));
+        let is_tolerated = |cordon: &Taint| spec.tolerations.iter().any(|t| t.tolerates(cordon, &cluster.symbols));
+        if cordon.is_some_and(|cordon| !is_tolerated(cordon)) {
+            return Some(Obstacle::Cordoned);
+        }
+        return Some(Obstacle::Taint(taint.clone()));
+    }
+    let selector = std::slice::from_ref(&spec.node_selector);
+    let admits = |terms: &[Requirements]| terms.is_empty() || matches_any(cluster, node, terms);
+    (!admits(selector) || !admits(&spec.required_terms)).then_some(Obstacle::NodeAffinity)
+}
+
+/// NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits: what depends on what is on the node.
+pub fn load(node: &Node, spec: &PodSpec, on_node: &NodeState, state: &Snapshot) -> Option<Obstacle> {
+    if !ports_are_free(&spec.host_ports, &on_node.ports) {
+        return Some(Obstacle::Ports);
+    }
+    if !spec.requests.fits(&on_node.free) {
+        let insufficient = Insufficient::of(&spec.requests, &on_node.free);
+        let exceeds_node = insufficient.exceeds(&spec.requests, &node.allocatable);
+        return Some(Obstacle::Resources(insufficient, exceeds_node));
+    }
+    if spec.volumes.exclusive_claims.iter().any(|&claim| state.is_claim_used(claim)) {
+        return Some(Obstacle::ExclusiveClaim);
+    }
+    let attachments = &spec.volumes.attachments;
+    (!attachments_fit(attachments, &on_node.attached, &node.attach_limits)).then_some(Obstacle::VolumeCount)
+}
+
+/// VolumeBinding and VolumeZone: where the volumes of a pod can be.
+pub fn volumes(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obstacle> {
+    let volumes = &spec.volumes;
+    let reaches = |places: &[Vec<Requirements>]| places.iter().all(|any| matches_any(cluster, node, any));
+    let (bound, unbound) = (reaches(&volumes.topologies), reaches(&volumes.unbound));
+    if !bound || !unbound {
+        return Some(Obstacle::VolumeBinding { bound: !bound, unbound: !unbound });
+    }
+    let has_zone = || {
+        let region = cluster.symbols.get("topology.kubernetes.io/region");
+        [Some(cluster.well_known.zone), region].into_iter().flatten().any(|key| node.labels.get(key).is_some())
+    };
+    (!reaches(&volumes.zones) && has_zone()).then_some(Obstacle::VolumeZone)
+}
+
+/// Whether none of `ports` conflicts with one in use (NodePorts).
+pub fn ports_are_free(ports: &[HostPort], used: &[HostPort]) -> bool {
+    !ports.iter().any(|port| used.iter().any(|used| used.conflicts(port)))
+}
+
+/// Whether a driver's limit holds with a pod's volumes beside those that are attached (NodeVolumeLimits). A volume
+/// counts once, and a driver of which the pod brings nothing new does not matter.
+pub fn attachments_fit(attachments: &[(Sym, Sym)], attached: &[(Sym, Sym)], limits: &[(Sym, u32)]) -> bool {
+    attachments.is_empty()
+        || limits.iter().all(|&(driver, limit)| {
+            let used = attached.iter().filter(|(known, _)| *known == driver).count();
+            let new = attachments.iter().filter(|a| a.0 == driver && !attached.contains(a)).count();
+            new == 0 || used + new <= limit as usize
+        })
+}

@@ -1,0 +1,114 @@
+//! A class held against every node: the first filter that refuses it, or the scores it would get.
+
+use std::collections::BTreeMap;
+
+use berth_model::ClassId;
+
+use super::Scheduler;
+use super::choose::Shared;
+use super::groups::stands;
+use super::index::{Index, World};
+use super::shape::Values;
+use crate::filter::{self, Obstacle};
+use crate::score::{self, Scores};
+
+/// What a node says to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may come; normalised over all nodes that say so.
+    Feasible(Scores),
+    /// It may not.
+    Refused(Obstacle),
+    /// The node is in flight: nothing can be bound to it yet.
+    ComingUp,
+}
+
+/// A node, by index, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    /// The node.
+    pub node: usize,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+impl Scheduler<'_> {
+    /// What every node says to a pod of the class now, in order of nodes. A pod that cannot be placed at all (see
+    /// [`berth_model::PodSpec::refusal`]) is assessed as if it could.
+    pub fn assess(&mut self, id: ClassId) -> Vec<Assessment> {
+        let assessed = self.with_index(id, |scheduler, index| {
+            let cells = scheduler.feasible(index);
+            let shared: Vec<Shared> = scheduler.scores(index, &cells);
+            let mut of_node: BTreeMap<usize, Shared> = BTreeMap::new();
+            for (cell, shared) in cells.iter().zip(shared) {
+                of_node.extend(index.nodes(cell, &scheduler.groups).into_iter().map(|node| (node, shared)));
+            }
+            let values = scheduler.values(index);
+            let nodes = 0..scheduler.cluster.nodes.len();
+            let assess = |node: usize| {
+                let Some(fixed) = scheduler.cluster.nodes.get(node).filter(|node| stands(node)) else {
+                    return Assessment { node, verdict: Verdict::ComingUp };
+                };
+                let verdict = match scheduler.world().obstacle(index, &values, node) {
+                    Some(obstacle) => Verdict::Refused(obstacle),
+                    None => {
+                        let shared = of_node.get(&node).copied().unwrap_or_default();
+                        Verdict::Feasible(scheduler.all_scores(index, fixed, node, shared))
+                    }
+                };
+                Assessment { node, verdict }
+            };
+            nodes.map(assess).collect()
+        });
+        assessed.unwrap_or_default()
+    }
+
+    /// Why nodes refuse a pod of the class now: each reason with the number of nodes, most first, then by text.
+    pub fn refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
+        let counted = self.with_index(id, |scheduler, index| {
+            let values = scheduler.values(index);
+            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+            for (node, _) in scheduler.cluster.nodes.iter().enumerate().filter(|(_, node)| stands(node)) {
+                if let Some(obstacle) = scheduler.world().obstacle(index, &values, node) {
+                    for reason in obstacle.in_words(scheduler.cluster) {
+                        *counts.entry(reason).or_default() += 1;
+                    }
+                }
+            }
+            counts
+        });
+        let mut counted: Vec<(String, u32)> = counted.unwrap_or_default().into_iter().collect();
+        counted.sort_by(|(a_reason, a), (b_reason, b)| b.cmp(a).then_with(|| a_reason.cmp(b_reason)));
+        counted
+    }
+
+    fn all_scores(&self, index: &Index<'_>, fixed: &berth_model::Node, node: usize, shared: Shared) -> Scores {
+        let spec = index.shape.spec;
+        let Some(on_node) = self.state.nodes().get(node) else { return Scores::default() };
+        let known_image = |image| self.images.get(&image).copied().unwrap_or_default();
+        Scores {
+            taint_toleration: shared.taints,
+            node_affinity: shared.affinity,
+            node_resources_fit: score::least_allocated(fixed, on_node, spec),
+            pod_topology_spread: shared.spread,
+            inter_pod_affinity: shared.pods,
+            balanced_allocation: score::balanced_allocation(fixed, on_node, spec),
+            image_locality: score::image_locality(fixed, spec, self.cluster.nodes.len(), known_image),
+        }
+    }
+}
+
+impl World<'_> {
+    /// The first filter that keeps a class off a node: with the pods that room is held for, then without.
+    pub(super) fn obstacle(&self, index: &Index<'_>, values: &Values, node: usize) -> Option<Obstacle> {
+        let (fixed, on_node) = (self.cluster.nodes.get(node)?, self.state.nodes().get(node)?);
+        let (shape, spec) = (&index.shape, index.shape.spec);
+        let check = |on_node: &berth_model::NodeState| {
+            filter::before_load(self.cluster, fixed, spec)
+                .or_else(|| filter::load(fixed, spec, on_node, self.state))
+                .or_else(|| filter::volumes(self.cluster, fixed, spec))
+                .or_else(|| shape.obstacle(values, &shape.domains_of(fixed), |c| on_node.host_counts.get(c)))
+        };
+        self.with_nominated(node, spec.priority).and_then(|held| check(&held)).or_else(|| check(on_node))
+    }
+}

@@ -1,0 +1,155 @@
+//! The best node for a class now: raw scores of cells, normalised over those that are feasible.
+
+use berth_model::{ClassId, CounterId};
+use rustc_hash::FxHashSet;
+
+use super::Scheduler;
+use super::index::{Cell, Index};
+use super::shape::{ABSENT, Place, Shape, Values};
+use crate::score;
+
+/// The normalised scores that all nodes of a cell share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shared {
+    pub(super) taints: i64,
+    pub(super) affinity: i64,
+    pub(super) spread: i64,
+    pub(super) pods: i64,
+}
+
+impl Shared {
+    fn total(self) -> i64 {
+        score::TAINT_TOLERATION * self.taints
+            + score::NODE_AFFINITY * self.affinity
+            + score::POD_TOPOLOGY_SPREAD * self.spread
+            + score::INTER_POD_AFFINITY * self.pods
+    }
+}
+
+impl Scheduler<'_> {
+    /// The node that a pod of the class goes to now, by index; `None` if none takes it. Nothing changes.
+    pub fn choose(&mut self, id: ClassId) -> Option<usize> {
+        if !self.may_be_placed(id) {
+            return None;
+        }
+        self.with_index(id, |scheduler, index| {
+            let cells = scheduler.feasible(index);
+            let scores = scheduler.scores(index, &cells);
+            let best = cells.iter().zip(scores).filter_map(|(cell, shared)| {
+                let (own, rank) = Index::best(cell)?;
+                Some((std::cmp::Reverse(shared.total() + own), rank))
+            });
+            best.min().map(|(_, rank)| scheduler.groups.at_rank(rank))
+        })?
+    }
+
+    /// Whether nothing about the pod itself, or its claims, keeps it off every node.
+    pub(super) fn may_be_placed(&self, id: ClassId) -> bool {
+        let spec = self.universe.class(id).and_then(|class| self.cluster.specs.get(class.spec as usize));
+        spec.is_some_and(|spec| {
+            spec.refusal.is_none() && !spec.volumes.exclusive_claims.iter().any(|&c| self.state.is_claim_used(c))
+        })
+    }
+
+    /// The values of an index's rules now.
+    pub(super) fn values(&self, index: &Index<'_>) -> Values {
+        index.shape.values(&self.state, |rule| index.least_on_hosts(rule, |_| None))
+    }
+
+    /// The cells with nodes that topology admits.
+    pub(super) fn feasible<'i>(&self, index: &'i Index<'_>) -> Vec<&'i Cell> {
+        let values = self.values(index);
+        let admits = |cell: &&Cell| {
+            let on_host = |counter| on_host(&index.shape, cell, counter);
+            cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none()
+        };
+        index.cells.iter().filter(admits).collect()
+    }
+
+    /// The scores that the nodes of each cell share, normalised over all of the cells.
+    pub(super) fn scores(&self, index: &Index<'_>, cells: &[&Cell]) -> Vec<Shared> {
+        let most_taints = cells.iter().map(|cell| cell.key.taints).max().unwrap_or(0);
+        let most_affinity = cells.iter().map(|cell| cell.key.affinity).max().unwrap_or(0);
+        let spread = self.spread(&index.shape, cells);
+        let pods = self.drawn(&index.shape, cells);
+        let has_preferences = !index.shape.spec.preferred_terms.is_empty();
+        cells
+            .iter()
+            .zip(spread.into_iter().zip(pods))
+            .map(|(cell, (spread, pods))| Shared {
+                taints: score::normalize(cell.key.taints, most_taints, true),
+                affinity: if has_preferences { score::normalize(cell.key.affinity, most_affinity, false) } else { 0 },
+                spread,
+                pods,
+            })
+            .collect()
+    }
+
+    // PodTopologySpread of `ScheduleAnyway` constraints.
+    #[expect(clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
+    fn spread(&self, shape: &Shape<'_>, cells: &[&Cell]) -> Vec<i64> {
+        if shape.soft.is_empty() {
+            return vec![0; cells.len()];
+        }
+        let domain = |cell: &Cell, place: Place| match place {
+            Place::Host => Some(0),
+            Place::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
+        };
+        let has_all = |cell: &Cell| shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some());
+        let counted: Vec<bool> = cells.iter().map(|cell| has_all(cell)).collect();
+        let scored = || cells.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(cell, _)| *cell);
+        let mut raw = vec![0.0; cells.len()];
+        for soft in &shape.soft {
+            let place = soft.rule.place;
+            let domains = match place {
+                Place::Host => scored().map(|cell| cell.nodes).sum(),
+                Place::Key(_) => {
+                    scored().filter_map(|cell| domain(cell, place)).collect::<FxHashSet<u32>>().len() as u64
+                }
+            };
+            let weight = score::spread_weight(domains);
+            let counts = shape.by_domain(&self.state, soft.rule.counter, place);
+            for (raw, cell) in raw.iter_mut().zip(cells) {
+                let pods = match place {
+                    Place::Host => on_host(shape, cell, soft.rule.counter),
+                    Place::Key(_) => domain(cell, place).and_then(|d| counts.get(d as usize).copied()).unwrap_or(0),
+                };
+                *raw += score::spread_cost(pods, soft.max_skew, weight);
+            }
+        }
+        let raw: Vec<Option<i64>> =
+            raw.into_iter().zip(&counted).map(|(raw, counted)| counted.then_some(raw.round() as i64)).collect();
+        let least = raw.iter().flatten().copied().min().unwrap_or(0);
+        let most = raw.iter().flatten().copied().max().unwrap_or(0);
+        raw.into_iter().map(|raw| score::normalize_spread(raw, least, most)).collect()
+    }
+
+    // InterPodAffinity.
+    fn drawn(&self, shape: &Shape<'_>, cells: &[&Cell]) -> Vec<i64> {
+        let mut raw = vec![0_i64; cells.len()];
+        for &(counter, place, weight) in &shape.drawn {
+            if self.state.total(counter) == 0 {
+                continue;
+            }
+            let counts = shape.by_domain(&self.state, counter, place);
+            for (raw, cell) in raw.iter_mut().zip(cells) {
+                let pods = match place {
+                    Place::Host => on_host(shape, cell, counter),
+                    Place::Key(at) => {
+                        let domain = cell.key.domains.get(at).copied().unwrap_or(ABSENT);
+                        counts.get(domain as usize).copied().unwrap_or(0)
+                    }
+                };
+                *raw = raw.saturating_add(weight.saturating_mul(i64::from(pods)));
+            }
+        }
+        let (least, most) = (raw.iter().copied().min().unwrap_or(0), raw.iter().copied().max().unwrap_or(0));
+        raw.into_iter().map(|raw| score::normalize_affinity(raw, least, most)).collect()
+    }
+}
+
+/// Pods of a counter on each node of a cell. Counters that only keep apart are 0: nodes with any are in no cell.
+pub(super) fn on_host(shape: &Shape<'_>, cell: &Cell, counter: CounterId) -> u32 {
+    let at = shape.hosts.iter().position(|(known, _)| *known == counter);
+    at.and_then(|at| cell.key.hosts.get(at)).copied().unwrap_or(0)
+}

@@ -1,0 +1,320 @@
+//! The nodes as one class sees them, kept up to date by what has changed since: cells of nodes that differ for the class
+//! only in their own score, the best first in each.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, Requirements, Snapshot, Universe};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::groups::{Groups, named_nodes, names_nodes, stands};
+use super::place::add_to;
+use super::shape::{Place, Shape};
+use crate::{filter, score};
+
+/// What sets cells apart: all that scores normalise over, and all that topology decides by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CellKey {
+    pub(super) taints: i64,
+    pub(super) affinity: i64,
+    pub(super) domains: SmallVec<[u32; 2]>,
+    /// In the order of [`Shape::hosts`].
+    pub(super) hosts: SmallVec<[u32; 2]>,
+}
+
+/// Units (groups, or nodes) that are alike for the class but for their own score.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub(super) key: CellKey,
+    /// By own score, the best first, then by the rank of the first node.
+    ordered: BTreeSet<(Reverse<i64>, u32, u32)>,
+    pub(super) nodes: u64,
+}
+
+/// What a class may expect of nodes of a kind.
+#[derive(Clone, Debug)]
+struct Verdict {
+    admits: bool,
+    taints: i64,
+    affinity: i64,
+    image: i64,
+    domains: SmallVec<[u32; 2]>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The cell with the unit's own score; `None` if it is not feasible.
+    cell: Option<(u32, i64)>,
+    first: u32,
+    nodes: u32,
+    /// By spread rule on hosts: pods on each node, and how many nodes count.
+    tallied: SmallVec<[(u32, u32); 1]>,
+}
+
+/// The nodes as a class sees them.
+#[derive(Clone, Debug)]
+pub(super) struct Index<'a> {
+    pub(super) shape: Shape<'a>,
+    /// Set where the class tells nodes of one kind apart: the nodes that it looks at, each a unit of its own.
+    by_node: Option<FixedBitSet>,
+    verdicts: FxHashMap<u32, Verdict>,
+    entries: FxHashMap<u32, Entry>,
+    pub(super) cells: Vec<Cell>,
+    cell_ids: FxHashMap<CellKey, u32>,
+    /// By spread rule on hosts: how many nodes have how many pods.
+    tallies: Vec<BTreeMap<u32, u32>>,
+    cursor: usize,
+}
+
+/// What every index reads.
+#[derive(Clone, Copy)]
+pub(super) struct World<'w> {
+    pub(super) cluster: &'w Cluster,
+    pub(super) state: &'w Snapshot,
+    pub(super) groups: &'w Groups,
+    pub(super) filters: &'w [FixedBitSet],
+    pub(super) counter_filters: &'w [Option<u32>],
+    pub(super) images: &'w FxHashMap<berth_model::Sym, (i64, usize)>,
+    pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
+    pub(super) universe: &'w Universe,
+}
+
+impl World<'_> {
+    /// A node as it would be with the pods of equal or higher priority that room on it is held for; `None` without any.
+    pub(super) fn with_nominated(&self, node: usize, priority: i32) -> Option<NodeState> {
+        let held = self.nominated.get(&node)?;
+        let classes = held.iter().filter_map(|&id| self.universe.class(id));
+        let pods = classes.filter_map(|class| Some((class, self.cluster.specs.get(class.spec as usize)?)));
+        let mut with: Option<NodeState> = None;
+        for (class, spec) in pods.filter(|(_, spec)| spec.priority >= priority) {
+            let state = with.get_or_insert(self.state.nodes().get(node)?.clone());
+            let hostname = self.cluster.well_known.hostname;
+            let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
+            let on_host: Vec<CounterId> = class.counts_in.iter().copied().filter(is_on_host).collect();
+            add_to(state, spec, &on_host);
+        }
+        with
+    }
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(shape: Shape<'a>, world: World<'_>) -> Self {
+        let n_tallies = shape.spread.iter().filter(|spread| spread.rule.place == Place::Host).count();
+        let mut index = Index {
+            by_node: candidates(&shape, world, n_tallies > 0),
+            shape,
+            verdicts: FxHashMap::default(),
+            entries: FxHashMap::default(),
+            cells: Vec::new(),
+            cell_ids: FxHashMap::default(),
+            tallies: vec![BTreeMap::new(); n_tallies],
+            cursor: 0,
+        };
+        index.rebuild(world);
+        index
+    }
+
+    fn rebuild(&mut self, world: World<'_>) {
+        self.entries.clear();
+        self.cells.clear();
+        self.cell_ids.clear();
+        self.tallies.iter_mut().for_each(BTreeMap::clear);
+        self.cursor = world.groups.now();
+        let units: Vec<u32> = match &self.by_node {
+            Some(nodes) => nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
+            None => (0..u32::try_from(world.groups.len()).unwrap_or(u32::MAX)).collect(),
+        };
+        for unit in units {
+            self.refresh(unit, world);
+        }
+    }
+
+    /// How many units it keeps, as a measure of its memory.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Looks anew at what has changed.
+    pub(super) fn catch_up(&mut self, world: World<'_>) {
+        let Some(changes) = world.groups.since(self.cursor) else { return self.rebuild(world) };
+        if changes.is_empty() {
+            return;
+        }
+        let mut units: Vec<u32> = match &self.by_node {
+            Some(nodes) => changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize)).collect(),
+            None => changes.iter().flat_map(|change| [change.from, change.to]).collect(),
+        };
+        self.cursor = world.groups.now();
+        units.sort_unstable();
+        units.dedup();
+        for unit in units {
+            self.refresh(unit, world);
+        }
+    }
+
+    fn refresh(&mut self, unit: u32, world: World<'_>) {
+        if let Some(old) = self.entries.remove(&unit) {
+            self.forget(unit, &old);
+        }
+        let by_node = self.by_node.is_some();
+        let (first, nodes) = if by_node {
+            (world.groups.rank(unit as usize), 1)
+        } else {
+            let Some((nodes, first)) = world.groups.size(unit) else { return };
+            (first, nodes)
+        };
+        let at = world.groups.at_rank(first);
+        let (Some(node), Some(on_node)) = (world.cluster.nodes.get(at), world.state.nodes().get(at)) else { return };
+        if !stands(node) {
+            return;
+        }
+        let mut entry = Entry { cell: None, first, nodes, tallied: self.tally(unit, at, world) };
+        for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&entry.tallied) {
+            if *nodes > 0 {
+                *tally.entry(*pods).or_default() += nodes;
+            }
+        }
+        let id = if by_node { unit } else { world.groups.kind(at) };
+        if !self.verdicts.contains_key(&id) {
+            let verdict = verdict(&self.shape, node, world);
+            self.verdicts.insert(id, verdict);
+        }
+        let (Some(verdict), spec) = (self.verdicts.get(&id), self.shape.spec) else { return };
+        let has_room = |on_node: &NodeState| {
+            spec.requests.fits(&on_node.free)
+                && filter::ports_are_free(&spec.host_ports, &on_node.ports)
+                && filter::attachments_fit(&spec.volumes.attachments, &on_node.attached, &node.attach_limits)
+                && !self.shape.is_kept_apart(|counter| on_node.host_counts.get(counter))
+        };
+        let held = world.with_nominated(at, spec.priority);
+        if verdict.admits && has_room(on_node) && held.is_none_or(|held| has_room(&held)) {
+            let own = verdict.image
+                + score::least_allocated(node, on_node, spec)
+                + score::balanced_allocation(node, on_node, spec);
+            let hosts = self.shape.hosts.iter().map(|&(counter, is_exact)| {
+                let count = on_node.host_counts.get(counter);
+                if is_exact { count } else { count.min(1) }
+            });
+            let (taints, affinity, domains) = (verdict.taints, verdict.affinity, verdict.domains.clone());
+            let key = CellKey { taints, affinity, domains, hosts: hosts.collect() };
+            let cell = self.cell(key);
+            if let Some(cell) = self.cells.get_mut(cell as usize) {
+                cell.ordered.insert((Reverse(own), first, unit));
+                cell.nodes += u64::from(nodes);
+            }
+            entry.cell = Some((cell, own));
+        }
+        self.entries.insert(unit, entry);
+    }
+
+    fn forget(&mut self, unit: u32, old: &Entry) {
+        for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&old.tallied) {
+            if let Some(count) = tally.get_mut(pods) {
+                *count = count.saturating_sub(*nodes);
+                if *count == 0 {
+                    tally.remove(pods);
+                }
+            }
+        }
+        if let Some((cell, own)) = old.cell
+            && let Some(cell) = self.cells.get_mut(cell as usize)
+        {
+            cell.ordered.remove(&(Reverse(own), old.first, unit));
+            cell.nodes = cell.nodes.saturating_sub(u64::from(old.nodes));
+        }
+    }
+
+    fn cell(&mut self, key: CellKey) -> u32 {
+        if let Some(&id) = self.cell_ids.get(&key) {
+            return id;
+        }
+        let id = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
+        self.cells.push(Cell { key: key.clone(), ordered: BTreeSet::new(), nodes: 0 });
+        self.cell_ids.insert(key, id);
+        id
+    }
+
+    // For each spread rule on hosts: pods on a node of the unit, and how many of its nodes the rule looks at.
+    fn tally(&self, unit: u32, at: usize, world: World<'_>) -> SmallVec<[(u32, u32); 1]> {
+        let on_hosts = self.shape.spread.iter().filter(|spread| spread.rule.place == Place::Host);
+        let tallied = on_hosts.map(|spread| {
+            let counter = spread.rule.counter;
+            let filter = world.counter_filters.get(counter.index()).copied().flatten();
+            let filter = filter.and_then(|filter| world.filters.get(filter as usize));
+            let admits = |node: usize| filter.is_none_or(|nodes| nodes.contains(node));
+            let nodes = if self.by_node.is_some() {
+                usize::from(admits(at))
+            } else {
+                world.groups.members(unit).filter(|node| admits(*node)).count()
+            };
+            let pods = world.state.nodes().get(at).map_or(0, |state| state.host_counts.get(counter));
+            (pods, u32::try_from(nodes).unwrap_or(u32::MAX))
+        });
+        tallied.collect()
+    }
+
+    /// Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes.
+    /// `instead` is a node's count in the tally and what to take for it.
+    pub(super) fn least_on_hosts(&self, rule: usize, instead: impl Fn(CounterId) -> Option<(u32, u32)>) -> (u32, u32) {
+        let before = self.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == Place::Host).count();
+        let Some(tally) = self.tallies.get(before) else { return (0, 0) };
+        let nodes = tally.values().fold(0_u32, |sum, nodes| sum.saturating_add(*nodes));
+        let counter = self.shape.spread.get(rule).map(|spread| spread.rule.counter);
+        let Some((was, is)) = counter.and_then(instead) else {
+            return (tally.keys().next().copied().unwrap_or(0), nodes);
+        };
+        let others = tally.iter().find(|(pods, nodes)| **pods != was || **nodes > 1).map(|(pods, _)| *pods);
+        (others.map_or(is, |least| least.min(is)), nodes)
+    }
+
+    /// The best of a cell: its own score, rank, and unit.
+    pub(super) fn best(cell: &Cell) -> Option<(i64, u32)> {
+        cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
+    }
+
+    /// The nodes of a cell with their own scores.
+    pub(super) fn nodes(&self, cell: &Cell, groups: &Groups) -> Vec<usize> {
+        let units = cell.ordered.iter().map(|(_, _, unit)| *unit);
+        if self.by_node.is_some() {
+            return units.map(|unit| unit as usize).collect();
+        }
+        units.flat_map(|unit| groups.members(unit).collect::<Vec<_>>()).collect()
+    }
+}
+
+// The nodes that a class looks at one by one: those that it names, or all where it tells them apart otherwise.
+fn candidates(shape: &Shape<'_>, world: World<'_>, counts_all: bool) -> Option<FixedBitSet> {
+    let (cluster, spec) = (world.cluster, shape.spec);
+    let required = spec.required_terms.iter().chain(std::iter::once(&spec.node_selector));
+    let preferred = spec.preferred_terms.iter().map(|(_, term)| term);
+    let volumes = spec.volumes.places().flatten();
+    let mut terms = required.chain(preferred).chain(volumes);
+    if !terms.any(|term: &Requirements| names_nodes(cluster, term)) {
+        return None;
+    }
+    let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());
+    let named = (!counts_all).then(|| named_nodes(cluster, &spec.required_terms)).flatten();
+    match named {
+        None => nodes.insert_range(..),
+        Some(names) => {
+            let of_names = cluster.nodes.iter().enumerate().filter(|(_, node)| names.contains(&node.name));
+            of_names.for_each(|(at, _)| nodes.insert(at));
+        }
+    }
+    Some(nodes)
+}
+
+fn verdict(shape: &Shape<'_>, node: &Node, world: World<'_>) -> Verdict {
+    let (cluster, spec) = (world.cluster, shape.spec);
+    let admits = filter::before_load(cluster, node, spec).is_none() && filter::volumes(cluster, node, spec).is_none();
+    let known_image = |image| world.images.get(&image).copied().unwrap_or_default();
+    Verdict {
+        admits,
+        taints: score::untolerated_preferences(&node.taints, spec, &cluster.symbols),
+        affinity: score::preferred_terms(cluster, node, spec),
+        image: score::image_locality(node, spec, cluster.nodes.len(), known_image),
+        domains: shape.domains_of(node),
+    }
+}

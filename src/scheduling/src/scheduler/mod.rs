@@ -1,0 +1,208 @@
+//! Pods onto nodes that exist, with the semantics of kube-scheduler's default profile: by priority, then in order of the
+//! input; filters; scores of all nodes that pass them; the best, ties by name; preemption.
+//!
+//! Work is done per class and is incremental. Nodes alike are one group, looked at once. A class keeps an index of the
+//! groups that would take it, in cells between which normalised scores may differ, and brings it up to date by what has
+//! changed since it was last asked: a decision costs as many steps as there are cells, not nodes.
+
+mod assess;
+mod choose;
+mod groups;
+mod index;
+mod place;
+mod preempt;
+mod queue;
+mod shape;
+
+use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+pub use assess::{Assessment, Verdict};
+pub use queue::Queue;
+
+use groups::{Groups, names_nodes};
+use index::{Index, World};
+use shape::Shape;
+
+use crate::admission::filter_admits_node;
+
+/// Entries of indexes kept at most, of all classes together; those that were asked longest ago go first.
+const MOST_ENTRIES: usize = 4_000_000;
+
+/// What could be launched beside the nodes that exist: domains without a node count for spreads, too.
+#[derive(Clone, Debug, Default)]
+pub struct Launchable {
+    /// By spread counter: domains in which nodes could be launched.
+    pub domains: FxHashMap<CounterId, Vec<Sym>>,
+    /// The keys of those counters.
+    pub keys: FxHashMap<CounterId, Sym>,
+    /// Whether a node without any pod can always be had.
+    pub hosts: bool,
+}
+
+impl Launchable {
+    /// The domains of a key, each once, in a fixed order.
+    fn names(&self, key: Sym) -> Vec<Sym> {
+        let of_key = self.keys.iter().filter(|(_, known)| **known == key);
+        let mut names: Vec<Sym> =
+            of_key.filter_map(|(counter, _)| self.domains.get(counter)).flatten().copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// A pod that gave way: a node by index, and which of its [`berth_model::Node::pods`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Eviction {
+    /// The node.
+    pub node: usize,
+    /// The pod's position among the node's.
+    pub pod: usize,
+}
+
+/// A scheduler over one cluster.
+#[derive(Clone, Debug)]
+pub struct Scheduler<'a> {
+    cluster: &'a Cluster,
+    universe: &'a Universe,
+    launchable: Launchable,
+    state: Snapshot,
+    groups: Groups,
+    /// By node filter of the universe: the nodes that it admits.
+    filters: Vec<FixedBitSet>,
+    /// By counter: its filter.
+    counter_filters: Vec<Option<u32>>,
+    /// By image: its size, as the first node by name has it, and how many nodes have it.
+    images: FxHashMap<Sym, (i64, usize)>,
+    indexes: FxHashMap<ClassId, (u64, Index<'a>)>,
+    /// Entries of all indexes.
+    entries: usize,
+    /// Counts questions, to tell which index was asked longest ago.
+    asked: u64,
+    evicted: Vec<Eviction>,
+    /// Pods that are off their node, for good or in a what-if.
+    off: Vec<Eviction>,
+    /// By PodDisruptionBudget: how many more pods it lets go.
+    allowed: Vec<i32>,
+    /// Pods that room is held for, by node.
+    nominated: FxHashMap<usize, Vec<ClassId>>,
+}
+
+impl<'a> Scheduler<'a> {
+    /// A scheduler for a cluster; `universe` is made [with scores](Universe::with_scores).
+    pub fn new(cluster: &'a Cluster, universe: &'a Universe, launchable: Launchable) -> Self {
+        let kinds = Groups::new(cluster, &[]);
+        let filters: Vec<FixedBitSet> =
+            universe.filters.iter().map(|filter| admitted(cluster, &kinds, filter)).collect();
+        let counter_filters: Vec<Option<u32>> = universe.counters.iter().map(|counter| counter.filter).collect();
+        let state = Snapshot::new(cluster, universe, |counter, node| {
+            let filter = counter_filters.get(counter.index()).copied().flatten();
+            filter.and_then(|filter| filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
+        });
+        let mut images: FxHashMap<Sym, (i64, usize)> = FxHashMap::default();
+        for (image, size) in cluster.nodes.iter().flat_map(|node| &node.images) {
+            images.entry(*image).or_insert((*size, 0)).1 += 1;
+        }
+        Scheduler {
+            cluster,
+            universe,
+            launchable,
+            groups: Groups::new(cluster, state.nodes()),
+            state,
+            filters,
+            counter_filters,
+            images,
+            indexes: FxHashMap::default(),
+            entries: 0,
+            asked: 0,
+            evicted: Vec::new(),
+            off: Vec::new(),
+            allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
+            nominated: FxHashMap::default(),
+        }
+    }
+
+    /// The nodes and counts as they are now.
+    pub fn state(&self) -> &Snapshot {
+        &self.state
+    }
+
+    /// The pods that gave way, in order of their nodes.
+    pub fn evicted(&self) -> Vec<Eviction> {
+        let mut evicted = self.evicted.clone();
+        evicted.sort_unstable();
+        evicted
+    }
+
+    /// The pods that gave way after so many had, in order of importance.
+    pub fn evicted_since(&self, count: usize) -> &[Eviction] {
+        self.evicted.get(count..).unwrap_or_default()
+    }
+
+    fn world(&self) -> World<'_> {
+        World {
+            cluster: self.cluster,
+            state: &self.state,
+            groups: &self.groups,
+            filters: &self.filters,
+            counter_filters: &self.counter_filters,
+            images: &self.images,
+            nominated: &self.nominated,
+            universe: self.universe,
+        }
+    }
+
+    /// A class's index, brought up to date; to be given back by [`Scheduler::keep_index`].
+    fn take_index(&mut self, id: ClassId) -> Option<Index<'a>> {
+        if let Some((_, mut index)) = self.indexes.remove(&id) {
+            self.entries = self.entries.saturating_sub(index.len());
+            index.catch_up(self.world());
+            return Some(index);
+        }
+        let (cluster, universe) = (self.cluster, self.universe);
+        let shape = Shape::new(cluster, universe, &self.groups, &self.filters, &self.launchable, id)?;
+        Some(Index::new(shape, self.world()))
+    }
+
+    fn keep_index(&mut self, id: ClassId, index: Index<'a>) {
+        self.asked += 1;
+        self.entries += index.len();
+        self.indexes.insert(id, (self.asked, index));
+        while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
+            let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
+            let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };
+            self.entries = self.entries.saturating_sub(index.len());
+        }
+    }
+
+    /// Runs `ask` with a class's index, brought up to date.
+    fn with_index<T>(&mut self, id: ClassId, ask: impl FnOnce(&Self, &Index<'a>) -> T) -> Option<T> {
+        let index = self.take_index(id)?;
+        let answer = ask(self, &index);
+        self.keep_index(id, index);
+        Some(answer)
+    }
+
+    /// Whether pods on a node count in a counter.
+    fn counts_on(&self, counter: CounterId, node: usize) -> bool {
+        let filter = self.counter_filters.get(counter.index()).copied().flatten();
+        filter.and_then(|filter| self.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
+    }
+}
+
+// The nodes that a filter admits, asked once for each kind where it does not tell nodes of a kind apart.
+fn admitted(cluster: &Cluster, kinds: &Groups, filter: &NodeFilter) -> FixedBitSet {
+    let mut terms = filter.required_terms.iter().chain(std::iter::once(&filter.node_selector));
+    let by_node = terms.any(|term| names_nodes(cluster, term));
+    let admits = |node: usize| cluster.nodes.get(node).is_some_and(|node| filter_admits_node(cluster, node, filter));
+    let by_kind: Vec<bool> = if by_node { Vec::new() } else { kinds.samples().map(admits).collect() };
+    let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());
+    for node in 0..cluster.nodes.len() {
+        let is_admitted =
+            if by_node { admits(node) } else { by_kind.get(kinds.kind(node) as usize).copied().unwrap_or(false) };
+        nodes.set(node, is_admitted);
+    }
+    nodes
+}

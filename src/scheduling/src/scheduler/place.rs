@@ -1,0 +1,169 @@
+//! Pods come to nodes and leave them: what is left, what is counted, which group a node is in.
+
+use berth_model::{ClassId, CounterId, NodeState, PodClass, PodSpec, Sym, add_assumed};
+
+use super::{Eviction, Scheduler};
+
+impl<'a> Scheduler<'a> {
+    /// Binds a pod of a class to a node.
+    pub fn bind(&mut self, id: ClassId, node: usize) {
+        let Some((class, spec)) = self.class_and_spec(id) else { return };
+        self.count(class, node, true);
+        for &claim in &spec.volumes.exclusive_claims {
+            self.state.use_claim(claim);
+        }
+        let on_host = self.host_counters(class, node);
+        self.state.change_node(node, |state| {
+            add_to(state, spec, &on_host);
+            match state.added.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, count)) => *count = count.saturating_add(1),
+                None => state.added.push((id, 1)),
+            }
+        });
+        self.regroup(node);
+    }
+
+    /// Takes a running pod off its node.
+    pub fn evict(&mut self, eviction: Eviction) {
+        let Eviction { node, pod } = eviction;
+        self.take_off(node, pod);
+        self.evicted.push(eviction);
+        self.regroup(node);
+    }
+
+    /// Takes a running pod off its node in the snapshot alone, for what-ifs.
+    pub(super) fn take_off(&mut self, node: usize, pod: usize) {
+        let Some((class, spec)) = self.resident(node, pod) else { return };
+        self.off.push(Eviction { node, pod });
+        self.count(class, node, false);
+        let on_host = self.host_counters(class, node);
+        let attached = self.attached_without(node, pod);
+        self.state.change_node(node, |state| {
+            state.free.add(&spec.requests);
+            state.assumed = add_assumed(state.assumed, spec.assumed, -1);
+            for port in &spec.host_ports {
+                if let Some(at) = state.ports.iter().position(|used| used == port) {
+                    state.ports.remove(at);
+                }
+            }
+            if let Some(attached) = attached {
+                state.attached = attached;
+            }
+            for counter in on_host {
+                state.host_counts.subtract(counter, 1);
+            }
+        });
+    }
+
+    /// Puts a running pod back that was taken off, in the snapshot alone.
+    pub(super) fn put_back(&mut self, node: usize, pod: usize) {
+        let Some((class, spec)) = self.resident(node, pod) else { return };
+        self.off.retain(|known| *known != Eviction { node, pod });
+        self.count(class, node, true);
+        let on_host = self.host_counters(class, node);
+        self.state.change_node(node, |state| add_to(state, spec, &on_host));
+    }
+
+    /// Holds room on a node for a pod of a class that is to come, against pods of equal and lower priority.
+    pub fn nominate(&mut self, id: ClassId, node: usize) {
+        self.nominated.entry(node).or_default().push(id);
+        self.regroup(node);
+    }
+
+    /// Ends what [`Scheduler::nominate`] began.
+    pub fn withdraw(&mut self, id: ClassId, node: usize) {
+        if let Some(held) = self.nominated.get_mut(&node) {
+            if let Some(at) = held.iter().position(|known| *known == id) {
+                held.remove(at);
+            }
+            if held.is_empty() {
+                self.nominated.remove(&node);
+            }
+        }
+        self.regroup(node);
+    }
+
+    pub(super) fn regroup(&mut self, node: usize) {
+        let is_apart = self.nominated.contains_key(&node);
+        if let Some(state) = self.state.nodes().get(node) {
+            self.groups.regroup(node, state, is_apart);
+        }
+    }
+
+    pub(super) fn class_and_spec(&self, id: ClassId) -> Option<(&'a PodClass, &'a PodSpec)> {
+        let class = self.universe.class(id)?;
+        Some((class, self.cluster.specs.get(class.spec as usize)?))
+    }
+
+    /// The class and spec of a running pod.
+    pub(super) fn resident(&self, node: usize, pod: usize) -> Option<(&'a PodClass, &'a PodSpec)> {
+        let class = *self.universe.bound.get(node)?.get(pod)?;
+        let spec = self.cluster.nodes.get(node)?.pods.get(pod)?.spec;
+        Some((self.universe.class(class)?, self.cluster.specs.get(spec as usize)?))
+    }
+
+    fn count(&mut self, class: &PodClass, node: usize, comes: bool) {
+        let Some(fixed) = self.cluster.nodes.get(node) else { return };
+        for &counter in class.counts_in.iter().chain(&class.weighs_in) {
+            if !self.counts_on(counter, node) {
+                continue;
+            }
+            let Some(key) = self.universe.counters.get(counter.index()).map(|counter| counter.key) else { continue };
+            let is_host = key == self.cluster.well_known.hostname;
+            let domain = if is_host { None } else { fixed.labels.get(key) };
+            if !is_host && domain.is_none() {
+                continue;
+            }
+            if comes {
+                self.state.add_count(counter, domain, 1);
+            } else {
+                self.state.remove_count(counter, domain, 1);
+            }
+        }
+    }
+
+    // The counters on the host name in which a pod of the class counts on a node.
+    fn host_counters(&self, class: &PodClass, node: usize) -> Vec<CounterId> {
+        let hostname = self.cluster.well_known.hostname;
+        let counters = class.counts_in.iter().chain(&class.weighs_in).copied();
+        counters
+            .filter(|&counter| {
+                self.universe.counters.get(counter.index()).is_some_and(|known| known.key == hostname)
+                    && self.counts_on(counter, node)
+            })
+            .collect()
+    }
+
+    // What stays attached without a pod; `None` where it has no volume.
+    fn attached_without(&self, node: usize, pod: usize) -> Option<Vec<(Sym, Sym)>> {
+        let (_, spec) = self.resident(node, pod)?;
+        if spec.volumes.attachments.is_empty() {
+            return None;
+        }
+        let gone = |at: usize| at == pod || self.off.contains(&Eviction { node, pod: at });
+        let stay = (0..self.cluster.nodes.get(node)?.pods.len()).filter(|at| !gone(*at));
+        let running = stay.filter_map(|at| self.resident(node, at)).map(|(_, spec)| spec);
+        let added = self.state.nodes().get(node)?.added.iter();
+        let added = added.filter_map(|(class, _)| self.class_and_spec(*class)).map(|(_, spec)| spec);
+        let mut attached: Vec<(Sym, Sym)> =
+            running.chain(added).flat_map(|spec| spec.volumes.attachments.iter().copied()).collect();
+        attached.sort_unstable();
+        attached.dedup();
+        Some(attached)
+    }
+}
+
+/// A pod comes to a node.
+pub(super) fn add_to(state: &mut NodeState, spec: &PodSpec, on_host: &[CounterId]) {
+    state.free.subtract(&spec.requests);
+    state.assumed = add_assumed(state.assumed, spec.assumed, 1);
+    state.ports.extend(&spec.host_ports);
+    if !spec.volumes.attachments.is_empty() {
+        state.attached.extend(&spec.volumes.attachments);
+        state.attached.sort_unstable();
+        state.attached.dedup();
+    }
+    for &counter in on_host {
+        state.host_counts.add(counter, 1);
+    }
+}

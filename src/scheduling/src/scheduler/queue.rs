@@ -1,0 +1,105 @@
+//! The queue: higher priorities first, pending Reservations before pods of equal priority, then the order of the input.
+
+use std::cmp::Reverse;
+
+use berth_model::ClassId;
+use rustc_hash::FxHashMap;
+
+use super::Scheduler;
+
+/// How the queue is worked off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Whether pods may make room by preemption.
+    pub preempts: bool,
+    /// Whether the first pods of a self-affinity are placed only if all of them find room where the first goes, and
+    /// else left to who can make more room.
+    pub keeps_homes_whole: bool,
+}
+
+impl Scheduler<'_> {
+    /// Binds all pending pods that find a node; returns how many of each class do not, ascending by class. What fails for
+    /// want of another pod is tried again once that has come.
+    pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
+        let mut waiting = self.queued();
+        loop {
+            let mut failed: Vec<(ClassId, u32)> = Vec::new();
+            let mut has_progressed = false;
+            // A class that failed fails again until something else changes; its later pods need not be asked.
+            let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
+            for (id, count) in waiting {
+                let placed = if stuck.get(&id) == Some(&self.groups.now()) { 0 } else { self.place(id, count, queue) };
+                has_progressed |= placed > 0;
+                if placed < count {
+                    stuck.insert(id, self.groups.now());
+                    failed.push((id, count - placed));
+                }
+            }
+            if failed.is_empty() || !has_progressed {
+                return summed(failed);
+            }
+            waiting = failed;
+        }
+    }
+
+    // Runs of pods of one class, in the order in which they are placed.
+    fn queued(&self) -> Vec<(ClassId, u32)> {
+        let mut rows: Vec<(Reverse<i32>, berth_model::MemberKind, u32, ClassId, u32)> = Vec::new();
+        for (at, class) in self.universe.classes.iter().enumerate() {
+            let id = ClassId(u32::try_from(at).unwrap_or(u32::MAX));
+            let priority = self.cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
+            for &row in &class.rows {
+                let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
+                let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
+                rows.push((Reverse(priority), class.kind, row, id, count));
+            }
+        }
+        rows.sort_unstable();
+        rows.into_iter().filter(|(.., count)| *count > 0).map(|(.., id, count)| (id, count)).collect()
+    }
+
+    // Places up to `count` pods of a class; returns how many.
+    fn place(&mut self, id: ClassId, count: u32, queue: Queue) -> u32 {
+        let chooses_home =
+            queue.keeps_homes_whole && self.with_index(id, |s, index| index.shape.chooses_home(&s.state)) == Some(true);
+        if !chooses_home {
+            return self.place_each(id, count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
+        }
+        let mark = self.state.mark();
+        let nodes = self.place_each(id, count, false);
+        let is_whole = nodes.len() == count as usize;
+        if !is_whole {
+            self.state.rollback(mark);
+        }
+        self.state.forget(mark);
+        if is_whole {
+            return count;
+        }
+        nodes.into_iter().for_each(|node| self.regroup(node));
+        0
+    }
+
+    // The nodes of the pods that found one.
+    fn place_each(&mut self, id: ClassId, count: u32, preempts: bool) -> Vec<usize> {
+        let mut nodes = Vec::new();
+        for _ in 0..count {
+            let node = self.choose(id).or_else(|| if preempts { self.preempt(id) } else { None });
+            let Some(node) = node else { break };
+            self.bind(id, node);
+            nodes.push(node);
+        }
+        nodes
+    }
+}
+
+fn summed(mut left: Vec<(ClassId, u32)>) -> Vec<(ClassId, u32)> {
+    left.sort_unstable();
+    left.dedup_by(|(id, count), (kept, sum)| {
+        let is_same = id == kept;
+        if is_same {
+            *sum = sum.saturating_add(*count);
+        }
+        is_same
+    });
+    left
+}

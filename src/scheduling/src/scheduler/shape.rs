@@ -1,0 +1,311 @@
+//! What a class asks of topology, with its rules sorted by where they are counted: by the domains of a key, or by node.
+
+use berth_model::{ClassId, Cluster, Constraint, CounterId, PodSpec, Snapshot, Sym, Universe};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::Launchable;
+use super::groups::Groups;
+use crate::filter::Obstacle;
+
+/// No such label.
+pub(super) const ABSENT: u32 = u32::MAX;
+
+/// Where a counter's pods are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// By node.
+    Host,
+    /// By the domains of the key at this position of [`Shape::keys`].
+    Key(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub(super) counter: CounterId,
+    pub(super) place: Place,
+    counts_self: bool,
+    /// Whether it is another pod's rule.
+    is_others: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SpreadRule {
+    pub(super) rule: Rule,
+    pub(super) max_skew: u32,
+    min_domains: u32,
+    /// The domains that the least count is taken over; of a key.
+    eligible: FixedBitSet,
+    /// Whether a domain without any pod can always be had.
+    least_is_zero: bool,
+}
+
+/// The domains of a key, by name and by id.
+#[derive(Clone, Debug, Default)]
+struct Domains {
+    ids: FxHashMap<Sym, u32>,
+}
+
+/// What a class asks of topology.
+#[derive(Clone, Debug)]
+pub(super) struct Shape<'a> {
+    pub(super) spec: &'a PodSpec,
+    /// The keys that its rules and scores look at, the host name aside.
+    pub(super) keys: Vec<Sym>,
+    domains: Vec<Domains>,
+    /// Counters by node that decide or score, and whether their exact count matters.
+    pub(super) hosts: Vec<(CounterId, bool)>,
+    pub(super) spread: Vec<SpreadRule>,
+    together: Vec<Rule>,
+    apart: Vec<Rule>,
+    pub(super) soft: Vec<SpreadRule>,
+    pub(super) drawn: Vec<(CounterId, Place, i64)>,
+}
+
+/// What the rules read, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    /// By rule on a key: pods by domain; empty for rules by node.
+    spread: Vec<Vec<u32>>,
+    together: Vec<Vec<u32>>,
+    apart: Vec<Vec<u32>>,
+    /// By spread rule: the least count.
+    least: Vec<u32>,
+    /// Whether no pod is there yet that the affinity asks for, and this one will do.
+    is_first: bool,
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn new(
+        cluster: &'a Cluster,
+        universe: &'a Universe,
+        groups: &Groups,
+        filters: &[FixedBitSet],
+        launchable: &Launchable,
+        id: ClassId,
+    ) -> Option<Self> {
+        let class = universe.class(id)?;
+        let spec = cluster.specs.get(class.spec as usize)?;
+        let mut shape = Shape {
+            spec,
+            keys: Vec::new(),
+            domains: Vec::new(),
+            hosts: Vec::new(),
+            spread: Vec::new(),
+            together: Vec::new(),
+            apart: Vec::new(),
+            soft: Vec::new(),
+            drawn: Vec::new(),
+        };
+        let place = |shape: &mut Self, counter: CounterId| -> Option<(Place, bool)> {
+            let counter = universe.counters.get(counter.index())?;
+            if counter.key == cluster.well_known.hostname {
+                return Some((Place::Host, counter.counts_owners));
+            }
+            let at = shape.keys.iter().position(|key| *key == counter.key).unwrap_or_else(|| {
+                shape.keys.push(counter.key);
+                shape.keys.len() - 1
+            });
+            Some((Place::Key(at), counter.counts_owners))
+        };
+        for constraint in class.required.iter().chain(&class.preferred.spread) {
+            place(&mut shape, constraint.counter())?;
+        }
+        for &(counter, weight) in &class.drawn {
+            let (place, _) = place(&mut shape, counter)?;
+            shape.drawn.push((counter, place, weight));
+        }
+        shape.list_domains(cluster, groups, launchable);
+        for (constraint, is_required) in
+            class.required.iter().map(|c| (c, true)).chain(class.preferred.spread.iter().map(|c| (c, false)))
+        {
+            let (place, is_others) = place(&mut shape, constraint.counter())?;
+            let rule = |counts_self| Rule { counter: constraint.counter(), place, counts_self, is_others };
+            match *constraint {
+                Constraint::Together { counts_self, .. } => shape.together.push(rule(counts_self)),
+                Constraint::Apart { counts_self, .. } => shape.apart.push(rule(counts_self)),
+                Constraint::Spread { counter, max_skew, min_domains, counts_self } => {
+                    let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
+                    let filter = filter.and_then(|filter| filters.get(filter as usize));
+                    let eligible = shape.eligible(cluster, groups, launchable, counter, place, filter);
+                    let spread = SpreadRule {
+                        rule: rule(counts_self),
+                        max_skew,
+                        min_domains: min_domains.unwrap_or(1),
+                        eligible,
+                        least_is_zero: place == Place::Host && launchable.hosts,
+                    };
+                    if is_required { &mut shape.spread } else { &mut shape.soft }.push(spread);
+                }
+            }
+        }
+        shape.apart.sort_by_key(|rule| rule.is_others);
+        let order = |rule: &SpreadRule| {
+            let key = universe.counters.get(rule.rule.counter.index()).map(|counter| counter.key);
+            let mut constraints = spec.spread.iter().filter(|constraint| constraint.is_required);
+            constraints.position(|constraint| Some(constraint.key) == key && constraint.max_skew == rule.max_skew)
+        };
+        shape.spread.sort_by_key(order);
+        shape.list_hosts();
+        Some(shape)
+    }
+
+    fn list_domains(&mut self, cluster: &Cluster, groups: &Groups, launchable: &Launchable) {
+        for key in &self.keys {
+            let mut domains = Domains::default();
+            let of_nodes = groups.samples().filter_map(|node| cluster.nodes.get(node)?.labels.get(*key));
+            for name in of_nodes.chain(launchable.names(*key)) {
+                let next = u32::try_from(domains.ids.len()).unwrap_or(ABSENT);
+                domains.ids.entry(name).or_insert(next);
+            }
+            self.domains.push(domains);
+        }
+    }
+
+    fn eligible(
+        &self,
+        cluster: &Cluster,
+        groups: &Groups,
+        launchable: &Launchable,
+        counter: CounterId,
+        place: Place,
+        filter: Option<&FixedBitSet>,
+    ) -> FixedBitSet {
+        let Place::Key(at) = place else { return FixedBitSet::new() };
+        let (Some(&key), Some(domains)) = (self.keys.get(at), self.domains.get(at)) else { return FixedBitSet::new() };
+        let mut eligible = FixedBitSet::with_capacity(domains.ids.len());
+        let mut admit = |name: Option<Sym>| {
+            if let Some(&id) = name.and_then(|name| domains.ids.get(&name)) {
+                eligible.insert(id as usize);
+            }
+        };
+        match filter {
+            None => groups.samples().for_each(|node| admit(cluster.nodes.get(node).and_then(|n| n.labels.get(key)))),
+            Some(nodes) => nodes.ones().for_each(|node| admit(cluster.nodes.get(node).and_then(|n| n.labels.get(key)))),
+        }
+        launchable.domains.get(&counter).into_iter().flatten().for_each(|&name| admit(Some(name)));
+        eligible
+    }
+
+    fn list_hosts(&mut self) {
+        let mut add = |counter: CounterId, is_exact: bool| match self.hosts.iter_mut().find(|(c, _)| *c == counter) {
+            Some((_, exact)) => *exact |= is_exact,
+            None => self.hosts.push((counter, is_exact)),
+        };
+        for spread in self.spread.iter().chain(&self.soft).filter(|spread| spread.rule.place == Place::Host) {
+            add(spread.rule.counter, true);
+        }
+        for rule in self.together.iter().filter(|rule| rule.place == Place::Host) {
+            add(rule.counter, false);
+        }
+        for (counter, _, _) in self.drawn.iter().filter(|(_, place, _)| *place == Place::Host) {
+            add(*counter, true);
+        }
+    }
+
+    /// The domain of a node for each key.
+    pub(super) fn domains_of(&self, node: &berth_model::Node) -> SmallVec<[u32; 2]> {
+        let keys = self.keys.iter().zip(&self.domains);
+        keys.map(|(key, domains)| {
+            node.labels.get(*key).and_then(|name| domains.ids.get(&name).copied()).unwrap_or(ABSENT)
+        })
+        .collect()
+    }
+
+    /// Whether constraints on the node itself keep the class off, whatever is elsewhere.
+    pub(super) fn is_kept_apart(&self, count: impl Fn(CounterId) -> u32) -> bool {
+        self.apart.iter().any(|rule| rule.place == Place::Host && count(rule.counter) > 0)
+    }
+
+    /// How many pods of a counter there are in each domain of a key.
+    pub(super) fn by_domain(&self, state: &Snapshot, counter: CounterId, place: Place) -> Vec<u32> {
+        let Some(domains) = (match place {
+            Place::Host => None,
+            Place::Key(at) => self.domains.get(at),
+        }) else {
+            return Vec::new();
+        };
+        let mut counts = vec![0; domains.ids.len()];
+        for (name, count) in state.domains(counter) {
+            if let Some(&id) = domains.ids.get(&name) {
+                counts[id as usize] = count;
+            }
+        }
+        counts
+    }
+
+    /// What the rules read now. `least_on_hosts` tells, for a spread rule by node, the least count and the number of
+    /// nodes that it is over.
+    pub(super) fn values(&self, state: &Snapshot, least_on_hosts: impl Fn(usize) -> (u32, u32)) -> Values {
+        let read = |rule: &Rule| self.by_domain(state, rule.counter, rule.place);
+        let mut values = Values {
+            spread: self.spread.iter().map(|spread| read(&spread.rule)).collect(),
+            together: self.together.iter().map(read).collect(),
+            apart: self.apart.iter().map(read).collect(),
+            least: Vec::with_capacity(self.spread.len()),
+            is_first: self.together.iter().all(|rule| rule.counts_self && state.total(rule.counter) == 0),
+        };
+        for (at, spread) in self.spread.iter().enumerate() {
+            let (least, domains) = match spread.rule.place {
+                Place::Host => least_on_hosts(at),
+                Place::Key(_) => {
+                    let counts = values.spread.get(at).map_or(&[][..], Vec::as_slice);
+                    let eligible = || spread.eligible.ones().map(|id| counts.get(id).copied().unwrap_or(0));
+                    let n_domains = u32::try_from(spread.eligible.count_ones(..)).unwrap_or(u32::MAX);
+                    (eligible().min().unwrap_or(0), n_domains)
+                }
+            };
+            let is_zero = spread.least_is_zero || domains < spread.min_domains;
+            values.least.push(if is_zero { 0 } else { least });
+        }
+        values
+    }
+
+    /// PodTopologySpread and InterPodAffinity: what keeps the class off a node of these domains, with so many pods of
+    /// each counter on the node itself.
+    pub(super) fn obstacle(
+        &self,
+        values: &Values,
+        domains: &[u32],
+        on_host: impl Fn(CounterId) -> u32,
+    ) -> Option<Obstacle> {
+        // `None`: the node lacks the key.
+        let count = |rule: &Rule, counts: &Vec<u32>| match rule.place {
+            Place::Host => Some(on_host(rule.counter)),
+            Place::Key(at) => {
+                let domain = domains.get(at).copied().filter(|domain| *domain != ABSENT)?;
+                Some(counts.get(domain as usize).copied().unwrap_or(0))
+            }
+        };
+        for ((spread, counts), least) in self.spread.iter().zip(&values.spread).zip(&values.least) {
+            let Some(count) = count(&spread.rule, counts) else { return Some(Obstacle::SpreadKey) };
+            let with = count.saturating_add(u32::from(spread.rule.counts_self));
+            if with.saturating_sub(*least) > spread.max_skew {
+                return Some(Obstacle::Spread);
+            }
+        }
+        let mut exists = true;
+        for (rule, counts) in self.together.iter().zip(&values.together) {
+            match count(rule, counts) {
+                None => return Some(Obstacle::PodAffinity),
+                Some(count) => exists &= count > 0,
+            }
+        }
+        if !exists && !values.is_first {
+            return Some(Obstacle::PodAffinity);
+        }
+        for (rule, counts) in self.apart.iter().zip(&values.apart) {
+            if count(rule, counts).is_some_and(|count| count > 0) {
+                let other = Obstacle::ExistingAntiAffinity;
+                return Some(if rule.is_others { other } else { Obstacle::PodAntiAffinity });
+            }
+        }
+        None
+    }
+
+    /// Whether the class is the first of its own affinity, and chooses the domain for all that follow.
+    pub(super) fn chooses_home(&self, state: &Snapshot) -> bool {
+        !self.together.is_empty() && self.together.iter().all(|rule| rule.counts_self && state.total(rule.counter) == 0)
+    }
+}

@@ -1,0 +1,6 @@
+//! Pods onto nodes that exist: scores worked out by hand, order, preemption.
+
+mod mk;
+mod preemption;
+mod queue;
+mod scores;

@@ -1,0 +1,108 @@
+//! Who goes first, and where.
+
+use berth_model::{Constraint, PodSpec, PodTerm};
+use berth_scheduling::Queue;
+
+use crate::mk::{FIRST, World, mk_pod};
+
+fn own_term(world: &mut World, key: berth_model::Sym, app: &str) -> PodTerm {
+    PodTerm {
+        key,
+        selector: world.selector(app),
+        namespaces: Vec::new(),
+        namespace_selector: None,
+        match_label_keys: Vec::new(),
+        mismatch_label_keys: Vec::new(),
+    }
+}
+
+#[test]
+fn pods_spread_over_nodes_that_stay_emptiest_and_ties_go_by_name() {
+    let mut world = World::new();
+    world.mk_node("n2", "a", 4000, 8);
+    world.mk_node("n1", "a", 4000, 8);
+    world.mk_node("n3", "a", 8000, 16);
+    world.mk_pods("web", 4, &mk_pod(1000, 2));
+    // n3 keeps 87, then 75 as the others do, and n1 is first by name; then n2, then n3 again.
+    assert_eq!(world.run(false), (vec!["n2: 1".to_owned(), "n1: 1".to_owned(), "n3: 2".to_owned()], 0, Vec::new()));
+}
+
+#[test]
+fn the_higher_priority_gets_the_room() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 1000, 8);
+    world.mk_pods("first", 1, &mk_pod(1000, 1));
+    world.mk_pods("urgent", 1, &PodSpec { priority: 10, ..mk_pod(1000, 2) });
+    let left = world.scheduled(|scheduler, _| scheduler.run(Queue::default()));
+    assert_eq!(left, [(FIRST, 1)]);
+}
+
+#[test]
+fn a_pod_waits_for_the_one_that_its_affinity_asks_for() {
+    let mut world = World::new();
+    let zone = world.cluster.well_known.zone;
+    world.mk_node("n1", "a", 4000, 8);
+    world.mk_node("n2", "b", 4000, 8);
+    let to_db = own_term(&mut world, zone, "db");
+    world.mk_pods("web", 2, &PodSpec { affinity: vec![to_db], ..mk_pod(500, 1) });
+    world.mk_pods("db", 1, &mk_pod(1000, 1));
+    assert_eq!(world.run(false), (vec!["n1: 3".to_owned()], 0, Vec::new()));
+}
+
+#[test]
+fn a_home_that_cannot_hold_all_is_not_begun_where_it_must_be_whole() {
+    let mut world = World::new();
+    let zone = world.cluster.well_known.zone;
+    world.mk_node("n1", "a", 1000, 8);
+    let term = own_term(&mut world, zone, "web");
+    world.mk_pods("web", 2, &PodSpec { affinity: vec![term], ..mk_pod(1000, 1) });
+    assert_eq!(world.run(false), (vec!["n1: 1".to_owned()], 1, Vec::new()));
+    let (left, bound) = world.scheduled(|scheduler, _| {
+        let left = scheduler.run(Queue { keeps_homes_whole: true, ..Queue::default() });
+        (left, scheduler.state().nodes()[0].added.len())
+    });
+    assert_eq!((left, bound), (vec![(FIRST, 2)], 0));
+}
+
+#[test]
+fn room_that_is_held_for_a_pod_is_no_room_for_equals_but_for_those_above() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 1000, 8);
+    world.mk_pods("held", 1, &PodSpec { priority: 5, ..mk_pod(1000, 1) });
+    world.mk_pods("equal", 1, &PodSpec { priority: 5, ..mk_pod(500, 1) });
+    world.mk_pods("above", 1, &PodSpec { priority: 6, ..mk_pod(500, 1) });
+    let [equal, above] = [1, 2].map(berth_model::ClassId);
+    world.scheduled(|scheduler, _| {
+        scheduler.nominate(FIRST, 0);
+        assert_eq!((scheduler.choose(equal), scheduler.choose(above)), (None, Some(0)));
+        scheduler.withdraw(FIRST, 0);
+        assert_eq!(scheduler.choose(equal), Some(0));
+    });
+}
+
+#[test]
+fn what_changes_between_two_questions_is_seen_by_the_second() {
+    let mut world = World::new();
+    let hostname = world.cluster.well_known.hostname;
+    for name in ["n1", "n2", "n3"] {
+        world.mk_node(name, "a", 4000, 8);
+    }
+    let apart = own_term(&mut world, hostname, "web");
+    world.mk_pods("web", 4, &PodSpec { anti_affinity: vec![apart], ..mk_pod(100, 1) });
+    world.mk_pods("other", 1, &mk_pod(100, 1));
+    world.scheduled(|scheduler, _| {
+        let other = berth_model::ClassId(1);
+        for expected in [Some(0), Some(1), Some(2), None] {
+            let chosen = scheduler.choose(FIRST);
+            assert_eq!(chosen, expected);
+            if let Some(node) = chosen {
+                scheduler.bind(FIRST, node);
+                assert!(scheduler.choose(other).is_some());
+            }
+        }
+        let reason = "node(s) didn't match pod anti-affinity rules".to_owned();
+        assert_eq!(scheduler.refusals(FIRST), [(reason, 3)]);
+    });
+    let universe = berth_model::Universe::with_scores(&mut world.cluster);
+    assert!(universe.classes[0].required.iter().all(|c| matches!(c, Constraint::Apart { .. })));
+}
