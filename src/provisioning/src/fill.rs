@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use berth_model::{Constraint, CounterId, Money, Resources, host_allowance};
+use berth_scheduling::filter;
 use fixedbitset::FixedBitSet;
 
 use crate::frontier::Frontier;
@@ -152,7 +153,7 @@ impl Planner<'_> {
             return 0;
         }
         if !scope.spec().host_ports.is_empty() {
-            if scope.spec().host_ports.iter().any(|port| state.ports.iter().any(|used| used.conflicts(port))) {
+            if !filter::ports_are_free(&scope.spec().host_ports, &state.ports) {
                 return 0;
             }
             pods = 1;
@@ -160,12 +161,7 @@ impl Planner<'_> {
         let first = |counter: CounterId| self.state.total(counter) == 0;
         pods = pods.min(host_allowance(&state.host_counts, &scope.host, first));
         let attachments = &scope.spec().volumes.attachments;
-        let fits = |&(driver, limit): &(berth_model::Sym, u32)| {
-            let used = state.attached.iter().filter(|(known, _)| *known == driver).count();
-            let new = attachments.iter().filter(|a| a.0 == driver && !state.attached.contains(a)).count();
-            new == 0 || used + new <= limit as usize
-        };
-        if attachments.is_empty() || fixed.attach_limits.iter().all(fits) { pods } else { 0 }
+        if filter::attachments_fit(attachments, &state.attached, &fixed.attach_limits) { pods } else { 0 }
     }
 
     fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {

@@ -39,7 +39,7 @@ impl Planner<'_> {
     /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
     pub(crate) fn allowance_on_bin(&self, bin: &Bin, scope: &Scope<'_>) -> u32 {
         let ports = &scope.spec().host_ports;
-        if ports.iter().any(|port| bin.ports.iter().any(|used| used.conflicts(port))) {
+        if !berth_scheduling::filter::ports_are_free(ports, &bin.ports) {
             return 0;
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;

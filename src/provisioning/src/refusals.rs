@@ -50,7 +50,7 @@ impl Planner<'_> {
         if !admits_node(self.cluster, node, &prepared.demand) {
             return vec![reasons::node_refusal(self.cluster, node, &prepared.demand)];
         }
-        if prepared.spec.host_ports.iter().any(|port| state.ports.iter().any(|used| used.conflicts(port))) {
+        if !berth_scheduling::filter::ports_are_free(&prepared.spec.host_ports, &state.ports) {
             return vec![reasons::PORTS.to_owned()];
         }
         let insufficient = Insufficient::of(prepared.requests, &state.free).in_words(self.cluster);

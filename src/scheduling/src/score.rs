@@ -47,9 +47,9 @@ impl Scores {
 fn with_pod(node: &Node, on_node: &NodeState, spec: &PodSpec, assumes: bool) -> [(i64, i64); 2] {
     [(ResourceId::CPU, 0), (ResourceId::MEMORY, 1)].map(|(id, at)| {
         let has = node.allocatable.get(id);
-        let assumed = if assumes { on_node.assumed[at].saturating_add(spec.assumed[at]) } else { 0 };
+        let more = if assumes { on_node.assumed[at].saturating_add(spec.assumed[at]) } else { 0 };
         let requested = has.saturating_sub(on_node.free.get(id)).saturating_add(spec.requests.get(id));
-        (requested.saturating_add(assumed), has)
+        (requested.saturating_add(more), has)
     })
 }
 

@@ -49,12 +49,11 @@ impl Scheduler<'_> {
                 let Some(fixed) = scheduler.cluster.nodes.get(node).filter(|node| stands(node)) else {
                     return Assessment { node, verdict: Verdict::ComingUp };
                 };
-                let verdict = match scheduler.world().obstacle(index, &values, node) {
-                    Some(obstacle) => Verdict::Refused(obstacle),
-                    None => {
-                        let shared = of_node.get(&node).copied().unwrap_or_default();
-                        Verdict::Feasible(scheduler.all_scores(index, fixed, node, shared))
-                    }
+                let verdict = if let Some(obstacle) = scheduler.world().obstacle(index, &values, node) {
+                    Verdict::Refused(obstacle)
+                } else {
+                    let shared = of_node.get(&node).copied().unwrap_or_default();
+                    Verdict::Feasible(scheduler.all_scores(index, fixed, node, shared))
                 };
                 Assessment { node, verdict }
             };

@@ -298,8 +298,8 @@ fn candidates(shape: &Shape<'_>, world: World<'_>, counts_all: bool) -> Option<F
     let named = (!counts_all).then(|| named_nodes(cluster, &spec.required_terms)).flatten();
     match named {
         None => nodes.insert_range(..),
-        Some(names) => {
-            let of_names = cluster.nodes.iter().enumerate().filter(|(_, node)| names.contains(&node.name));
+        Some(listed) => {
+            let of_names = cluster.nodes.iter().enumerate().filter(|(_, node)| listed.contains(&node.name));
             of_names.for_each(|(at, _)| nodes.insert(at));
         }
     }

@@ -42,7 +42,9 @@ impl<'a> Scheduler<'a> {
         let lower =
             |held: &&ClassId| self.class_and_spec(**held).is_some_and(|(_, held)| held.priority < spec.priority);
         let gone: Vec<ClassId> = self.nominated.get(&node).into_iter().flatten().filter(lower).copied().collect();
-        gone.into_iter().for_each(|held| self.withdraw(held, node));
+        for held in gone {
+            self.withdraw(held, node);
+        }
         Some(node)
     }
 
@@ -61,7 +63,7 @@ impl<'a> Scheduler<'a> {
             if potential.is_empty() || !helps() {
                 continue;
             }
-            let Some(candidate) = self.dry_run(index, node, potential) else { continue };
+            let Some(candidate) = self.dry_run(index, node, &potential) else { continue };
             let order = self.order(&candidate);
             if best.as_ref().is_none_or(|(least, _)| order < *least) {
                 best = Some((order, candidate));
@@ -86,11 +88,11 @@ impl<'a> Scheduler<'a> {
     }
 
     // Takes all off, then puts back as many as can stay: those first whose going would violate a budget.
-    fn dry_run(&mut self, index: &Index<'a>, node: usize, potential: Vec<usize>) -> Option<Candidate> {
+    fn dry_run(&mut self, index: &Index<'a>, node: usize, potential: &[usize]) -> Option<Candidate> {
         let before = self.state.nodes().get(node)?.host_counts.clone();
         let mark = self.state.mark();
         let off_before = self.off.len();
-        for &pod in &potential {
+        for &pod in potential {
             self.take_off(node, pod);
         }
         let fits = |scheduler: &Self| {
@@ -103,7 +105,7 @@ impl<'a> Scheduler<'a> {
             scheduler.world().obstacle(index, &values, node).is_none()
         };
         let candidate = fits(self).then(|| {
-            let (violating, others) = self.split_by_budgets(node, &potential);
+            let (violating, others) = self.split_by_budgets(node, potential);
             let (mut victims, mut violations) = (Vec::new(), 0);
             for (at, &pod) in violating.iter().chain(&others).enumerate() {
                 self.put_back(node, pod);

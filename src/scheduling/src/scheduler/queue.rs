@@ -75,7 +75,9 @@ impl Scheduler<'_> {
         if is_whole {
             return count;
         }
-        nodes.into_iter().for_each(|node| self.regroup(node));
+        for node in nodes {
+            self.regroup(node);
+        }
         0
     }
 

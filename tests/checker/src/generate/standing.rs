@@ -125,7 +125,7 @@ fn pod(rng: &mut Rng, name: &str, claims: &mut Vec<(String, String)>, nodes: &[S
 /// A random cluster with nodes, running and pending pods: what a scheduler decides by, and nothing that is launched. The
 /// same seed always gives the same objects, to the byte.
 pub fn random_standing_case(seed: u64) -> Vec<Value> {
-    let mut rng = Rng::new(seed ^ 0x57a4_d1);
+    let mut rng = Rng::new(seed ^ 0x0057_a4d1);
     let rng = &mut rng;
     let mut objects = namespaces_and_priorities(rng);
     let storage = volumes(rng, Size::Small);

@@ -78,10 +78,10 @@ fn attempt(ours: &Evaluation, theirs: &Value, found: &mut Vec<Difference>) {
         match (ours.nodes.get(name), plugin) {
             (None, _) => differ("nodes", format!("{name} is not known")),
             (Some(NodeVerdict::Refused(..)), None) => {
-                differ("filter", format!("{name}: {:?}, they admit it", ours.nodes[name]))
+                differ("filter", format!("{name}: {:?}, they admit it", ours.nodes[name]));
             }
             (Some(NodeVerdict::Feasible(_)), Some(_)) => {
-                differ("filter", format!("{name}: admitted, they say {}", node["filter"]))
+                differ("filter", format!("{name}: admitted, they say {}", node["filter"]));
             }
             (Some(NodeVerdict::Refused(plugin, reasons)), Some(their_plugin)) => {
                 let theirs = strings(&node["filter"]["reasons"]);

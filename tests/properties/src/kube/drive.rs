@@ -53,16 +53,12 @@ pub struct Evaluation {
 
 impl Decision {
     /// The decision as the oracle reads it.
-    pub(super) fn to_json(&self, evaluation: &Evaluation) -> Option<Value> {
-        let pod = &evaluation.pod;
-        if evaluation.refusal.as_deref().is_some_and(|refusal| refusal.contains("scheduling gates")) {
-            return Some(json!({"pod": pod}));
-        }
-        Some(match self {
+    pub(super) fn to_json(&self, pod: &str) -> Value {
+        match self {
             Decision::Bound(node) => json!({"pod": pod, "node": node}),
             Decision::Nominated { node, victims } => json!({"pod": pod, "nominatedNode": node, "victims": victims}),
             Decision::Left => json!({"pod": pod}),
-        })
+        }
     }
 }
 

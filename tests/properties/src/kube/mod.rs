@@ -37,7 +37,7 @@ pub fn compare(oracle: &Path, seeds: impl Iterator<Item = u64>) -> anyhow::Resul
     for seed in seeds {
         let objects = random_standing_case(seed);
         let ours = drive(&objects).with_context(|| format!("seed {seed}"))?;
-        let follow: Vec<Value> = ours.iter().filter_map(|evaluation| evaluation.decision.to_json(evaluation)).collect();
+        let follow: Vec<Value> = ours.iter().map(|evaluation| evaluation.decision.to_json(&evaluation.pod)).collect();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects, "follow": follow});
         serde_json::to_writer(&mut input, &list)?;
         input.push(b'\n');
