@@ -4,8 +4,11 @@
 //! [`Demand`] is a class with its preferences, or those that are left after relaxation, taken as requirements.
 //! [`admit`] narrows a NodePool's columns to those a demand may use, [`admits_node`] asks the same of a node;
 //! narrowing a set equals the union of narrowing its members. [`topology`] tells which domains are open to a demand
-//! now. Resources are compared by the caller, who knows what is already on the bin. Nothing here changes state,
-//! chooses between bins, or knows a price.
+//! now. [`filter`] says which of kube-scheduler's filters refuses a pod on a node, and why; [`score`] has its scores.
+//!
+//! [`Scheduler`] decides where pods go on nodes that exist: in which order, to which node, and who gives way. It follows
+//! kube-scheduler's default profile with all nodes scored and ties by name, and knows no price. It changes a snapshot,
+//! never a cluster: who binds and evicts is the caller.
 //!
 //! ```
 //! use berth_model::{Cluster, MemberKind, MemberRun, PodSpec, Universe};

@@ -190,7 +190,9 @@ impl World {
     }
 
     pub(crate) fn taint_last_node(&mut self, key: &str, effect: Effect) {
+        let is_cordon = key == "node.kubernetes.io/unschedulable";
         let (key, value) = (self.sym(key), self.sym(""));
+        self.cluster.nodes.last_mut().unwrap().is_cordoned |= is_cordon;
         self.cluster.nodes.last_mut().unwrap().taints.push(Taint { key, value, effect });
     }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::ClassId;
+use berth_model::{ClassId, NodeState};
 
 use super::Scheduler;
 use super::choose::Shared;
 use super::groups::stands;
 use super::index::{Index, World};
-use super::shape::Values;
+use super::shape::{Beside, Values};
 use crate::filter::{self, Obstacle};
 use crate::score::{self, Scores};
 
@@ -102,12 +102,29 @@ impl World<'_> {
     pub(super) fn obstacle(&self, index: &Index<'_>, values: &Values, node: usize) -> Option<Obstacle> {
         let (fixed, on_node) = (self.cluster.nodes.get(node)?, self.state.nodes().get(node)?);
         let (shape, spec) = (&index.shape, index.shape.spec);
-        let check = |on_node: &berth_model::NodeState| {
+        let domains = shape.domains_of(fixed);
+        let check = |on_node: &NodeState, values: &Values| {
             filter::before_load(self.cluster, fixed, spec)
                 .or_else(|| filter::load(fixed, spec, on_node, self.state))
                 .or_else(|| filter::volumes(self.cluster, fixed, spec))
-                .or_else(|| shape.obstacle(values, &shape.domains_of(fixed), |c| on_node.host_counts.get(c)))
+                .or_else(|| shape.obstacle(values, &domains, |counter| on_node.host_counts.get(counter)))
         };
-        self.with_nominated(node, spec.priority).and_then(|held| check(&held)).or_else(|| check(on_node))
+        if let Some(with_held) = self.with_held(node, spec.priority) {
+            let mut beside = Beside { domains: domains.clone(), ..Beside::default() };
+            let counters = self.held(node, spec.priority).flat_map(|(class, _)| class.counts_in.iter().copied());
+            for counter in counters.filter(|counter| self.counts_on(*counter, node)) {
+                *beside.pods.entry(counter).or_default() += 1;
+            }
+            let with_values = shape.values(self.state, &beside, |rule| {
+                index.least_on_hosts(rule, |counter| {
+                    let counts = (on_node.host_counts.get(counter), with_held.host_counts.get(counter));
+                    self.counts_on(counter, node).then_some(counts)
+                })
+            });
+            if let Some(obstacle) = check(&with_held, &with_values) {
+                return Some(obstacle);
+            }
+        }
+        check(on_node, values)
     }
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 
 use super::Scheduler;
 use super::index::{Cell, Index};
-use super::shape::{ABSENT, Place, Shape, Values};
+use super::shape::{ABSENT, Beside, Place, Shape, Values};
 use crate::score;
 
 /// The normalised scores that all nodes of a cell share.
@@ -53,7 +53,7 @@ impl Scheduler<'_> {
 
     /// The values of an index's rules now.
     pub(super) fn values(&self, index: &Index<'_>) -> Values {
-        index.shape.values(&self.state, |rule| index.least_on_hosts(rule, |_| None))
+        index.shape.values(&self.state, &Beside::default(), |rule| index.least_on_hosts(rule, |_| None))
     }
 
     /// The cells with nodes that topology admits.
@@ -61,7 +61,10 @@ impl Scheduler<'_> {
         let values = self.values(index);
         let admits = |cell: &&Cell| {
             let on_host = |counter| on_host(&index.shape, cell, counter);
-            cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none()
+            match cell.key.apart {
+                None => cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none(),
+                Some(node) => cell.nodes > 0 && self.world().obstacle(index, &values, node as usize).is_none(),
+            }
         };
         index.cells.iter().filter(admits).collect()
     }

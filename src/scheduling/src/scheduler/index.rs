@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, Requirements, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements, Snapshot, Universe};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ pub(super) struct CellKey {
     pub(super) domains: SmallVec<[u32; 2]>,
     /// In the order of [`Shape::hosts`].
     pub(super) hosts: SmallVec<[u32; 2]>,
+    /// Set on a node that holds room for pods to come, which is looked at alone.
+    pub(super) apart: Option<u32>,
 }
 
 /// Units (groups, or nodes) that are alike for the class but for their own score.
@@ -82,13 +84,17 @@ pub(super) struct World<'w> {
 }
 
 impl World<'_> {
-    /// A node as it would be with the pods of equal or higher priority that room on it is held for; `None` without any.
-    pub(super) fn with_nominated(&self, node: usize, priority: i32) -> Option<NodeState> {
-        let held = self.nominated.get(&node)?;
-        let classes = held.iter().filter_map(|&id| self.universe.class(id));
+    /// The pods of equal or higher priority that room on a node is held for.
+    pub(super) fn held(&self, node: usize, priority: i32) -> impl Iterator<Item = (&PodClass, &PodSpec)> {
+        let classes = self.nominated.get(&node).into_iter().flatten().filter_map(|&id| self.universe.class(id));
         let pods = classes.filter_map(|class| Some((class, self.cluster.specs.get(class.spec as usize)?)));
+        pods.filter(move |(_, spec)| spec.priority >= priority)
+    }
+
+    /// A node as it would be with those pods; `None` without any.
+    pub(super) fn with_held(&self, node: usize, priority: i32) -> Option<NodeState> {
         let mut with: Option<NodeState> = None;
-        for (class, spec) in pods.filter(|(_, spec)| spec.priority >= priority) {
+        for (class, spec) in self.held(node, priority) {
             let state = with.get_or_insert(self.state.nodes().get(node)?.clone());
             let hostname = self.cluster.well_known.hostname;
             let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
@@ -96,6 +102,12 @@ impl World<'_> {
             add_to(state, spec, &on_host);
         }
         with
+    }
+
+    /// Whether pods on a node count in a counter.
+    pub(super) fn counts_on(&self, counter: CounterId, node: usize) -> bool {
+        let filter = self.counter_filters.get(counter.index()).copied().flatten();
+        filter.and_then(|filter| self.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
     }
 }
 
@@ -188,8 +200,8 @@ impl<'a> Index<'a> {
                 && filter::attachments_fit(&spec.volumes.attachments, &on_node.attached, &node.attach_limits)
                 && !self.shape.is_kept_apart(|counter| on_node.host_counts.get(counter))
         };
-        let held = world.with_nominated(at, spec.priority);
-        if verdict.admits && has_room(on_node) && held.is_none_or(|held| has_room(&held)) {
+        let held = world.with_held(at, spec.priority);
+        if verdict.admits && has_room(on_node) && held.as_ref().is_none_or(has_room) {
             let own = verdict.image
                 + score::least_allocated(node, on_node, spec)
                 + score::balanced_allocation(node, on_node, spec);
@@ -198,7 +210,8 @@ impl<'a> Index<'a> {
                 if is_exact { count } else { count.min(1) }
             });
             let (taints, affinity, domains) = (verdict.taints, verdict.affinity, verdict.domains.clone());
-            let key = CellKey { taints, affinity, domains, hosts: hosts.collect() };
+            let apart = held.is_some().then(|| u32::try_from(at).unwrap_or(u32::MAX));
+            let key = CellKey { taints, affinity, domains, hosts: hosts.collect(), apart };
             let cell = self.cell(key);
             if let Some(cell) = self.cells.get_mut(cell as usize) {
                 cell.ordered.insert((Reverse(own), first, unit));

@@ -187,8 +187,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether pods on a node count in a counter.
     fn counts_on(&self, counter: CounterId, node: usize) -> bool {
-        let filter = self.counter_filters.get(counter.index()).copied().flatten();
-        filter.and_then(|filter| self.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
+        self.world().counts_on(counter, node)
     }
 }
 

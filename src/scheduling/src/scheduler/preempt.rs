@@ -7,6 +7,7 @@ use berth_model::{BoundPod, ClassId};
 
 use super::groups::stands;
 use super::index::Index;
+use super::shape::Beside;
 use super::{Eviction, Scheduler};
 use crate::filter::Obstacle;
 
@@ -96,7 +97,7 @@ impl<'a> Scheduler<'a> {
             self.take_off(node, pod);
         }
         let fits = |scheduler: &Self| {
-            let values = index.shape.values(&scheduler.state, |rule| {
+            let values = index.shape.values(&scheduler.state, &Beside::default(), |rule| {
                 index.least_on_hosts(rule, |counter| {
                     let now = scheduler.state.nodes().get(node)?.host_counts.get(counter);
                     scheduler.counts_on(counter, node).then(|| (before.get(counter), now))

@@ -47,6 +47,14 @@ struct Domains {
     ids: FxHashMap<Sym, u32>,
 }
 
+/// Pods that are taken to be on one node beside those that are counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// The node's domains, as [`Shape::domains_of`] has them.
+    pub(super) domains: SmallVec<[u32; 2]>,
+    pub(super) pods: FxHashMap<CounterId, u32>,
+}
+
 /// What a class asks of topology.
 #[derive(Clone, Debug)]
 pub(super) struct Shape<'a> {
@@ -237,14 +245,29 @@ impl<'a> Shape<'a> {
 
     /// What the rules read now. `least_on_hosts` tells, for a spread rule by node, the least count and the number of
     /// nodes that it is over.
-    pub(super) fn values(&self, state: &Snapshot, least_on_hosts: impl Fn(usize) -> (u32, u32)) -> Values {
-        let read = |rule: &Rule| self.by_domain(state, rule.counter, rule.place);
+    pub(super) fn values(
+        &self,
+        state: &Snapshot,
+        beside: &Beside,
+        least_on_hosts: impl Fn(usize) -> (u32, u32),
+    ) -> Values {
+        let read = |rule: &Rule| {
+            let mut counts = self.by_domain(state, rule.counter, rule.place);
+            if let (Place::Key(at), Some(more)) = (rule.place, beside.pods.get(&rule.counter))
+                && let Some(count) = beside.domains.get(at).and_then(|domain| counts.get_mut(*domain as usize))
+            {
+                *count += more;
+            }
+            counts
+        };
+        let is_anywhere =
+            |rule: &Rule| state.total(rule.counter) > 0 || beside.pods.get(&rule.counter).is_some_and(|pods| *pods > 0);
         let mut values = Values {
             spread: self.spread.iter().map(|spread| read(&spread.rule)).collect(),
             together: self.together.iter().map(read).collect(),
             apart: self.apart.iter().map(read).collect(),
             least: Vec::with_capacity(self.spread.len()),
-            is_first: self.together.iter().all(|rule| rule.counts_self && state.total(rule.counter) == 0),
+            is_first: self.together.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
         };
         for (at, spread) in self.spread.iter().enumerate() {
             let (least, domains) = match spread.rule.place {

@@ -38,13 +38,14 @@ fn a_node_refuses_by_its_taint_then_by_affinity_then_by_volume_topology() {
     let mut tainted = mk_node(&mut cluster, "n1", "c");
     tainted.taints.push(mk_taint(&mut cluster, "team", "blue", Effect::NoSchedule));
     let mut cordoned = mk_node(&mut cluster, "n2", "c");
+    cordoned.is_cordoned = true;
     cordoned.taints.push(mk_taint(&mut cluster, "node.kubernetes.io/unschedulable", "", Effect::NoSchedule));
     let (elsewhere, without_volume) = (mk_node(&mut cluster, "n3", "c"), mk_node(&mut cluster, "n4", "a"));
     for (node, expected) in [
         (tainted, "node(s) had untolerated taint {team: blue}"),
         (cordoned, "node(s) were unschedulable"),
         (elsewhere, "node(s) didn't match Pod's node affinity/selector"),
-        (without_volume, "node(s) had volume node affinity conflict"),
+        (without_volume, "node(s) didn't match PersistentVolume's node affinity"),
     ] {
         assert_eq!(node_refusal(&cluster, &node, &demand), expected);
     }

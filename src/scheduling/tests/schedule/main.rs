@@ -1,5 +1,7 @@
 //! Pods onto nodes that exist: scores worked out by hand, order, preemption.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a builder that fails is a test that fails")]
+
 mod mk;
 mod preemption;
 mod queue;

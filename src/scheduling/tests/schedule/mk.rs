@@ -45,6 +45,7 @@ impl World {
             is_coming_up: false,
             images: Vec::new(),
             pods: Vec::new(),
+            holdings: Vec::new(),
         });
         self.cluster.nodes.last_mut().unwrap()
     }
@@ -61,7 +62,7 @@ impl World {
         let node = self.cluster.nodes.last_mut().unwrap();
         node.free.subtract(&spec.requests);
         let name = format!("{app}-{}", node.pods.len()).into();
-        node.pods.push(BoundPod { namespace, name, spec: spec_id, labels, started });
+        node.pods.push(BoundPod { namespace, name, spec: spec_id, labels, started, draws_from: None });
     }
 
     pub(crate) fn mk_pods(&mut self, app: &str, count: u32, spec: &PodSpec) {
