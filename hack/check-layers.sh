@@ -20,7 +20,7 @@ declare -A allowed=(
     [berth-scheduling]="berth-model"
     [berth-provisioning]="berth-model berth-scheduling"
     [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
-    [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity"
+    [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity"
     [berth]="berth-api berth-plan"
 )

@@ -48,3 +48,127 @@ fn what_a_reservation_holds_is_not_for_others() {
     assert_eq!(plan["nodes"][0]["pods"].as_array().map(Vec::len), Some(2), "{plan}");
     assert_eq!(plan["summary"]["nodeClaims"], 1);
 }
+
+/// A pod with the label `app: web`, with more of its metadata and spec.
+fn owner(name: &str, cpu: &str, metadata: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {{app: web}}{metadata}}}\nspec: {{{spec}containers: \
+         [{{name: a, image: a, resources: {{requests: {{cpu: '{cpu}'}}}}}}]}}\n---\n"
+    )
+}
+
+const AVAILABLE: &str = "status: {phase: Available, nodeName: node-a, allocatable: {cpu: '2'}}\n";
+const MUST_DRAW: &str = ", annotations: {scheduling.koordinator.sh/reservation-affinity: '{}'}";
+
+/// `(pods, allocations)` of an entry of the plan, as text.
+fn placed(entry: &serde_json::Value) -> (Vec<String>, Vec<String>) {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let pods = entry["pods"].as_array().into_iter().flatten().map(text).collect();
+    let drawn = entry["allocations"].as_array().into_iter().flatten();
+    (pods, drawn.map(|pair| format!("{} of {}", text(&pair["pod"]), text(&pair["reservation"]))).collect())
+}
+
+fn run(manifests: &str) -> serde_json::Value {
+    plan_json(manifests, &["--instance-types", CATALOGUE])
+}
+
+#[test]
+fn owners_draw_from_the_room_that_is_held_for_them_and_others_get_the_rest() {
+    // Four cores, two of them held; three of the pods are owners.
+    let owners: String = ["a", "b", "c"].map(|name| owner(name, "1", "", "")).concat();
+    let other = owner("other", "2", "", "").replace("app: web", "app: other");
+    let plan = run(&(node("node-a") + &other + &owners + &reservation("r", "", AVAILABLE)));
+    let (pods, drawn) = placed(&plan["nodes"][0]);
+    assert_eq!(drawn, ["default/a of r", "default/b of r"], "{plan}");
+    assert_eq!(pods, ["default/other", "default/a", "default/b"]);
+    let (pods, drawn) = placed(&plan["nodeClaims"][0]);
+    assert_eq!((pods, drawn), (vec!["default/c".to_owned()], vec![]), "what is left over is launched for");
+    assert_eq!((plan["summary"]["pods"].as_u64(), plan["summary"]["placed"].as_u64()), (Some(4), Some(4)));
+}
+
+#[test]
+fn pending_owners_go_with_the_reservation_that_is_launched_for_them() {
+    let owners: String = ["a", "b", "c"].map(|name| owner(name, "1", "", "")).concat();
+    let plan = run(&(owners + &reservation("r", "", "")));
+    assert_eq!(plan["summary"]["nodeClaims"], 1, "two of three need no room of their own: {plan}");
+    let claim = &plan["nodeClaims"][0];
+    let (pods, drawn) = placed(claim);
+    assert_eq!(claim["reservations"][0], "r");
+    assert_eq!(drawn, ["default/a of r", "default/b of r"]);
+    assert_eq!(pods, ["default/c", "default/a", "default/b"]);
+    assert_eq!(claim["requests"]["cpu"], "3");
+}
+
+#[test]
+fn owners_and_reservation_go_where_both_may_be() {
+    let zone = |zone: &str| format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}, ");
+    let plan = run(&(owner("a", "1", "", &zone("port-1b")) + &reservation("r", "", "")));
+    let claim = &plan["nodeClaims"][0];
+    assert_eq!((&claim["offering"]["zone"], placed(claim).1.len()), (&"port-1b".into(), 1), "{plan}");
+    // Where there is no such place, each gets its own.
+    let plan = run(&(owner("a", "1", "", &zone("port-1b")) + &reservation("r", &zone("port-1a"), "")));
+    assert_eq!(
+        (plan["summary"]["placed"].as_u64(), plan["summary"]["nodeClaims"].as_u64()),
+        (Some(1), Some(2)),
+        "{plan}"
+    );
+    assert!(plan["nodeClaims"].as_array().unwrap().iter().all(|claim| placed(claim).1.is_empty()));
+}
+
+#[test]
+fn a_pod_that_must_draw_launches_nothing_and_is_told_why() {
+    let alone = run(&owner("a", "1", MUST_DRAW, ""));
+    assert_eq!(alone["summary"]["nodeClaims"], 0);
+    let reasons = |plan: &serde_json::Value| -> Vec<String> {
+        let reasons = plan["unschedulable"][0]["reasons"].as_array().unwrap();
+        reasons.iter().map(|entry| format!("{} {}", entry["count"], entry["reason"].as_str().unwrap())).collect()
+    };
+    let none = "0 node(s) no reservations match reservation affinity";
+    assert_eq!(reasons(&alone), [none, "0 Reservation(s) matched owner total"]);
+    let closed = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  unschedulable: true\n");
+    let plan = run(&(node("node-a") + &closed + &owner("a", "1", MUST_DRAW, "")));
+    assert_eq!(reasons(&plan), [none, "1 Reservation(s) is unschedulable", "1 Reservation(s) matched owner total"]);
+    let restricted = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  allocatePolicy: Restricted\n");
+    let plan = run(&(node("node-a") + &restricted + &owner("a", "3", MUST_DRAW, "")));
+    assert_eq!(reasons(&plan), ["1 Reservation(s) Insufficient cpu", "1 Reservation(s) matched owner total"]);
+    let plan = run(&(node("node-a") + &restricted + &owner("a", "2", MUST_DRAW, "")));
+    assert_eq!(placed(&plan["nodes"][0]).1, ["default/a of r"]);
+}
+
+#[test]
+fn a_restricted_reservation_that_is_too_small_leaves_its_owner_to_free_room() {
+    let restricted = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  allocatePolicy: Restricted\n");
+    let big = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a, labels: {kubernetes.io/arch: amd64, \
+               kubernetes.io/os: linux}}\nstatus: {allocatable: {cpu: '8', memory: 8Gi, pods: '10'}}\n---\n";
+    let plan = run(&(big.to_owned() + &restricted + &owner("a", "3", "", "")));
+    assert_eq!(placed(&plan["nodes"][0]), (vec!["default/a".to_owned()], vec![]), "{plan}");
+}
+
+#[test]
+fn the_reservation_with_the_lowest_order_is_drawn_from_first() {
+    let order = |name: &str, order: &str| {
+        let labels = format!("{{name: {name}, labels: {{scheduling.koordinator.sh/reservation-order: '{order}'}}}}");
+        reservation(name, "", AVAILABLE).replace(&format!("{{name: {name}}}"), &labels)
+    };
+    let manifests = node("node-a") + &order("first", "2") + &order("second", "1") + &owner("a", "1", "", "");
+    assert_eq!(placed(&run(&manifests)["nodes"][0]).1, ["default/a of second"]);
+}
+
+#[test]
+fn the_guides_quick_start_gives_the_reservation_and_its_owner_one_node() {
+    let run = common::berth(&["plan", "-f", "examples/guide-quick-start", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &plan["nodes"][0]["name"]), (0, &"node-0".into()), "{plan}");
+    assert_eq!(plan["nodes"][0]["reservations"][0], "reservation-demo");
+    assert_eq!(placed(&plan["nodes"][0]).1, ["default/pod-demo-0 of reservation-demo"]);
+}
+
+#[test]
+fn the_guides_deployment_shares_one_reservation() {
+    let run = common::berth(&["plan", "-f", "examples/guide-several-owners", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &plan["nodes"][0]["name"]), (0, &"node-1".into()), "{plan}");
+    let drawn = ["default/app-demo-0 of reservation-demo-big", "default/app-demo-1 of reservation-demo-big"];
+    assert_eq!(placed(&plan["nodes"][0]).1, drawn);
+    assert_eq!(plan["summary"]["nodeClaims"], 0);
+}

@@ -279,6 +279,8 @@ pub struct ReservationAsk {
     /// Of the pod that stands in for a pending Reservation: the first that is like it in all but name and age, by index
     /// into [`crate::Cluster::reservations`].
     pub reserves: Option<u32>,
+    /// Of the pod that stands in for a Reservation together with its first owners: what these request of all there is.
+    pub owners_request: Resources,
     /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
     pub ignores: bool,
 }

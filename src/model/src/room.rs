@@ -1,6 +1,6 @@
 //! Room on one node: what pods use, what Reservations hold, and what a given pod may have of it.
 
-use crate::{AllocatePolicy, Reservation, ResourceId, Resources};
+use crate::{AllocatePolicy, Node, Reservation, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,16 @@ impl NodeRoom {
     /// An empty node.
     pub fn new(allocatable: Resources) -> Self {
         NodeRoom { free: allocatable.clone(), allocatable, holdings: Vec::new() }
+    }
+
+    /// A node as it stands: `free` is what is neither used nor held by these.
+    pub fn of_node(node: &Node) -> Self {
+        NodeRoom { allocatable: node.allocatable.clone(), free: node.free.clone(), holdings: node.holdings.clone() }
+    }
+
+    /// What is free and what is held, for the node that it was made from.
+    pub fn into_parts(self) -> (Resources, Vec<Holding>) {
+        (self.free, self.holdings)
     }
 
     /// What the node has.

@@ -17,6 +17,7 @@
 
 mod deal;
 mod decimal;
+mod drawing;
 mod error;
 mod gather;
 mod html;

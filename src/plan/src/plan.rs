@@ -9,6 +9,7 @@ use berth_model::{Cluster, Money, Universe};
 use berth_provisioning::Solution;
 use serde_json::Value;
 
+use crate::drawing::{self, Drawing};
 use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::{Options, PlanError, Summary, html, json, table};
 
@@ -27,6 +28,7 @@ pub struct Plan {
     pub(crate) cluster: Cluster,
     pub(crate) universe: Universe,
     pub(crate) solution: Solution,
+    pub(crate) drawing: Drawing,
     pub(crate) node_cost: Money,
     warnings: Vec<String>,
     timings: Timings,
@@ -86,18 +88,19 @@ impl Plan {
         let mut cluster = converted.cluster;
         let start = Instant::now();
         let solving = berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort };
-        let (universe, solution) = berth_provisioning::solve(&mut cluster, &solving);
+        let (universe, solution, drawing) = drawing::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
         let warnings = notes.into_iter().chain(converted.warnings).collect();
-        Plan { cluster, universe, solution, node_cost: options.node_cost, warnings, timings }
+        Plan { cluster, universe, solution, drawing, node_cost: options.node_cost, warnings, timings }
     }
 
     /// The plan of a cluster that was made by hand, with what no API server would let in.
     #[cfg(test)]
     pub(crate) fn of(mut cluster: Cluster) -> Self {
-        let (universe, solution) = berth_provisioning::solve(&mut cluster, &berth_provisioning::Options::default());
+        let options = berth_provisioning::Options::default();
+        let (universe, solution, drawing) = drawing::solve(&mut cluster, &options);
         let (warnings, timings) = (Vec::new(), Timings::default());
-        Plan { cluster, universe, solution, node_cost: Money::ZERO, warnings, timings }
+        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, warnings, timings }
     }
 
     /// What people should know beside the plan, a line each.

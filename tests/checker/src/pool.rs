@@ -84,8 +84,10 @@ pub(crate) struct Reservation {
     pub(crate) allocatable: Resources,
     pub(crate) allocated: Resources,
     pub(crate) has_owners: bool,
-    /// A new place is to be found for it: pending, not pre-allocating, not pinned to a node.
+    /// A new place is to be found for it: pending, not pre-allocating.
     pub(crate) is_pending: bool,
+    /// The one node that it may be placed on.
+    pub(crate) pinned_to: Option<String>,
 }
 
 impl Reservation {
@@ -96,10 +98,9 @@ impl Reservation {
         let template: PodTemplateSpec = typed(at("/spec/template"));
         let phase = text("/status/phase");
         let node = at("/status/nodeName").and_then(Value::as_str).map(str::to_owned);
-        let pinned = template.spec.as_ref().is_some_and(|s| s.node_name.is_some());
+        let pinned_to = template.spec.as_ref().and_then(|s| s.node_name.clone()).filter(|name| !name.is_empty());
         let is_pending = (phase.is_empty() || phase == "Pending")
             && flag("/spec/preAllocation") != Some(true)
-            && !pinned
             && at("/metadata/deletionTimestamp").is_none();
         Self {
             name: text("/metadata/name"),
@@ -115,6 +116,7 @@ impl Reservation {
             phase,
             node,
             is_pending,
+            pinned_to,
         }
     }
 

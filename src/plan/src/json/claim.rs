@@ -8,10 +8,11 @@ use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Members, terms};
+use super::{Allocations, Members, terms};
 use crate::Plan;
-use crate::deal::{Deal, MemberName, Share};
+use crate::deal::{Deal, Share};
 use crate::decimal::Exact;
+use crate::drawing::Pair;
 
 /// `nodeClaims`.
 pub(super) struct Claims<'a> {
@@ -52,14 +53,7 @@ struct Claim<'a> {
     requests: &'a RawValue,
     pods: Members<'a>,
     reservations: Members<'a>,
-    allocations: [Allocation<'a>; 0],
-}
-
-/// Who draws from which Reservation.
-#[derive(Serialize)]
-struct Allocation<'a> {
-    pod: MemberName<'a>,
-    reservation: &'a str,
+    allocations: Allocations<'a>,
 }
 
 /// `pool-00012`.
@@ -103,8 +97,15 @@ impl<'a> Claims<'a> {
         })
     }
 
-    fn claim<'b>(&'b self, common: &'b Common<'_>, shares: &'b [Share], node: u32, number: u64) -> Claim<'b> {
-        let members = |kind| Members { deal: self.deal, shares, kind, node };
+    fn claim<'b>(
+        &'b self,
+        common: &'b Common<'_>,
+        shares: &'b [Share],
+        node: u32,
+        number: u64,
+        drawn: &'b [Pair<'b>],
+    ) -> Claim<'b> {
+        let members = |kind, drawn| Members { deal: self.deal, shares, kind, node, drawn };
         Claim {
             name: ClaimName { node_pool: common.node_pool, number },
             node_pool: common.node_pool,
@@ -113,9 +114,9 @@ impl<'a> Claims<'a> {
             requirements: &common.requirements,
             taints: &common.taints,
             requests: &common.requests,
-            pods: members(MemberKind::Pod),
-            reservations: members(MemberKind::Reservation),
-            allocations: [],
+            pods: members(MemberKind::Pod, drawn),
+            reservations: members(MemberKind::Reservation, &[]),
+            allocations: Allocations(drawn),
         }
     }
 }
@@ -133,7 +134,8 @@ impl Serialize for Claims<'_> {
                     *last += 1;
                     number = *last;
                 }
-                seq.serialize_element(&self.claim(&common, shares, node, number))?;
+                let drawn = self.plan.drawing.with(self.deal, shares, node, &self.plan.cluster);
+                seq.serialize_element(&self.claim(&common, shares, node, number, &drawn))?;
             }
         }
         seq.end()

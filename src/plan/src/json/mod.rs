@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
+use crate::drawing::Pair;
 use crate::{Plan, Summary};
 
 pub(crate) use terms::{Unit, quantities};
@@ -114,17 +115,38 @@ impl Serialize for Nodes<'_> {
             name: &'a str,
             pods: Members<'a>,
             reservations: Members<'a>,
-            allocations: [(); 0],
+            allocations: Allocations<'a>,
             preempted: [(); 0],
         }
         let Nodes(plan, deal) = *self;
-        serializer.collect_seq(plan.solution.nodes.iter().zip(&deal.nodes).map(|(node, shares)| Entry {
-            name: plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name)),
-            pods: Members { deal, shares, kind: MemberKind::Pod, node: 0 },
-            reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0 },
-            allocations: [],
-            preempted: [],
-        }))
+        let mut seq = serializer.serialize_seq(None)?;
+        for (node, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
+            let mut drawn = plan.drawing.on_node(node.node, &plan.cluster);
+            drawn.extend(plan.drawing.with(deal, shares, 0, &plan.cluster));
+            let name = plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name));
+            seq.serialize_element(&Entry {
+                name,
+                pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, drawn: &drawn },
+                reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, drawn: &[] },
+                allocations: Allocations(&drawn),
+                preempted: [],
+            })?;
+        }
+        seq.end()
+    }
+}
+
+/// `[{"pod","reservation"}]`: who draws from which Reservation.
+struct Allocations<'a>(&'a [Pair<'a>]);
+
+impl Serialize for Allocations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Allocation<'a> {
+            pod: &'a str,
+            reservation: &'a str,
+        }
+        serializer.collect_seq(self.0.iter().map(|&(pod, reservation)| Allocation { pod, reservation }))
     }
 }
 
@@ -135,6 +157,8 @@ struct Members<'a> {
     kind: MemberKind,
     /// Which of identical nodes.
     node: u32,
+    /// Pods that are there to draw from a Reservation, beside those of the shares.
+    drawn: &'a [Pair<'a>],
 }
 
 impl Serialize for Members<'_> {
@@ -144,6 +168,9 @@ impl Serialize for Members<'_> {
             for member in self.deal.members(share.of_node(self.node)) {
                 seq.serialize_element(&member)?;
             }
+        }
+        for (pod, _) in self.drawn {
+            seq.serialize_element(pod)?;
         }
         seq.end()
     }

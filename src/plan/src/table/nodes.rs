@@ -9,6 +9,7 @@ use berth_provisioning::Claims;
 use super::grid::{Column, Grid};
 use super::{Rows, counted};
 use crate::Plan;
+use crate::deal::Deal;
 use crate::decimal::{rounded, thousands};
 use crate::json::quantities;
 
@@ -113,8 +114,11 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
 /// Rows by NodePool; within one reserved first, then what costs most.
 pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
     let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
-    for claims in plan.solution.claims.iter().filter(|claims| claims.count > 0) {
-        let (key, row) = row_of(plan, claims);
+    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    for (claims, shares) in plan.solution.claims.iter().zip(&deal.claims).filter(|(claims, _)| claims.count > 0) {
+        let (key, mut row) = row_of(plan, claims);
+        let drawn = |node| plan.drawing.with(&deal, shares, node, &plan.cluster).len() as u64;
+        row.pods += (0..claims.count).map(drawn).sum::<u64>();
         rows.entry(key).or_default().add(&row);
     }
     let mut rows: Vec<(Key<'_>, Row)> = rows.into_iter().collect();
@@ -160,11 +164,17 @@ fn write_alternatives<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
 
 /// Writes the table of existing nodes that get pods, where there are any.
 pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
-    let used: Vec<_> = plan.solution.nodes.iter().filter(|node| !node.contents.is_empty()).collect();
+    let cluster = &plan.cluster;
+    let deal = Deal::new(cluster, &plan.universe, &plan.solution);
+    let entries = plan.solution.nodes.iter().zip(&deal.nodes).map(|(node, shares)| {
+        let there = plan.drawing.on_node(node.node, cluster).len();
+        let drawn = there + plan.drawing.with(&deal, shares, 0, cluster).len();
+        (node, drawn as u64)
+    });
+    let used: Vec<_> = entries.filter(|(node, drawn)| !node.contents.is_empty() || *drawn > 0).collect();
     if used.is_empty() {
         return Ok(());
     }
-    let cluster = &plan.cluster;
     let mut grid = Grid::new(&[
         Column::Text("NODE"),
         Column::Text("NODEPOOL"),
@@ -173,7 +183,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         Column::Number("MEMORY LEFT"),
     ]);
     let shown = rows.shown(used.len());
-    for entry in used.iter().take(shown) {
+    for (entry, drawn) in used.iter().take(shown) {
         let Some(node) = cluster.nodes.get(entry.node) else { continue };
         let pool = node.node_pool.and_then(|pool| cluster.node_pools.get(pool as usize));
         let mut left = node.free.clone();
@@ -189,13 +199,13 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         grid.row([
             cluster.symbols.text(node.name).to_owned(),
             pool.map_or("-", |pool| cluster.symbols.text(pool.name)).to_owned(),
-            thousands(plan.pods_in(&entry.contents)),
+            thousands(plan.pods_in(&entry.contents) + drawn),
             amount("cpu"),
             amount("memory"),
         ]);
     }
     if used.len() > shown {
-        let rest = plan.pods_in(used.iter().skip(shown).flat_map(|entry| &entry.contents));
+        let rest: u64 = used.iter().skip(shown).map(|(entry, drawn)| plan.pods_in(&entry.contents) + drawn).sum();
         let rows = format!("… {} more", used.len() - shown);
         grid.row([rows, String::new(), thousands(rest), String::new(), String::new()]);
     }

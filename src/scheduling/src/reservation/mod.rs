@@ -3,7 +3,8 @@
 //! [`may_draw`] says which Reservations are for a pod, [`berth_model::NodeRoom`] who has what on a node, [`fit()`] from which of them
 //! the pod can be served there, [`nominate`] from which one it draws. [`bind`] binds a Reservation to running pods,
 //! [`victims`] says whom preemption would evict, [`held`] what ports, volumes and counts a Reservation holds, and
-//! [`lifecycle`] how far it has come. Everything is a function of its arguments.
+//! [`lifecycle`] how far it has come. [`draw_on_nodes`] and [`bundle()`] apply all of this to a cluster before nodes are
+//! launched. Everything is a function of its arguments.
 //!
 //! ```
 //! use berth_model::{AllocatePolicy, Cluster, Holding, NodeRoom, Reservation, Resources};
@@ -24,16 +25,21 @@
 //! assert!(matches!(fit(&room, &[], &claim), Fit::Refused(_)), "others do not");
 //! ```
 
+mod bundle;
 mod choice;
+mod draw;
 mod fit;
 pub mod held;
 pub mod lifecycle;
 mod matching;
+mod members;
 mod pre_allocation;
 mod preemption;
 pub mod reasons;
 
+pub use bundle::{Before, bundle};
 pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
+pub use draw::{Draw, Draws, draw_on_nodes};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};
 pub use matching::{Diagnosis, Mismatch, Seeker, is_matchable, may_draw};
 pub use pre_allocation::{Binding, Candidate, Refusal, Settings, bind};

@@ -115,6 +115,10 @@ fn placed(world: &World, site: &Site<'_>) -> Vec<Violation> {
         let Some(spec) = &reservation.template.spec else {
             continue;
         };
+        if reservation.pinned_to.as_deref().is_some_and(|node| node != site.name || site.claim().is_some()) {
+            let detail = format!("on {}, but its template names another node", site.name);
+            found.push(Violation::new(RULE, &reservation.name, detail));
+        }
         if !pod_selects_node(spec, site.view()) {
             let detail = format!("on {}: its template's node selection does not match", site.name);
             found.push(Violation::new(RULE, &reservation.name, detail));

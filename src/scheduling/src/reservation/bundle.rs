@@ -1,0 +1,207 @@
+//! Owners into the room of Reservations that are still to be placed: where a Reservation goes, they go with it.
+
+use berth_model::{
+    AllocatePolicy, ClassId, Cluster, Holding, Labels, MemberKind, MemberRun, PendingRow, Phase, PodSpec, Requirements,
+    Reservation, ResourceId, Resources, Symbols, Universe,
+};
+
+use super::draw::{Draws, is_open, owners_in_order};
+use super::matching::{Seeker, may_draw};
+use super::members::take;
+use crate::demands;
+
+/// Alternatives of node affinity that owners and Reservation may have together.
+const MOST_TERMS: usize = 32;
+
+/// The rows as they were before owners were bundled.
+#[derive(Clone, Debug, Default)]
+pub struct Before(Vec<PendingRow>);
+
+impl Before {
+    /// Makes the owners pending pods by themselves again.
+    pub fn restore(self, cluster: &mut Cluster, draws: &mut Draws) {
+        // Rows that were made for bundles stay, empty: they are known by their number.
+        let made = cluster.pending.split_off(self.0.len().min(cluster.pending.len()));
+        cluster.pending = self.0;
+        cluster.pending.extend(made.into_iter().map(|row| PendingRow { members: Vec::new(), ..row }));
+        draws.with.clear();
+    }
+}
+
+/// Gives pending Reservations the owners that they have room for: what is placed is the Reservation with them, on what
+/// admits all of them. `None` where there is nothing to bundle.
+///
+/// Owners are left to be placed by themselves where their place depends on other pods, or other pods' on them.
+pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
+    let is_reservation = |row: &PendingRow| row.kind == MemberKind::Reservation && !row.members.is_empty();
+    let owns = |spec: &PodSpec| !spec.reservation.owner_of.is_empty();
+    if !cluster.pending.iter().any(is_reservation) || !cluster.specs.iter().any(owns) {
+        return None;
+    }
+    let universe = Universe::new(cluster);
+    let mut owners: Vec<Owners> =
+        owners_in_order(cluster, &universe).into_iter().filter_map(|id| Owners::new(cluster, &universe, id)).collect();
+    if owners.is_empty() {
+        return None;
+    }
+    let before = Before(cluster.pending.clone());
+    for row in 0..before.0.len() {
+        if before.0.get(row).is_some_and(is_reservation) {
+            bundle_row(cluster, row, &mut owners, draws);
+        }
+    }
+    (!draws.with.is_empty()).then_some(before)
+}
+
+/// A class of owners that may be placed together with a Reservation.
+struct Owners {
+    spec: PodSpec,
+    rows: Vec<u32>,
+    left: u32,
+}
+
+impl Owners {
+    fn new(cluster: &Cluster, universe: &Universe, id: ClassId) -> Option<Self> {
+        let class = universe.class(id)?;
+        let spec = cluster.specs.get(class.spec as usize)?;
+        let is_alone = class.required.is_empty() && class.counts_in.is_empty() && is_open(spec);
+        // Preferences are left aside, as where a Reservation is drawn from on a node.
+        let demand = demands(cluster, universe, id).pop()?;
+        (is_alone && demand.host.is_empty() && demand.keyed.is_empty()).then(|| Owners {
+            spec: spec.clone(),
+            rows: class.rows.clone(),
+            left: class.count,
+        })
+    }
+}
+
+/// Fills each Reservation of a row in turn; those that are filled alike are a row again.
+fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &mut Draws) {
+    let Some((namespace, labels, stand_in, members)) = cluster.pending.get_mut(row).map(|row| {
+        let members = std::mem::take(&mut row.members);
+        (row.namespace, row.labels, row.spec, members)
+    }) else {
+        return;
+    };
+    let spec = cluster.specs.get(stand_in as usize).cloned().unwrap_or_default();
+    let reservation = spec.reservation.reserves.and_then(|index| cluster.reservations.get(index as usize)).cloned();
+    let Some(mut probe) = reservation else { return };
+    probe.phase = Phase::Available;
+    let like = spec.reservation.reserves.unwrap_or(u32::MAX);
+    let mut left = Vec::new();
+    for member in members {
+        let Some(filled) = fill(cluster, &spec, &probe, like, owners) else {
+            left.push(member);
+            continue;
+        };
+        let index = cluster.reservations.iter().position(|known| cluster.symbols.text(known.name) == &*member.name);
+        let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else {
+            left.push(member);
+            continue;
+        };
+        for (class, count) in filled.owners {
+            let Some(owners) = owners.get_mut(class) else { continue };
+            owners.left -= count;
+            let taken = take(cluster, &owners.rows, count as usize);
+            let names = taken.iter().map(|member| member.full_name(cluster));
+            draws.with.entry(index).or_default().extend(names.collect::<Vec<_>>());
+        }
+        let spec = cluster.intern_spec(filled.spec);
+        if let Some(row) = cluster.pending_row(MemberKind::Reservation, namespace, spec, labels) {
+            row.members.push(MemberRun { name: member.name, numbers: None });
+        }
+    }
+    if let Some(row) = cluster.pending.get_mut(row) {
+        row.members.extend(left);
+    }
+}
+
+/// A Reservation with its owners.
+struct Filled {
+    spec: PodSpec,
+    /// Owners by position, and how many of each.
+    owners: Vec<(usize, u32)>,
+}
+
+fn fill(cluster: &Cluster, stand_in: &PodSpec, probe: &Reservation, like: u32, owners: &[Owners]) -> Option<Filled> {
+    let mut holding = Holding::new(0, probe);
+    let mut filled = Filled { spec: stand_in.clone(), owners: Vec::new() };
+    let mut requests = Resources::new();
+    for (position, class) in owners.iter().enumerate().filter(|(_, class)| class.left > 0) {
+        let is_owner = class.spec.reservation.owner_of.binary_search(&like).is_ok();
+        let seeker = Seeker { is_owner, spec: &class.spec };
+        let mut count = 0;
+        while count < class.left
+            && may_draw(&seeker, probe, holding.owners(), &Labels::default(), &cluster.symbols).is_ok()
+            && takes(&holding, &class.spec)
+        {
+            let Some(merged) = merge(&filled.spec, &class.spec, count + holding.owners() > 0, &cluster.symbols) else {
+                break;
+            };
+            filled.spec = merged;
+            holding.draw_in_sum(&class.spec.requests);
+            requests.add(&class.spec.requests);
+            count += 1;
+        }
+        if count > 0 {
+            filled.owners.push((position, count));
+        }
+    }
+    filled.spec.reservation.owners_request = requests.clone();
+    requests.add(&holding.held());
+    filled.spec.requests = requests;
+    (!filled.owners.is_empty()).then_some(filled)
+}
+
+/// Whether a Reservation has room for one more owner: all of what it reserves, or it is the first, and the policy lets
+/// it take more from the node.
+fn takes(holding: &Holding, owner: &PodSpec) -> bool {
+    let available = holding.available();
+    let fits = |id: ResourceId, amount: i64| amount <= available.get(id);
+    let is_reserved =
+        |id: ResourceId| holding.reserved().get(id) > 0 || id == ResourceId::PODS && holding.limits_pods();
+    let asked = || owner.requests.iter().filter(|(id, amount)| *amount > 0 && is_reserved(*id));
+    let must = owner.reservation.affinity.is_some();
+    let overflows = holding.owners() == 0 && holding.policy() != AllocatePolicy::Restricted;
+    (must || holding.shares_resource(&owner.requests))
+        && asked().all(|(id, amount)| fits(id, amount) || (overflows && id != ResourceId::PODS))
+}
+
+/// What admits both: `None` where that cannot be said in one spec, or where they exclude each other.
+fn merge(a: &PodSpec, b: &PodSpec, has_owners: bool, symbols: &Symbols) -> Option<PodSpec> {
+    // Ports and volumes of one owner are like those of the Reservation; those of two could exclude each other.
+    let is_plain = b.host_ports.is_empty() && b.volumes == berth_model::Volumes::default();
+    if has_owners && !is_plain {
+        return None;
+    }
+    let mut both = a.clone();
+    both.node_selector.add_all(&b.node_selector, symbols);
+    both.required_terms = match (a.required_terms.as_slice(), b.required_terms.as_slice()) {
+        (terms, []) | ([], terms) => terms.to_vec(),
+        (mine, theirs) if mine == theirs => mine.to_vec(),
+        (mine, theirs) => {
+            let with = |mine: &Requirements, theirs: &Requirements| {
+                let mut all = mine.clone();
+                all.add_all(theirs, symbols);
+                all
+            };
+            mine.iter().flat_map(|mine| theirs.iter().map(move |theirs| with(mine, theirs))).collect()
+        }
+    };
+    both.tolerations.retain(|toleration| b.tolerations.contains(toleration));
+    both.host_ports.extend(&b.host_ports);
+    both.host_ports.sort_unstable();
+    both.host_ports.dedup();
+    for topology in &b.volumes.topologies {
+        if !both.volumes.topologies.contains(topology) {
+            both.volumes.topologies.push(topology.clone());
+        }
+    }
+    both.volumes.exclusive_claims.extend(&b.volumes.exclusive_claims);
+    both.volumes.exclusive_claims.sort_unstable();
+    both.volumes.exclusive_claims.dedup();
+    both.volumes.attachments.extend(&b.volumes.attachments);
+    both.volumes.attachments.sort_unstable();
+    both.volumes.attachments.dedup();
+    (both.required_terms.len() <= MOST_TERMS && !both.node_selector.is_contradiction()).then_some(both)
+}
