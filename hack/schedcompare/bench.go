@@ -106,7 +106,7 @@ func benchThrough(plane *controlPlane, cluster *cluster, limit time.Duration) (*
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	begin := time.Now()
-	if err := plane.prepare(ctx, cluster); err != nil {
+	if err := plane.prepare(ctx, cluster, settling[0]); err != nil {
 		return nil, err
 	}
 	queue := queueOf(cluster)

@@ -2,28 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // observed is what a kube-scheduler of a real control plane did with a pod.
@@ -36,137 +28,18 @@ type observed struct {
 	Disagrees string `json:"disagrees,omitempty"`
 }
 
-// controlPlane is an API server with a kube-scheduler and no controllers, as hack/testenv starts one: this program does
-// what a kubelet does. It has to be empty, and is emptied after each cluster.
-type controlPlane struct {
-	typed   kubernetes.Interface
-	dynamic dynamic.Interface
-
-	// classes are the names of the PriorityClasses that are there.
-	classes sync.Map
-
-	decisions, disagreements int
-}
-
 const (
-	// patience is for one decision of the scheduler.
-	patience = 30 * time.Second
-	canary   = "schedcompare-canary"
+	canary = "schedcompare-canary"
+	// forgotten is a preemptor that is not bound so long after its last victim's end: it is not tried again for minutes.
+	forgotten = 10 * time.Second
 )
 
-func connect(kubeconfig string) (*controlPlane, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.HasPrefix(config.Host, "https://127.0.0.1:") {
-		return nil, fmt.Errorf("%s: server %s: expected one on 127.0.0.1, for it is emptied", kubeconfig, config.Host)
-	}
-	config.QPS, config.Burst = 5000, 5000
-	typed, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	untyped, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &controlPlane{typed: typed, dynamic: untyped}, nil
-}
-
-// resourceOf is where objects of a kind are created.
-func (c *controlPlane) resourceOf(object runtime.Object, namespace string) dynamic.ResourceInterface {
-	gvk := object.GetObjectKind().GroupVersionKind()
-	resource, _ := meta.UnsafeGuessKindToResource(gvk)
-	if gvk.Kind == "CSIStorageCapacity" {
-		resource = schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "csistoragecapacities"}
-	}
-	if namespaced(object) {
-		return c.dynamic.Resource(resource).Namespace(namespace)
-	}
-	return c.dynamic.Resource(resource)
-}
-
-// create creates an object with its status, or leaves the one that a control plane has by itself.
-func (c *controlPlane) create(ctx context.Context, object runtime.Object) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return err
-	}
-	made := &unstructured.Unstructured{Object: fields}
-	made.SetUID("")
-	made.SetResourceVersion("")
-	unstructured.RemoveNestedField(made.Object, "spec", "claimRef", "uid")
-	status := made.Object["status"]
-	resource := c.resourceOf(object, made.GetNamespace())
-	if pod, ok := object.(*v1.Pod); ok {
-		class, err := c.priorityClass(ctx, pod)
-		if err != nil {
-			return err
-		}
-		if err := unstructured.SetNestedField(made.Object, class, "spec", "priorityClassName"); err != nil {
-			return err
-		}
-	}
-	// Those who bind a claim need its identity.
-	if reference, found, _ := unstructured.NestedMap(made.Object, "spec", "claimRef"); found {
-		namespace, name := fmt.Sprint(reference["namespace"]), fmt.Sprint(reference["name"])
-		claim, err := c.typed.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			_ = unstructured.SetNestedField(made.Object, string(claim.UID), "spec", "claimRef", "uid") // it is a map
-		} else if !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	created, err := resource.Create(ctx, made, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) && made.GetKind() == "Namespace" {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", made.GetKind(), nameOf(object), err)
-	}
-	if pod, ok := object.(*v1.Pod); ok && pod.Status.StartTime != nil {
-		return c.setStarted(ctx, pod, pod.Status.StartTime)
-	}
-	switch made.GetKind() {
-	case "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "VolumeAttachment":
-		created.Object["status"] = status
-		if _, err := resource.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("status of %s %s: %w", made.GetKind(), nameOf(object), err)
-		}
-	}
-	return nil
-}
-
-// priorityClass returns a class of the pod's priority and policy: a server takes a priority from nothing else.
-func (c *controlPlane) priorityClass(ctx context.Context, pod *v1.Pod) (string, error) {
-	class := &schedulingv1.PriorityClass{PreemptionPolicy: pod.Spec.PreemptionPolicy}
-	if pod.Spec.Priority != nil {
-		class.Value = *pod.Spec.Priority
-	}
-	switch class.Value {
-	case 2000000000:
-		return "system-cluster-critical", nil
-	case 2000001000:
-		return "system-node-critical", nil
-	}
-	class.Name = strings.Replace(fmt.Sprintf("priority-%d", class.Value), "--", "-minus-", 1)
-	if class.PreemptionPolicy != nil {
-		class.Name += "-" + strings.ToLower(string(*class.PreemptionPolicy))
-	}
-	if _, known := c.classes.Load(class.Name); known {
-		return class.Name, nil
-	}
-	_, err := c.typed.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", err
-	}
-	c.classes.Store(class.Name, nil)
-	return class.Name, nil
-}
+// settling is how long the scheduler is given to see what was created, at each try: nothing tells when it has seen objects
+// other than nodes and pods. Its watches are milliseconds behind, or more on a busy machine.
+var settling = []time.Duration{300 * time.Millisecond, 3 * time.Second}
 
 // prepare creates what is there before the first pending pod, and returns when the scheduler has seen it.
-func (c *controlPlane) prepare(ctx context.Context, cluster *cluster) error {
+func (c *controlPlane) prepare(ctx context.Context, cluster *cluster, pause time.Duration) error {
 	// Claims come before the volumes that name them, and namespaces before all.
 	rank := map[string]int{"Namespace": -2, "PersistentVolumeClaim": -1}
 	objects := slices.Clone(cluster.objects)
@@ -190,11 +63,15 @@ func (c *controlPlane) prepare(ctx context.Context, cluster *cluster) error {
 			return err
 		}
 	}
-	if others {
-		// Nothing tells when the scheduler has seen these; its watches are milliseconds behind.
-		time.Sleep(300 * time.Millisecond)
+	begin := time.Now()
+	if err := c.waitForNodes(ctx, nodes); err != nil {
+		return err
 	}
-	return c.waitForNodes(ctx, nodes)
+	if others {
+		// As slow as the scheduler was to see the nodes, it may be again.
+		time.Sleep(max(pause, 2*time.Since(begin)))
+	}
+	return nil
 }
 
 // waitForNodes returns when the scheduler knows that many nodes, and all pods created before: it says so in the refusal of
@@ -210,14 +87,18 @@ func (c *controlPlane) waitForNodes(ctx context.Context, count int) error {
 	}}
 	said := ""
 	for begin := time.Now(); time.Since(begin) < patience; {
-		if _, err := pods.Create(ctx, misfit, metav1.CreateOptions{}); err != nil {
+		if err := c.removeNow(ctx, metav1.NamespaceDefault+"/"+canary); err != nil {
+			return err
+		}
+		err := insist(func() error {
+			_, err := pods.Create(ctx, misfit, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		pod, err := c.waitForDecision(ctx, metav1.NamespaceDefault, canary)
-		if err != nil {
-			return err
-		}
-		if err := c.deleteNow(ctx, pod); err != nil {
+		if err := errors.Join(err, c.removeNow(ctx, metav1.NamespaceDefault+"/"+canary)); err != nil {
 			return err
 		}
 		if said = refusal(pod); strings.HasPrefix(said, want) {
@@ -233,6 +114,9 @@ func (c *controlPlane) waitForDecision(ctx context.Context, namespace, name stri
 	err := wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		var err error
 		pod, err = c.typed.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if passing(err) {
+			return false, nil
+		}
 		return err == nil && (pod.Spec.NodeName != "" || refusal(pod) != ""), err
 	})
 	if err != nil {
@@ -251,15 +135,6 @@ func refusal(pod *v1.Pod) string {
 	return ""
 }
 
-func (c *controlPlane) deleteNow(ctx context.Context, pod *v1.Pod) error {
-	now := int64(0)
-	err := c.typed.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
 // schedule has the scheduler decide on one pod. A pod that is refused is deleted, so that it is not tried again later.
 func (c *controlPlane) schedule(ctx context.Context, pod *v1.Pod) (*observed, error) {
 	if err := c.create(ctx, pod); err != nil {
@@ -273,17 +148,40 @@ func (c *controlPlane) schedule(ctx context.Context, pod *v1.Pod) (*observed, er
 	if decided.Spec.NodeName == "" && seen.Nominated == "" {
 		return seen, c.deleteNow(ctx, decided)
 	}
-	for begin := time.Now(); decided.Spec.NodeName == ""; {
-		if time.Since(begin) > patience {
-			return nil, fmt.Errorf("pod %s: not bound within %s after its preemption", nameOf(pod), patience)
+	begin, quiet, terminating := time.Now(), time.Now(), []string{}
+	for decided.Spec.NodeName == "" {
+		if len(seen.Victims) > 0 && time.Since(quiet) > forgotten {
+			// The end of a victim whose anti-affinity has a namespaceSelector wakes no preemptor, for one. A second attempt,
+			// as of a new pod, finds the room.
+			slices.Sort(seen.Victims)
+			return seen, c.deleteNow(ctx, decided)
 		}
-		evicted, err := c.finishEvictions(ctx)
-		if err != nil {
+		if time.Since(begin) > patience {
+			return nil, fmt.Errorf("pod %s: neither bound nor forgotten within %s of its preemption", nameOf(pod), patience)
+		}
+		// The scheduler evicts asynchronously, and may miss that a victim is gone before it is done with it. So victims take
+		// a while to end, as on a node.
+		time.Sleep(100 * time.Millisecond)
+		before := terminating
+		if terminating, err = c.terminating(ctx); err != nil {
 			return nil, err
 		}
-		seen.Victims = append(seen.Victims, evicted...)
-		time.Sleep(5 * time.Millisecond)
-		if decided, err = c.typed.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{}); err != nil {
+		if !slices.Equal(before, terminating) {
+			quiet = time.Now()
+		} else if len(terminating) > 0 {
+			for _, name := range terminating {
+				if err := c.removeNow(ctx, name); err != nil {
+					return nil, err
+				}
+			}
+			seen.Victims = append(seen.Victims, terminating...)
+			quiet = time.Now()
+		}
+		err := insist(func() (err error) {
+			decided, err = c.typed.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -292,32 +190,23 @@ func (c *controlPlane) schedule(ctx context.Context, pod *v1.Pod) (*observed, er
 	return seen, nil
 }
 
-// finishEvictions removes the pods that are terminating, as their kubelets would, and returns their names.
-func (c *controlPlane) finishEvictions(ctx context.Context) ([]string, error) {
-	pods, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+// terminating are the names of the pods that are being deleted and wait for their kubelets.
+func (c *controlPlane) terminating(ctx context.Context) ([]string, error) {
+	var pods *v1.PodList
+	err := insist(func() (err error) {
+		pods, err = c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	var evicted []string
+	names := []string{}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.DeletionTimestamp != nil {
-			evicted = append(evicted, nameOf(pod))
-			if err := c.deleteNow(ctx, pod); err != nil {
-				return nil, err
-			}
+		if pods.Items[i].DeletionTimestamp != nil {
+			names = append(names, nameOf(&pods.Items[i]))
 		}
 	}
-	return evicted, nil
-}
-
-// setStarted gives a bound pod the start that it has here, as its kubelet would.
-func (c *controlPlane) setStarted(ctx context.Context, pod *v1.Pod, start *metav1.Time) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"startTime": start}})
-	if err != nil {
-		return err
-	}
-	_, err = c.typed.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
+	return names, nil
 }
 
 // clear removes everything that prepare and schedule created, and returns when the scheduler has seen that.
@@ -335,10 +224,13 @@ func (c *controlPlane) clear(ctx context.Context, cluster *cluster) error {
 		}
 		resource := c.resourceOf(object, accessor.GetNamespace())
 		// Finalizers are for controllers to remove, and there are none.
-		_, err = resource.Patch(ctx, accessor.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		if err == nil {
-			err = resource.Delete(ctx, accessor.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now})
-		}
+		err = insist(func() error {
+			_, err := resource.Patch(ctx, accessor.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			if err == nil {
+				err = resource.Delete(ctx, accessor.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now})
+			}
+			return err
+		})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 		}
@@ -353,30 +245,64 @@ func (c *controlPlane) clear(ctx context.Context, cluster *cluster) error {
 }
 
 // through evaluates the queue in order, each pod in the cluster as a real kube-scheduler has left it, and has that decide.
-func through(plane *controlPlane, cluster *cluster, emit func(*evaluation) error) (err error) {
+// A cluster that does not end as foretold is made again with more time to settle: what is not so twice is reported.
+func through(plane *controlPlane, cluster *cluster, emit func(*evaluation) error) error {
 	ctx := context.Background()
-	defer func() { err = errors.Join(err, plane.clear(ctx, cluster)) }()
-	if err := plane.prepare(ctx, cluster); err != nil {
-		return err
+	var results []*evaluation
+	var err error
+	for i, pause := range settling {
+		if i > 0 {
+			plane.repeated++
+		}
+		results, err = plane.decideAll(ctx, cluster, pause)
+		if err == nil && !slices.ContainsFunc(results, func(result *evaluation) bool { return result.surprises() || result.Error != "" }) {
+			break
+		}
+	}
+	for _, result := range results {
+		if result.Observed != nil {
+			plane.decisions++
+		}
+		if result.surprises() {
+			plane.disagreements++
+		}
+		if err := emit(result); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// decideAll empties the control plane again, whatever happens.
+func (c *controlPlane) decideAll(ctx context.Context, cluster *cluster, pause time.Duration) (results []*evaluation, err error) {
+	defer func() { err = errors.Join(err, c.clear(ctx, cluster)) }()
+	if err := c.prepare(ctx, cluster, pause); err != nil {
+		return nil, err
 	}
 	decide := func(result *evaluation, pod *v1.Pod, start *metav1.Time) (*decision, error) {
-		seen, err := plane.schedule(ctx, pod)
+		seen, err := c.schedule(ctx, pod)
 		if err != nil {
 			return nil, err
 		}
 		result.Observed = seen
-		plane.decisions++
-		if seen.Disagrees = result.disagreement(seen); seen.Disagrees != "" {
-			plane.disagreements++
-		}
+		seen.Disagrees = result.disagreement(seen)
 		if seen.Node != "" {
-			if err := plane.setStarted(ctx, pod, start); err != nil {
+			if err := c.setStarted(ctx, pod, start); err != nil {
 				return nil, err
 			}
 		}
 		return &decision{Pod: result.Pod, Node: seen.Node, Victims: seen.Victims}, nil
 	}
-	return commitBy(cluster, decide, emit)
+	err = commitBy(cluster, decide, func(result *evaluation) error {
+		results = append(results, result)
+		return nil
+	})
+	return results, err
+}
+
+// surprises tells whether a real kube-scheduler did something else than was foretold.
+func (e *evaluation) surprises() bool {
+	return e.Observed != nil && e.Observed.Disagrees != ""
 }
 
 // disagreement is empty where what was seen is one of the things that this program says may happen.
@@ -410,6 +336,7 @@ func (c *controlPlane) report(messages io.Writer) int {
 	if c == nil || c.decisions == 0 {
 		return 0
 	}
-	fmt.Fprintf(messages, "schedcompare: %d decisions of a real kube-scheduler, %d not as foretold\n", c.decisions, c.disagreements)
+	fmt.Fprintf(messages, "schedcompare: %d decisions of a real kube-scheduler, %d not as foretold; %d clusters were tried twice\n",
+		c.decisions, c.disagreements, c.repeated)
 	return min(c.disagreements, 1)
 }
