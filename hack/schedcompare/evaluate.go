@@ -53,6 +53,8 @@ type evaluation struct {
 	Error string `json:"error,omitempty"`
 
 	state fwk.CycleState
+	// keepsNominated tells that no preemption was tried.
+	keepsNominated bool
 }
 
 // evaluate asks every filter of every node, and every score of those that pass.
@@ -88,6 +90,7 @@ func (s *scheduler) evaluate(ctx context.Context, pod *v1.Pod) (*evaluation, err
 	}
 	if len(feasible) == 0 {
 		err := &framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: diagnosis}
+		result.keepsNominated = !s.mayPreempt(ctx, pod, diagnosis)
 		if result.Preemption, err.Diagnosis.PostFilterMsg, result.Error = s.preempt(ctx, result.state, pod, diagnosis); result.Error != "" {
 			return result, nil
 		}

@@ -35,7 +35,7 @@ type preemption struct {
 // of a preemption that does not help, or what went wrong.
 func (s *scheduler) preempt(ctx context.Context, state fwk.CycleState, pod *v1.Pod, diagnosis framework.Diagnosis) (_ *preemption, message, failure string) {
 	evaluator := s.preemption.Evaluator
-	if eligible, _ := evaluator.PodEligibleToPreemptOthers(ctx, pod, diagnosis.NodeToStatus.Get(pod.Status.NominatedNodeName)); !eligible {
+	if !s.mayPreempt(ctx, pod, diagnosis) {
 		return nil, s.unhelpful(ctx, state, pod, diagnosis), ""
 	}
 	potential, err := diagnosis.NodeToStatus.NodesForStatusCode(s.snapshot.NodeInfos(), fwk.Unschedulable)
@@ -59,6 +59,12 @@ func (s *scheduler) preempt(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	sort.Slice(candidates, func(i, j int) bool { return candidates[i].Name() < candidates[j].Name() })
 	return s.choose(ctx, candidates), "", ""
+}
+
+// mayPreempt tells whether the pod may make others go at all.
+func (s *scheduler) mayPreempt(ctx context.Context, pod *v1.Pod, diagnosis framework.Diagnosis) bool {
+	may, _ := s.preemption.PodEligibleToPreemptOthers(ctx, pod, diagnosis.NodeToStatus.Get(pod.Status.NominatedNodeName))
+	return may
 }
 
 // unhelpful is what the plugins say when there is nobody to evict. Where there is, they would at once.

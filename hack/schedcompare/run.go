@@ -8,7 +8,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -87,7 +89,7 @@ func commit(cluster *cluster, follow []decision, emit func(*evaluation) error) e
 		decided[result.Pod] = decided[result.Pod][1:]
 		return &first, nil
 	}
-	if err := commitBy(cluster, decide, emit); err != nil {
+	if err := commitBy(cluster, true, decide, emit); err != nil {
 		return err
 	}
 	for _, name := range sortedKeys(decided) {
@@ -101,12 +103,15 @@ func commit(cluster *cluster, follow []decision, emit func(*evaluation) error) e
 // decider decides on a pod that was evaluated and would start at the given time, or leaves it to the evaluation.
 type decider func(*evaluation, *v1.Pod, *metav1.Time) (*decision, error)
 
-func commitBy(cluster *cluster, decide decider, emit func(*evaluation) error) error {
+// Where budgets are charged, an eviction counts against them at once, as through the API; else they stay as they are, as
+// where no controller looks after them.
+func commitBy(cluster *cluster, chargesBudgets bool, decide decider, emit func(*evaluation) error) error {
 	scheduler, err := newScheduler(cluster)
 	if err != nil {
 		return err
 	}
 	defer scheduler.close()
+	scheduler.chargesBudgets = chargesBudgets
 
 	ctx := context.Background()
 	queue := queueOf(cluster)
@@ -188,7 +193,11 @@ func (s *scheduler) carryOut(ctx context.Context, result *evaluation, pod *v1.Po
 		if !known {
 			return fmt.Errorf("victim %s: there is no such pod", name)
 		}
-		if err := s.stores.byKind["Pod"].remove(object.(*v1.Pod)); err != nil {
+		victim := object.(*v1.Pod)
+		if err := s.stores.byKind["Pod"].remove(victim); err != nil {
+			return err
+		}
+		if err := s.chargeBudgets(victim); err != nil {
 			return err
 		}
 	}
@@ -197,6 +206,33 @@ func (s *scheduler) carryOut(ctx context.Context, result *evaluation, pod *v1.Po
 	}
 	if choice.Nominated != "" {
 		return s.nominate(pod, choice.Nominated)
+	}
+	// A preemption that finds nobody to evict gives up the node that was held; one that is not tried keeps it.
+	if pod.Status.NominatedNodeName != "" && len(result.Nodes) > 0 && !result.keepsNominated {
+		return s.setNominated(pod, "")
+	}
+	return nil
+}
+
+// chargeBudgets counts an eviction against the budgets that protect the pod.
+func (s *scheduler) chargeBudgets(victim *v1.Pod) error {
+	if !s.chargesBudgets {
+		return nil
+	}
+	for _, object := range s.stores.byKind["PodDisruptionBudget"].List() {
+		budget := object.(*policyv1.PodDisruptionBudget)
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err != nil || budget.Namespace != victim.Namespace || selector.Empty() || !selector.Matches(labels.Set(victim.Labels)) {
+			continue
+		}
+		if _, counted := budget.Status.DisruptedPods[victim.Name]; counted || budget.Status.DisruptionsAllowed <= 0 {
+			continue
+		}
+		charged := budget.DeepCopy()
+		charged.Status.DisruptionsAllowed--
+		if err := s.stores.byKind["PodDisruptionBudget"].put(charged); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type scheduler struct {
 	logger     klog.Logger
 	stop       context.CancelFunc
 
+	// chargesBudgets tells whether evictions count against PodDisruptionBudgets.
+	chargesBudgets bool
 	// bound counts the pods that were bound here, which started later than all others, in that order.
 	bound int
 }

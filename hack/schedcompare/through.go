@@ -293,7 +293,7 @@ func (c *controlPlane) decideAll(ctx context.Context, cluster *cluster, pause ti
 		}
 		return &decision{Pod: result.Pod, Node: seen.Node, Victims: seen.Victims}, nil
 	}
-	err = commitBy(cluster, decide, func(result *evaluation) error {
+	err = commitBy(cluster, false, decide, func(result *evaluation) error {
 		results = append(results, result)
 		return nil
 	})

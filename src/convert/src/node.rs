@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::labels;
 use berth_api::{NodeClaim, Operator};
-use berth_model::{Cluster, Effect, Labels, Resources, Sym, Symbols, Taint};
+use berth_model::{Cluster, Cordon, Effect, Labels, Resources, Sym, Symbols, Taint};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1::CSINode;
 
@@ -35,7 +35,7 @@ pub(crate) struct NodeRecord {
     pub(crate) reserved: Resources,
     pub(crate) provider_id: Option<Sym>,
     pub(crate) is_deleting: bool,
-    pub(crate) is_cordoned: bool,
+    pub(crate) cordon: Cordon,
     /// With their size in bytes, ascending by name.
     pub(crate) images: Vec<(Sym, i64)>,
 }
@@ -55,13 +55,16 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
     let unschedulable = spec.and_then(|spec| spec.unschedulable) == Some(true);
     let spec_taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let mut taints = read_taints(spec_taints, &mut cluster.symbols).map_err(|problem| problem.under("spec.taints"))?;
+    let mut standing = Cordon::None;
     if unschedulable {
         let cordon = Taint {
             key: cluster.symbols.intern(labels::UNSCHEDULABLE_TAINT),
             value: cluster.symbols.intern(""),
             effect: Effect::NoSchedule,
         };
+        standing = Cordon::Tainted;
         if !taints.iter().any(|taint| taint.key == cordon.key && taint.effect == cordon.effect) {
+            standing = Cordon::Untainted;
             taints.push(cordon);
         }
     }
@@ -80,7 +83,7 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
         reserved: reserved(node.metadata.annotations.as_ref(), cluster)?,
         provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
-        is_cordoned: unschedulable,
+        cordon: standing,
         images: status.map(|status| read_images(status, cluster)).unwrap_or_default(),
     })
 }
@@ -126,7 +129,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             reserved,
             provider_id: provider_id.map(|id| symbols.intern(id)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
-            is_cordoned: false,
+            cordon: Cordon::None,
             images: Vec::new(),
         },
         startup_taints: read_taints(&claim.spec.startup_taints, symbols)
@@ -185,9 +188,10 @@ impl NodeRecord {
         };
         let is_startup =
             |taint: &Taint| startup.iter().any(|known| known.key == taint.key && known.effect == taint.effect);
-        let mut taints = self.taints.clone();
-        taints.retain(|taint| !is_ephemeral(taint) && !is_startup(taint));
-        taints
+        // A cordon is nobody's startup taint.
+        let cordon = self.taints.last().filter(|_| self.cordon == Cordon::Untainted);
+        let own = self.taints.iter().take(self.taints.len() - usize::from(cordon.is_some()));
+        own.filter(|taint| !is_ephemeral(taint) && !is_startup(taint)).chain(cordon).cloned().collect()
     }
 
     /// The labels with the host name and the field that node affinity can match.

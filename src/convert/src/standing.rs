@@ -86,7 +86,7 @@ impl Standing {
                 allocatable: free.clone(),
                 free,
                 capacity: record.capacity.clone(),
-                is_cordoned: record.is_cordoned,
+                cordon: record.cordon,
                 is_coming_up,
                 images: record.images.iter().filter(|(name, _)| images.contains(name)).copied().collect(),
                 node_pool: None,

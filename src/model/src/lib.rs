@@ -36,7 +36,7 @@ pub use cpu_set::{CpuSet, CpuSetError};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use labels::{Labels, Selector};
 pub use money::Money;
-pub use node::{Daemon, Node, NodePool};
+pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
     BoundPod, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm,
     Refusal, SpreadConstraint, Volumes,

@@ -24,7 +24,7 @@ pub struct Node {
     /// Volumes that may be attached, by CSI driver (from CSINode); a driver that is absent has no limit.
     pub attach_limits: Vec<(Sym, u32)>,
     /// Whether `spec.unschedulable` is set.
-    pub is_cordoned: bool,
+    pub cordon: Cordon,
     /// Whether it is in flight or not yet initialized: room that is on its way, which no scheduler binds to yet.
     pub is_coming_up: bool,
     /// Images on it that some pending pod runs, with their size in bytes, ascending by name.
@@ -33,6 +33,27 @@ pub struct Node {
     pub holdings: Vec<Holding>,
     /// The pods on it.
     pub pods: Vec<BoundPod>,
+}
+
+/// Whether a node is cordoned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cordon {
+    /// It is not.
+    #[default]
+    None,
+    /// It is, and the node controller has tainted it.
+    Tainted,
+    /// It is, and not tainted yet: spreads that honor taints still count it.
+    Untainted,
+}
+
+impl Node {
+    /// The taints that the node object has: those that pods must tolerate, but for the taint of a cordon that is still to
+    /// come. That one is the last.
+    pub fn own_taints(&self) -> &[Taint] {
+        let without = self.taints.split_last().filter(|_| self.cordon == Cordon::Untainted);
+        without.map_or(&self.taints, |(_, taints)| taints)
+    }
 }
 
 /// A NodePool.

@@ -95,10 +95,9 @@ pub(crate) fn matches_any(cluster: &Cluster, node: &Node, terms: &[Requirements]
 pub fn filter_admits_node(cluster: &Cluster, node: &Node, filter: &NodeFilter) -> bool {
     filter.node_selector.match_labels(&cluster.symbols, |key| node_label(cluster, node, key))
         && (filter.required_terms.is_empty() || matches_any(cluster, node, &filter.required_terms))
-        && filter
-            .tolerations
-            .as_ref()
-            .is_none_or(|tolerations| first_untolerated(&node.taints, tolerations, false, &cluster.symbols).is_none())
+        && filter.tolerations.as_ref().is_none_or(|tolerations| {
+            first_untolerated(node.own_taints(), tolerations, false, &cluster.symbols).is_none()
+        })
         && filter.keys.iter().all(|&key| node_label(cluster, node, key).is_some())
 }
 

@@ -2,7 +2,7 @@
 //! depends on how pods are spread over domains is in [`crate::scheduler`] and [`crate::topology`].
 
 use berth_model::{
-    Cluster, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Snapshot, Sym, Taint, first_untolerated,
+    Cluster, Cordon, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Snapshot, Sym, Taint, first_untolerated,
 };
 
 use crate::admission::matches_any;
@@ -156,7 +156,7 @@ pub fn before_load(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obs
                 && cluster.symbols.text(taint.value).is_empty()
         };
         // A cordon refuses before any taint does.
-        let cordon = node.taints.iter().filter(|_| node.is_cordoned).find(|taint| is_cordon(taint));
+        let cordon = node.taints.iter().filter(|_| node.cordon != Cordon::None).find(|taint| is_cordon(taint));
         let is_tolerated = |cordon: &Taint| spec.tolerations.iter().any(|t| t.tolerates(cordon, &cluster.symbols));
         if cordon.is_some_and(|cordon| !is_tolerated(cordon)) {
             return Some(Obstacle::Cordoned);

@@ -14,6 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use berth_checker::{Case, Size, random_case};
 use berth_plan::{Options, plan_documents};
 
+pub use narrowing::fold;
+
 /// One thing that is wrong with the plan of a case.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Failure {

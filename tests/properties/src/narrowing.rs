@@ -103,7 +103,11 @@ fn cluster(objects: &[serde_json::Value], catalogue: &serde_json::Value) -> anyh
 }
 
 /// What of the random cases decides which columns are admitted.
-pub(crate) fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
+/// Gives an object to a builder.
+///
+/// # Errors
+/// What the object says cannot be.
+pub fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
     match object {
         Object::Pod(object) => builder.add_pod(object)?,
         Object::Node(object) => builder.add_node(object)?,

@@ -41,6 +41,18 @@ fn a_cordoned_node_has_the_taint_of_it() {
 }
 
 #[test]
+fn a_cordon_that_is_not_a_taint_yet_is_none_of_the_nodes_own() {
+    let taint = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
+    let cluster = convert([
+        mk_node("n1", json!({"spec": {"unschedulable": true}})),
+        mk_node("n2", json!({"spec": {"unschedulable": true, "taints": taint}})),
+    ])
+    .cluster;
+    let own = |name| (node(&cluster, name).taints.len(), node(&cluster, name).own_taints().len());
+    assert_eq!((own("n1"), own("n2")), ((1, 0), (1, 1)));
+}
+
+#[test]
 fn startup_and_lifecycle_taints_are_forgiven_until_a_node_is_initialized() {
     let taints = json!([{"key": "cni", "effect": "NoExecute"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
         {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}, {"key": "own", "effect": "NoSchedule"}]);

@@ -81,7 +81,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         free: Resources::from_amounts(&[4000, 1 << 34, 10]),
         allocatable: Resources::from_amounts(&[4000, 1 << 34, 10]),
         capacity: Resources::from_amounts(&[4000, 1 << 34, 10]),
-        is_cordoned: false,
+        cordon: berth_model::Cordon::None,
         is_coming_up: false,
         images: Vec::new(),
         node_pool: None,

@@ -178,7 +178,7 @@ impl World {
             allocatable: free.clone(),
             capacity: free.clone(),
             free,
-            is_cordoned: false,
+            cordon: berth_model::Cordon::None,
             is_coming_up: false,
             images: Vec::new(),
             node_pool: None,
@@ -192,8 +192,11 @@ impl World {
     pub(crate) fn taint_last_node(&mut self, key: &str, effect: Effect) {
         let is_cordon = key == "node.kubernetes.io/unschedulable";
         let (key, value) = (self.sym(key), self.sym(""));
-        self.cluster.nodes.last_mut().unwrap().is_cordoned |= is_cordon;
-        self.cluster.nodes.last_mut().unwrap().taints.push(Taint { key, value, effect });
+        let node = self.cluster.nodes.last_mut().unwrap();
+        if is_cordon {
+            node.cordon = berth_model::Cordon::Tainted;
+        }
+        node.taints.push(Taint { key, value, effect });
     }
 
     pub(crate) fn mk_daemon(&mut self, pod: &Pod) {

@@ -115,12 +115,13 @@ impl World<'_> {
             for counter in counters.filter(|counter| self.counts_on(*counter, node)) {
                 *beside.pods.entry(counter).or_default() += 1;
             }
-            let with_values = shape.values(self.state, &beside, |rule| {
+            let mut with_values = shape.values(self.state, &beside, |rule| {
                 index.least_on_hosts(rule, |counter| {
                     let counts = (on_node.host_counts.get(counter), with_held.host_counts.get(counter));
                     self.counts_on(counter, node).then_some(counts)
                 })
             });
+            with_values.is_indifferent = values.is_indifferent;
             if let Some(obstacle) = check(&with_held, &with_values) {
                 return Some(obstacle);
             }

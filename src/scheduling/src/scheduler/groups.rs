@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use berth_model::{Cluster, Node, NodeState, Requirements, Resources, Sym, Taint};
+use berth_model::{Cluster, Cordon, Node, NodeState, Requirements, Resources, Sym, Taint};
 use rustc_hash::FxHashMap;
 
 /// Changes kept at most; indexes that are further behind are made anew.
@@ -186,7 +186,7 @@ impl Groups {
 }
 
 /// What a pod can tell nodes apart by, their names and what is on them aside.
-type Kind<'a> = (Vec<(Sym, Sym)>, &'a [Taint], &'a Resources, &'a [(Sym, u32)], &'a [(Sym, i64)], bool, bool);
+type Kind<'a> = (Vec<(Sym, Sym)>, &'a [Taint], &'a Resources, &'a [(Sym, u32)], &'a [(Sym, i64)], Cordon, bool);
 
 fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
     let own = [cluster.well_known.hostname, cluster.well_known.field_name];
@@ -200,7 +200,7 @@ fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
             &node.allocatable,
             &node.attach_limits,
             &node.images,
-            node.is_cordoned,
+            node.cordon,
             node.is_coming_up,
         );
         *ids.entry(kind).or_insert_with(|| {

@@ -200,8 +200,9 @@ impl<'a> Index<'a> {
                 && filter::attachments_fit(&spec.volumes.attachments, &on_node.attached, &node.attach_limits)
                 && !self.shape.is_kept_apart(|counter| on_node.host_counts.get(counter))
         };
-        let held = world.with_held(at, spec.priority);
-        if verdict.admits && has_room(on_node) && held.as_ref().is_none_or(has_room) {
+        // What is held beside is looked at when the cell is.
+        let holds = world.held(at, spec.priority).next().is_some();
+        if verdict.admits && has_room(on_node) {
             let own = verdict.image
                 + score::least_allocated(node, on_node, spec)
                 + score::balanced_allocation(node, on_node, spec);
@@ -210,7 +211,7 @@ impl<'a> Index<'a> {
                 if is_exact { count } else { count.min(1) }
             });
             let (taints, affinity, domains) = (verdict.taints, verdict.affinity, verdict.domains.clone());
-            let apart = held.is_some().then(|| u32::try_from(at).unwrap_or(u32::MAX));
+            let apart = holds.then(|| u32::try_from(at).unwrap_or(u32::MAX));
             let key = CellKey { taints, affinity, domains, hosts: hosts.collect(), apart };
             let cell = self.cell(key);
             if let Some(cell) = self.cells.get_mut(cell as usize) {

@@ -91,18 +91,20 @@ impl<'a> Scheduler<'a> {
     // Takes all off, then puts back as many as can stay: those first whose going would violate a budget.
     fn dry_run(&mut self, index: &Index<'a>, node: usize, potential: &[usize]) -> Option<Candidate> {
         let before = self.state.nodes().get(node)?.host_counts.clone();
+        let is_indifferent = self.values(index).is_indifferent;
         let mark = self.state.mark();
         let off_before = self.off.len();
         for &pod in potential {
             self.take_off(node, pod);
         }
         let fits = |scheduler: &Self| {
-            let values = index.shape.values(&scheduler.state, &Beside::default(), |rule| {
+            let mut values = index.shape.values(&scheduler.state, &Beside::default(), |rule| {
                 index.least_on_hosts(rule, |counter| {
                     let now = scheduler.state.nodes().get(node)?.host_counts.get(counter);
                     scheduler.counts_on(counter, node).then(|| (before.get(counter), now))
                 })
             });
+            values.is_indifferent = is_indifferent;
             scheduler.world().obstacle(index, &values, node).is_none()
         };
         let candidate = fits(self).then(|| {

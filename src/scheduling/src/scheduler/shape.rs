@@ -82,6 +82,9 @@ pub(super) struct Values {
     least: Vec<u32>,
     /// Whether no pod is there yet that the affinity asks for, and this one will do.
     is_first: bool,
+    /// Whether pods have nothing to do with each other: neither has this one a rule, nor a running one a rule about it.
+    /// kube-scheduler then does not run InterPodAffinity, not even for pods that room is held for.
+    pub(super) is_indifferent: bool,
 }
 
 impl<'a> Shape<'a> {
@@ -268,6 +271,8 @@ impl<'a> Shape<'a> {
             apart: self.apart.iter().map(read).collect(),
             least: Vec::with_capacity(self.spread.len()),
             is_first: self.together.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
+            is_indifferent: self.together.is_empty()
+                && self.apart.iter().all(|rule| rule.is_others && state.total(rule.counter) == 0),
         };
         for (at, spread) in self.spread.iter().enumerate() {
             let (least, domains) = match spread.rule.place {
@@ -307,6 +312,9 @@ impl<'a> Shape<'a> {
             if with.saturating_sub(*least) > spread.max_skew {
                 return Some(Obstacle::Spread);
             }
+        }
+        if values.is_indifferent {
+            return None;
         }
         let mut exists = true;
         for (rule, counts) in self.together.iter().zip(&values.together) {

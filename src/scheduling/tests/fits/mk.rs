@@ -98,7 +98,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str) -> Node {
         free: Resources::from_amounts(&[2000, 1 << 33, 10]),
         allocatable: Resources::from_amounts(&[2000, 1 << 33, 10]),
         capacity: Resources::from_amounts(&[2000, 1 << 33, 10]),
-        is_cordoned: false,
+        cordon: berth_model::Cordon::None,
         is_coming_up: false,
         images: Vec::new(),
         node_pool: None,

@@ -38,7 +38,7 @@ fn a_node_refuses_by_its_taint_then_by_affinity_then_by_volume_topology() {
     let mut tainted = mk_node(&mut cluster, "n1", "c");
     tainted.taints.push(mk_taint(&mut cluster, "team", "blue", Effect::NoSchedule));
     let mut cordoned = mk_node(&mut cluster, "n2", "c");
-    cordoned.is_cordoned = true;
+    cordoned.cordon = berth_model::Cordon::Tainted;
     cordoned.taints.push(mk_taint(&mut cluster, "node.kubernetes.io/unschedulable", "", Effect::NoSchedule));
     let (elsewhere, without_volume) = (mk_node(&mut cluster, "n3", "c"), mk_node(&mut cluster, "n4", "a"));
     for (node, expected) in [

@@ -41,7 +41,7 @@ impl World {
             capacity: room,
             node_pool: None,
             attach_limits: Vec::new(),
-            is_cordoned: false,
+            cordon: berth_model::Cordon::None,
             is_coming_up: false,
             images: Vec::new(),
             pods: Vec::new(),

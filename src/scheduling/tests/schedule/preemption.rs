@@ -2,7 +2,8 @@
 
 use berth_model::PodSpec;
 
-use crate::mk::{World, mk_pod};
+use crate::mk::{FIRST, World, mk_pod};
+use crate::queue::own_term;
 
 fn urgent() -> PodSpec {
     PodSpec { priority: 100, ..mk_pod(1000, 1) }
@@ -51,6 +52,23 @@ fn a_budget_that_is_used_up_protects_the_next() {
     }
     world.mk_pods("urgent", 2, &urgent());
     assert_eq!(world.run(true).2, ["n1/guarded-0", "n3/free-0"]);
+}
+
+#[test]
+fn a_pod_without_rules_does_not_mind_those_of_pods_that_room_is_held_for_but_their_requests() {
+    let mut world = World::new();
+    let hostname = world.cluster.well_known.hostname;
+    world.mk_node("n1", "a", 2000, 8);
+    let apart = own_term(&mut world, hostname, "web");
+    world.mk_pods("held", 1, &PodSpec { anti_affinity: vec![apart], ..urgent() });
+    world.mk_pods("web", 1, &urgent());
+    world.mk_pods("web", 1, &PodSpec { priority: 100, ..mk_pod(2000, 1) });
+    let [web, large] = [1, 2].map(berth_model::ClassId);
+    world.scheduled(|scheduler, _| {
+        scheduler.nominate(FIRST, 0);
+        // As kube-scheduler, which does not run InterPodAffinity for a pod that no pod on a node has a rule about.
+        assert_eq!((scheduler.choose(web), scheduler.choose(large)), (Some(0), None));
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use berth_scheduling::Queue;
 
 use crate::mk::{FIRST, World, mk_pod};
 
-fn own_term(world: &mut World, key: berth_model::Sym, app: &str) -> PodTerm {
+pub(crate) fn own_term(world: &mut World, key: berth_model::Sym, app: &str) -> PodTerm {
     PodTerm {
         key,
         selector: world.selector(app),

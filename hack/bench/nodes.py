@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Write clusters of nodes that stand, and pods for a scheduler to place on them.
+
+usage: nodes.py CASE OUT [--nodes N] [--pods N] [--apps N] [--seed N]
+
+CASE is plain, zone-spread, host-anti-affinity, pod-affinity or reservations. Writes OUT, a List of Nodes, of running and of
+pending Pods. With reservations it has half as many pending Reservations as pods, two owners to each; OUT.pods.json is then
+the same cluster for a scheduler without Reservations, where a pod like each of them comes first.
+"""
+import argparse
+import json
+import random
+
+ZONES = ["zone-a", "zone-b", "zone-c"]
+# CPU in milli and memory in MiB.
+SHAPES = [(100, 128), (250, 256), (250, 1024), (500, 512), (500, 2048), (1000, 1024), (1000, 4096), (2000, 4096)]
+SIZES = [(8000, 32), (16000, 64), (32000, 128)]
+
+
+def node(index, rng):
+    name, (cpu, memory) = f"node-{index:05}", rng.choice(SIZES)
+    amounts = {"cpu": f"{cpu}m", "memory": f"{memory}Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": ZONES[index % len(ZONES)],
+              "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+            "status": {"capacity": amounts, "allocatable": amounts}}
+
+
+def spec(shape, **more):
+    cpu, memory = shape
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    return {"containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}], **more}
+
+
+def pod(name, app, pod_spec, status="Pending"):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
+            "spec": pod_spec, "status": {"phase": status}}
+
+
+def constraints(case, app):
+    selector = {"matchLabels": {"app": app}}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if case == "zone-spread":
+        return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+                                              "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]}
+    if case == "host-anti-affinity":
+        return {"affinity": {"podAntiAffinity": {required: [
+            {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}]}}}
+    if case == "pod-affinity":
+        return {"affinity": {"podAffinity": {required: [
+            {"labelSelector": selector, "topologyKey": "topology.kubernetes.io/zone"}]}}}
+    return {}
+
+
+def reservation(name, app, shape):
+    cpu, memory = shape
+    return {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": name},
+            "spec": {"template": {"metadata": {"namespace": "default"}, "spec": spec((2 * cpu, 2 * memory))},
+                     "owners": [{"labelSelector": {"matchLabels": {"app": app}}}], "allocateOnce": False, "ttl": "0s"}}
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", "reservations"])
+    ap.add_argument("out")
+    ap.add_argument("--nodes", type=int, default=5_000)
+    ap.add_argument("--pods", type=int, default=10_000)
+    ap.add_argument("--apps", type=int, default=100)
+    ap.add_argument("--seed", type=int, default=1)
+    a = ap.parse_args()
+    rng = random.Random(a.seed)
+    standing = [node(index, rng) for index in range(a.nodes)]
+    for index in range(2 * a.nodes):
+        on_node = spec(rng.choice(SHAPES), nodeName=f"node-{index // 2:05}")
+        standing.append(pod(f"running-{index}", f"old-{index % a.apps}", on_node, "Running"))
+    shapes = {f"app-{index}": rng.choice(SHAPES) for index in range(a.apps)}
+    apps = [f"app-{index % a.apps}" for index in range(a.pods)]
+    pending = [pod(f"pod-{index}", app, spec(shapes[app], **constraints(a.case, app))) for index, app in enumerate(apps)]
+    reservations, stand_ins = [], []
+    if a.case == "reservations":
+        for index in range(a.pods // 2):
+            app = f"app-{index % a.apps}"
+            name = f"room-{index:05}"
+            reservations.append(reservation(name, app, shapes[app]))
+            stand_ins.append(pod(name, f"of-{app}", spec(tuple(2 * amount for amount in shapes[app]))))
+    for path, items in [(a.out, standing + reservations + pending)] + (
+            [(a.out + ".pods.json", standing + stand_ins + pending)] if stand_ins else []):
+        with open(path, "w") as f:
+            json.dump({"apiVersion": "v1", "kind": "List", "items": items}, f)
+    print(a.nodes, "nodes,", len(pending), "pods,", len(reservations), "Reservations")
+
+
+if __name__ == "__main__":
+    main()
