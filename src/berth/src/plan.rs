@@ -116,7 +116,7 @@ impl Args {
                 EffortArg::High => Effort::High,
             },
             node_cost: self.node_cost,
-            gates: self.feature_gates,
+            gates: self.feature_gates.clone(),
             validate: match self.validate {
                 ValidateArg::Strict => Validate::Strict,
                 ValidateArg::Warn => Validate::Warn,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::pod::tolerations;
 use crate::quantities::resource_id;
 use crate::terms::{node_selector, node_terms};
-use crate::{Problem, annotations};
+use crate::{Options, Problem, annotations};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -103,6 +103,14 @@ pub(crate) fn read_allocated(
         let uid = (!allocated.uid.is_empty()).then(|| cluster.symbols.intern(&allocated.uid));
         (cluster.symbols.intern(&allocated.name), uid)
     }))
+}
+
+/// Set where the cluster's label says that Reservations may be bound to a pod: its priority among such pods, 0 where it
+/// has none that is a number.
+pub(crate) fn pre_allocatable(metadata: &ObjectMeta, options: &Options) -> Option<i64> {
+    let label = metadata.labels.as_ref()?.get(&*options.pre_allocatable_label)?;
+    let note = metadata.annotations.as_ref().and_then(|notes| notes.get(&*options.pre_allocatable_priority));
+    (label == "true").then(|| note.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// The owner references of an object.

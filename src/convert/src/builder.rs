@@ -88,8 +88,10 @@ pub(crate) struct PodRecord {
     pub(crate) draws_from: Option<(Sym, Option<Sym>)>,
     /// Index of its owner references.
     pub(crate) references: u32,
-    /// Its uid, where it has no node.
+    /// Its uid.
     pub(crate) uid: Option<Box<str>>,
+    /// Set where the cluster's label says that Reservations may be bound to it: its priority among such pods.
+    pub(crate) pre_allocatable: Option<i64>,
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -190,6 +192,7 @@ impl Builder {
             draws_from: None,
             references: 0,
             uid: None,
+            pre_allocatable: None,
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
@@ -212,7 +215,8 @@ impl Builder {
                 })?;
             }
             record.references = self.intern_references(metadata);
-            record.uid = metadata.uid.as_deref().filter(|_| record.node.is_none()).map(Into::into);
+            record.uid = metadata.uid.as_deref().map(Into::into);
+            record.pre_allocatable = record.node.and_then(|_| ask::pre_allocatable(metadata, &self.options));
             let owner = self.owner_of(metadata, namespace);
             record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
         }
@@ -379,7 +383,7 @@ impl Builder {
     pub fn add_node_pool(&mut self, object: &NodePool) -> Result<(), ConvertError> {
         let name = name_of("NodePool", &object.metadata)?;
         problems("NodePool", name, object.validate())?;
-        let record = pool::read_pool(name, object, self.options, &mut self.cluster)
+        let record = pool::read_pool(name, object, &self.options, &mut self.cluster)
             .map_err(|problem| ConvertError::new("NodePool", name, vec![problem]))?;
         if self.pools.insert(record.pool.name, record).is_some() {
             self.warn_of_repeat("NodePool", name);

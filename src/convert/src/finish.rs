@@ -1,6 +1,6 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
-use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, Reservation, Sym};
+use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, PreAllocatable, Reservation, Sym, Template};
 use rustc_hash::FxHashMap;
 
 use crate::builder::{Builder, Converted, FxIndexMap, FxIndexSet, PodRecord};
@@ -151,15 +151,18 @@ fn add_reservations(
         reservation.host_ports.clone_from(&stand_in.host_ports);
         reservation.volumes.clone_from(&stand_in.volumes);
         reservation.priority = stand_in.priority;
+        let mut template = Template { namespace: record.namespace, spec, labels: record.labels };
         if record.is_pending() {
             // Those that are alike in all but name and age are one class.
             let mut key = reservation.clone();
             (key.name, key.uid, key.created) = (cluster.well_known.hostname, None, None);
             stand_in.reservation.reserves = Some(*alike.entry((key, spec)).or_insert(id));
             let spec = cluster.intern_spec(stand_in);
+            template.spec = spec;
             let run = MemberRun { name: name.into(), numbers: None };
             add_member(MemberKind::Reservation, record.namespace, spec, record.labels, run, cluster);
         }
+        reservation.template = Some(template);
         cluster.reservations.push(reservation);
     }
 }
@@ -198,6 +201,15 @@ fn place_pods(
             Fate::Bound(position) => {
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                 let daemon = pod.owner.and_then(&daemon_of);
+                let who = Who {
+                    namespace: pod.namespace,
+                    name: &pod.name,
+                    uid: pod.uid.as_deref(),
+                    labels: pod.labels,
+                    references: pod.references,
+                };
+                let candidate =
+                    PreAllocatable { owned_by: ownership.pre_allocating(who, cluster), priority: pod.pre_allocatable };
                 let bound = BoundPod {
                     namespace: pod.namespace,
                     name: pod.name,
@@ -205,6 +217,7 @@ fn place_pods(
                     labels: pod.labels,
                     started: pod.started,
                     draws_from: standing.drawn_from(position, pod.draws_from, cluster),
+                    candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),
                 };
                 standing.bind(position, bound, daemon, cluster);
             }

@@ -1,7 +1,11 @@
 //! What the conversion takes into account.
 
+use std::borrow::Cow;
+
+use berth_api::labels::koordinator;
+
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "feature gates are independent switches")]
 pub struct Options {
     /// `ReservedCapacity`: off, reserved offerings do not exist. On by default.
@@ -14,6 +18,11 @@ pub struct Options {
     pub spot_to_spot_consolidation: bool,
     /// `NodeRepair`: nothing here depends on it.
     pub node_repair: bool,
+    /// The label that marks pods that Reservations in mode Cluster may be bound to, if its value is `true`
+    /// (`preAllocationConfig.clusterLabelKey`).
+    pub pre_allocatable_label: Cow<'static, str>,
+    /// The annotation with their priority (`preAllocationConfig.clusterPriorityAnnotationKey`).
+    pub pre_allocatable_priority: Cow<'static, str>,
 }
 
 /// A feature gate that does not exist, or a value that is neither `true` nor `false`.
@@ -32,6 +41,8 @@ impl Default for Options {
             static_capacity: false,
             spot_to_spot_consolidation: false,
             node_repair: false,
+            pre_allocatable_label: koordinator::IS_PRE_ALLOCATABLE.into(),
+            pre_allocatable_priority: koordinator::PRE_ALLOCATABLE_PRIORITY.into(),
         }
     }
 }

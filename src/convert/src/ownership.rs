@@ -1,6 +1,6 @@
 //! Which Reservations a pending pod is an owner of.
 
-use berth_model::{Cluster, Identity, OwnerReference, Sym};
+use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::builder::FxIndexSet;
@@ -68,6 +68,21 @@ impl Ownership {
         let owning = cluster.intern_spec(owning);
         self.specs.insert((spec, owned), owning);
         owning
+    }
+
+    /// The pre-allocating Reservations that are to be bound to running pods of their owners, where this is one.
+    pub(crate) fn pre_allocating(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {
+        let binds = |&index: &u32| {
+            let known = cluster.reservations.get(index as usize);
+            known.is_some_and(|known| {
+                known.phase == Phase::Pending
+                    && known.pre_allocation.is_some_and(|p| p.mode == PreAllocationMode::Owners)
+            })
+        };
+        if !(0_u32..).zip(&cluster.reservations).any(|(index, _)| binds(&index)) {
+            return Vec::new();
+        }
+        self.owned(who, cluster).into_iter().filter(binds).collect()
     }
 
     fn owned(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {

@@ -22,7 +22,7 @@ pub(crate) struct PoolRecord {
 pub(crate) fn read_pool(
     name: &str,
     object: &NodePool,
-    options: Options,
+    options: &Options,
     cluster: &mut Cluster,
 ) -> Result<PoolRecord, Problem> {
     let spec = &object.spec;

@@ -39,15 +39,15 @@ pub use money::Money;
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
     BoundPod, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm,
-    Refusal, SpreadConstraint, Volumes,
+    PreAllocatable, Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use reservation::{
     AllocatePolicy, ControllerMatch, Identity, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode,
-    Reservation, ReservationAffinity, ReservationAsk, ReservationOwner,
+    Reservation, ReservationAffinity, ReservationAsk, ReservationOwner, Template,
 };
 pub use resources::{ResourceId, ResourceNames, Resources};
-pub use room::{Holding, NodeRoom};
+pub use room::{Holding, NodeRoom, Room};
 pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};

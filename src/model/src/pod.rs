@@ -198,6 +198,17 @@ pub struct BoundPod {
     pub started: i64,
     /// The Reservation that it draws from, by index into [`crate::Cluster::reservations`].
     pub draws_from: Option<u32>,
+    /// Set where pre-allocating Reservations may be bound to it.
+    pub candidate: Option<Box<PreAllocatable>>,
+}
+
+/// A running pod as pre-allocating Reservations see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreAllocatable {
+    /// The Reservations in mode Default whose owners describe it, by index into [`crate::Cluster::reservations`].
+    pub owned_by: Vec<u32>,
+    /// Set where those in mode Cluster may be bound to it: its priority among such pods, the highest first.
+    pub priority: Option<i64>,
 }
 
 /// A PodDisruptionBudget, as far as preemption looks at it.

@@ -164,6 +164,19 @@ pub struct Reservation {
     pub priority: i32,
     /// Set where it is to be bound to running pods.
     pub pre_allocation: Option<PreAllocation>,
+    /// The pod of its template; `None` where nothing but amounts is known of it.
+    pub template: Option<Template>,
+}
+
+/// The pod that stands in for a Reservation: it has the template's constraints, and counts in those of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Template {
+    /// The namespace.
+    pub namespace: Sym,
+    /// Index into [`crate::Cluster::specs`].
+    pub spec: u32,
+    /// Index into [`crate::Cluster::label_sets`].
+    pub labels: u32,
 }
 
 impl Reservation {
@@ -190,6 +203,7 @@ impl Reservation {
             created: None,
             priority: i32::MAX,
             pre_allocation: None,
+            template: None,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Room on one node: what pods use, what Reservations hold, and what a given pod may have of it.
 
-use crate::{AllocatePolicy, Node, Reservation, ResourceId, Resources};
+use crate::{AllocatePolicy, Node, Phase, Reservation, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
     /// Which Reservation, by the caller's numbering.
     pub reservation: u32,
+    /// Whether its room is not free yet: nobody draws from it but the pods that it is bound to.
+    pub waits: bool,
     policy: AllocatePolicy,
     restricted: Vec<ResourceId>,
     reserved: Resources,
@@ -29,6 +31,7 @@ impl Holding {
         }
         Holding {
             reservation: id,
+            waits: reservation.phase == Phase::Waiting,
             policy: reservation.policy,
             restricted: if reservation.policy == AllocatePolicy::Restricted { restricted } else { Vec::new() },
             reserved,
@@ -61,6 +64,12 @@ impl Holding {
     /// How many pods draw from it.
     pub fn owners(&self) -> u32 {
         u32::try_from(self.allocated.get(ResourceId::PODS)).unwrap_or(0)
+    }
+
+    /// Whether the Reservation counts as a pod of its template in affinity, anti-affinity and spread: until its first
+    /// owner has come, who counts himself then.
+    pub fn stands_in(&self) -> bool {
+        self.owners() == 0
     }
 
     /// What one more owner may draw. Where pods are not reserved by number there is a place for one, the pod that the
@@ -119,6 +128,42 @@ impl Holding {
     }
 }
 
+/// What a node has that is not used: free, and held.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// What is neither used nor held: what a pod may have that draws from no Reservation. Below zero where pods took
+    /// room that is held, as pods of other schedulers and those that ignore Reservations may.
+    pub free: &'a Resources,
+    /// The Reservations on the node.
+    pub holdings: &'a [Holding],
+}
+
+impl Room<'_> {
+    /// What a pod may have that draws from this holding. Reservations are not merged: a pod draws from one.
+    pub fn free_with(&self, holding: usize) -> Resources {
+        let mut free = self.free.clone();
+        if let Some(holding) = self.holdings.get(holding) {
+            free.add(&holding.available());
+        }
+        free
+    }
+
+    /// What a pod may have that ignores Reservations: all that is not used, what is kept inside of them aside.
+    pub fn free_ignoring(&self) -> Resources {
+        let mut free = self.free.clone();
+        for holding in self.holdings {
+            free.add(&holding.available());
+        }
+        free
+    }
+}
+
+impl<'a> From<&'a NodeRoom> for Room<'a> {
+    fn from(room: &'a NodeRoom) -> Self {
+        Room { free: &room.free, holdings: &room.holdings }
+    }
+}
+
 /// What there is on a node, and who has it. A pod that draws from a Reservation is counted once: as a pod, and what it
 /// draws is not held any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,20 +212,12 @@ impl NodeRoom {
 
     /// What a pod may have that draws from this holding. Reservations are not merged: a pod draws from one.
     pub fn free_with(&self, holding: usize) -> Resources {
-        let mut free = self.free.clone();
-        if let Some(holding) = self.holdings.get(holding) {
-            free.add(&holding.available());
-        }
-        free
+        Room::from(self).free_with(holding)
     }
 
     /// What a pod may have that ignores Reservations: all that is not used, what is kept inside of them aside.
     pub fn free_ignoring(&self) -> Resources {
-        let mut free = self.free.clone();
-        for holding in &self.holdings {
-            free.add(&holding.available());
-        }
-        free
+        Room::from(self).free_ignoring()
     }
 
     /// Whether pods that draw from no Reservation took room that is held.
@@ -212,12 +249,22 @@ impl NodeRoom {
     }
 
     fn change(&mut self, requests: &Resources, draws_from: Option<u32>, times: i64) {
-        self.free.add_times(requests, -times);
-        let position = draws_from.and_then(|reservation| self.position(reservation));
-        if let Some(holding) = position.and_then(|position| self.holdings.get_mut(position)) {
-            self.free.add(&holding.held());
-            holding.draw(requests, times);
-            self.free.subtract(&holding.held());
-        }
+        change(&mut self.free, &mut self.holdings, requests, draws_from, times);
+    }
+}
+
+/// So many pods come, or go where there are fewer than none; what they draw is not held meanwhile.
+pub(crate) fn change(
+    free: &mut Resources,
+    holdings: &mut [Holding],
+    requests: &Resources,
+    draws_from: Option<u32>,
+    times: i64,
+) {
+    free.add_times(requests, -times);
+    if let Some(holding) = holdings.iter_mut().find(|holding| Some(holding.reservation) == draws_from) {
+        free.add(&holding.held());
+        holding.draw(requests, times);
+        free.subtract(&holding.held());
     }
 }

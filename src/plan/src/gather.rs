@@ -30,7 +30,7 @@ pub(crate) struct Gatherer {
 impl Gatherer {
     pub(crate) fn new(options: &Options) -> Self {
         Gatherer {
-            builder: Builder::new(options.gates),
+            builder: Builder::new(options.gates.clone()),
             time: Duration::ZERO,
             notes: Vec::new(),
             skipped: BTreeMap::new(),

@@ -2,13 +2,14 @@
 //! depends on how pods are spread over domains is in [`crate::scheduler`] and [`crate::topology`].
 
 use berth_model::{
-    Cluster, Cordon, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Snapshot, Sym, Taint, first_untolerated,
+    Cluster, Cordon, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Sym, Taint, first_untolerated,
 };
 
 use crate::admission::matches_any;
 use crate::reasons::{self, Insufficient};
+use crate::reservation::Lack;
 
-/// The filter plugins of kube-scheduler's default profile, in the order in which they run.
+/// The filter plugins of kube-scheduler's default profile, in the order in which they run, and Koordinator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "kube-scheduler's own names")]
 pub enum Plugin {
@@ -24,6 +25,7 @@ pub enum Plugin {
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
+    Reservation,
 }
 
 impl Plugin {
@@ -42,6 +44,7 @@ impl Plugin {
             Plugin::VolumeZone => "VolumeZone",
             Plugin::PodTopologySpread => "PodTopologySpread",
             Plugin::InterPodAffinity => "InterPodAffinity",
+            Plugin::Reservation => "Reservation",
         }
     }
 }
@@ -82,6 +85,14 @@ pub enum Obstacle {
     PodAntiAffinity,
     /// A pod in the node's domain whose anti-affinity excludes this one.
     ExistingAntiAffinity,
+    /// The pod must draw from a Reservation, and none here is for it.
+    NoReservation,
+    /// What node and Reservations lack for a pod that may draw; and whether the node would if it were empty.
+    Reservations(Vec<Lack>, bool),
+    /// A Reservation that is pinned to another node.
+    OtherNode,
+    /// Reservations of another allocate policy are there.
+    PolicyConflict,
 }
 
 impl Obstacle {
@@ -101,6 +112,9 @@ impl Obstacle {
             Obstacle::PodAffinity | Obstacle::PodAntiAffinity | Obstacle::ExistingAntiAffinity => {
                 Plugin::InterPodAffinity
             }
+            Obstacle::NoReservation | Obstacle::Reservations(..) | Obstacle::OtherNode | Obstacle::PolicyConflict => {
+                Plugin::Reservation
+            }
         }
     }
 
@@ -108,7 +122,7 @@ impl Obstacle {
     /// `UnschedulableAndUnresolvable`.
     pub fn may_be_preempted(&self) -> bool {
         match self {
-            Obstacle::Resources(_, exceeds_node) => !exceeds_node,
+            Obstacle::Resources(_, exceeds_node) | Obstacle::Reservations(_, exceeds_node) => !exceeds_node,
             Obstacle::Ports
             | Obstacle::ExclusiveClaim
             | Obstacle::VolumeCount
@@ -126,6 +140,12 @@ impl Obstacle {
                 return vec![format!("node(s) had untolerated taint {}", taint.in_words(&cluster.symbols))];
             }
             Obstacle::Resources(insufficient, _) => return insufficient.in_words(cluster),
+            Obstacle::Reservations(lacks, _) => {
+                return crate::reservation::in_words(lacks, &cluster.resource_names, &cluster.symbols);
+            }
+            Obstacle::NoReservation => crate::reservation::reasons::AFFINITY,
+            Obstacle::OtherNode => crate::reservation::reasons::OTHER_NODE,
+            Obstacle::PolicyConflict => crate::reservation::reasons::POLICY_CONFLICT,
             Obstacle::Cordoned => reasons::UNSCHEDULABLE,
             Obstacle::NodeAffinity => reasons::AFFINITY,
             Obstacle::Ports => reasons::PORTS,
@@ -169,16 +189,22 @@ pub fn before_load(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obs
 }
 
 /// NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits: what depends on what is on the node.
-pub fn load(node: &Node, spec: &PodSpec, on_node: &NodeState, state: &Snapshot) -> Option<Obstacle> {
+///
+/// `room` says what resources are short, `is_claim_taken` whether a ReadWriteOncePod claim is in use.
+pub fn load(
+    node: &Node,
+    spec: &PodSpec,
+    on_node: &NodeState,
+    room: impl FnOnce() -> Option<Obstacle>,
+    is_claim_taken: impl FnOnce() -> bool,
+) -> Option<Obstacle> {
     if !ports_are_free(&spec.host_ports, &on_node.ports) {
         return Some(Obstacle::Ports);
     }
-    if !spec.requests.fits(&on_node.free) {
-        let insufficient = Insufficient::of(&spec.requests, &on_node.free);
-        let exceeds_node = insufficient.exceeds(&spec.requests, &node.allocatable);
-        return Some(Obstacle::Resources(insufficient, exceeds_node));
+    if let Some(obstacle) = room() {
+        return Some(obstacle);
     }
-    if spec.volumes.exclusive_claims.iter().any(|&claim| state.is_claim_used(claim)) {
+    if !spec.volumes.exclusive_claims.is_empty() && is_claim_taken() {
         return Some(Obstacle::ExclusiveClaim);
     }
     let attachments = &spec.volumes.attachments;
@@ -206,11 +232,13 @@ pub fn ports_are_free(ports: &[HostPort], used: &[HostPort]) -> bool {
 }
 
 /// Whether a driver's limit holds with a pod's volumes beside those that are attached (NodeVolumeLimits). A volume
-/// counts once, and a driver of which the pod brings nothing new does not matter.
+/// counts once, `attached` is sorted, and a driver of which the pod brings nothing new does not matter.
 pub fn attachments_fit(attachments: &[(Sym, Sym)], attached: &[(Sym, Sym)], limits: &[(Sym, u32)]) -> bool {
     attachments.is_empty()
         || limits.iter().all(|&(driver, limit)| {
-            let used = attached.iter().filter(|(known, _)| *known == driver).count();
+            let mut used: Vec<Sym> = attached.iter().filter(|(known, _)| *known == driver).map(|(_, v)| *v).collect();
+            used.dedup();
+            let used = used.len();
             let new = attachments.iter().filter(|a| a.0 == driver && !attached.contains(a)).count();
             new == 0 || used + new <= limit as usize
         })

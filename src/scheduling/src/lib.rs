@@ -35,4 +35,4 @@ pub mod topology;
 
 pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
 pub use demand::{Demand, demands};
-pub use scheduler::{Assessment, Eviction, Launchable, Queue, Scheduler, Verdict};
+pub use scheduler::{Assessment, Eviction, Launchable, Placement, Queue, Scheduler, Verdict};

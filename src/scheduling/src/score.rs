@@ -19,7 +19,7 @@ pub const INTER_POD_AFFINITY: i64 = 2;
 
 /// The scores of a node for a pod, normalised, before their weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "kube-scheduler's own names")]
+#[expect(missing_docs, reason = "kube-scheduler's own names, and Koordinator's")]
 pub struct Scores {
     pub taint_toleration: i64,
     pub node_affinity: i64,
@@ -28,6 +28,7 @@ pub struct Scores {
     pub inter_pod_affinity: i64,
     pub balanced_allocation: i64,
     pub image_locality: i64,
+    pub reservation: i64,
 }
 
 impl Scores {
@@ -40,6 +41,7 @@ impl Scores {
             + INTER_POD_AFFINITY * self.inter_pod_affinity
             + self.balanced_allocation
             + self.image_locality
+            + crate::reservation::WEIGHT * self.reservation
     }
 }
 

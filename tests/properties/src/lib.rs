@@ -6,6 +6,9 @@
 
 pub mod kube;
 pub mod narrowing;
+mod read;
+
+pub use read::fold;
 
 use std::any::Any;
 use std::fmt;
@@ -13,8 +16,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use berth_checker::{Case, Size, random_case};
 use berth_plan::{Options, plan_documents};
-
-pub use narrowing::fold;
 
 /// One thing that is wrong with the plan of a case.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -2,12 +2,11 @@
 
 use berth_checker::{Size, random_case};
 use berth_convert::{Builder, Options};
-use berth_manifests::Object;
 use berth_model::{ClassId, Cluster, Column, ColumnTable, NodePool, Universe};
 use berth_scheduling::{Demand, admit, demands};
 use fixedbitset::FixedBitSet;
 
-use crate::{Failure, failure};
+use crate::{Failure, failure, fold};
 
 /// Compares, for every demand and NodePool of the case, the columns that the whole catalogue admits with those that
 /// catalogues of one offering each admit.
@@ -100,32 +99,4 @@ fn cluster(objects: &[serde_json::Value], catalogue: &serde_json::Value) -> anyh
     let reading = berth_manifests::Options::default();
     berth_manifests::read_from("objects", text.as_slice(), &reading, |_, object| fold(&mut builder, &object))?;
     Ok(builder.finish()?.cluster)
-}
-
-/// What of the random cases decides which columns are admitted.
-/// Gives an object to a builder.
-///
-/// # Errors
-/// What the object says cannot be.
-pub fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
-    match object {
-        Object::Pod(object) => builder.add_pod(object)?,
-        Object::Node(object) => builder.add_node(object)?,
-        Object::Namespace(object) => builder.add_namespace(object)?,
-        Object::PersistentVolume(object) => builder.add_persistent_volume(object)?,
-        Object::PersistentVolumeClaim(object) => builder.add_persistent_volume_claim(object)?,
-        Object::Deployment(object) => builder.add_deployment(object)?,
-        Object::StatefulSet(object) => builder.add_stateful_set(object)?,
-        Object::ReplicaSet(object) => builder.add_replica_set(object)?,
-        Object::DaemonSet(object) => builder.add_daemon_set(object)?,
-        Object::Job(object) => builder.add_job(object)?,
-        Object::PriorityClass(object) => builder.add_priority_class(object)?,
-        Object::StorageClass(object) => builder.add_storage_class(object)?,
-        Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object)?,
-        Object::CSINode(object) => builder.add_csi_node(object)?,
-        Object::NodePool(object) => builder.add_node_pool(object)?,
-        Object::Reservation(object) => builder.add_reservation(object)?,
-        _ => {}
-    }
-    Ok(())
 }

@@ -1,12 +1,14 @@
 //! The cluster as a decision sees and changes it: a journal with mark and rollback. Nothing copies the cluster.
 
 mod bins;
+mod node;
 
 use smallvec::SmallVec;
 
-use crate::{ClassId, Cluster, Constraint, CounterId, HostPort, Resources, SlotId, Sym, Universe};
+use crate::{ClassId, Cluster, Constraint, CounterId, Resources, SlotId, Sym, Universe};
 
 pub use bins::Bin;
+pub use node::NodeState;
 
 /// Pods per counter on one node, ascending by counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -50,23 +52,6 @@ impl HostCounts {
     }
 }
 
-/// What a decision has changed of an existing node.
-#[derive(Clone, Debug, Default)]
-pub struct NodeState {
-    /// What is left.
-    pub free: Resources,
-    /// CPU (milli) and memory (bytes) that scores assume beyond what is requested, see [`crate::PodSpec::assumed`].
-    pub assumed: [i64; 2],
-    /// The pods that the decision binds to it.
-    pub added: SmallVec<[(ClassId, u32); 2]>,
-    /// Pods per hostname counter, running ones included.
-    pub host_counts: HostCounts,
-    /// Host ports in use.
-    pub ports: Vec<HostPort>,
-    /// Volumes attached: (driver, volume), sorted.
-    pub attached: Vec<(Sym, Sym)>,
-}
-
 /// A point to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -85,7 +70,7 @@ enum Undo {
     Count(CounterId, u32, Option<(Sym, Option<u32>)>),
     Slots(SlotId, u32),
     Pool(usize, Box<(Resources, u64)>),
-    Claim(Sym),
+    Claim(Sym, u32),
 }
 
 /// The state of a decision.
@@ -99,7 +84,7 @@ pub struct Snapshot {
     totals: Vec<u32>,
     slots: Vec<u32>,
     pools: Vec<(Resources, u64)>,
-    claims: std::collections::BTreeSet<Sym>,
+    claims: std::collections::BTreeMap<Sym, u32>,
     journal: Vec<Undo>,
     // How many marks may still be rolled back to; without any nothing is recorded.
     marks: usize,
@@ -116,39 +101,66 @@ impl Snapshot {
             totals: vec![0; universe.counters.len()],
             slots: cluster.slots.iter().map(|slots| slots.free).collect(),
             pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
-            claims: std::collections::BTreeSet::new(),
+            claims: std::collections::BTreeMap::new(),
             journal: Vec::new(),
             marks: 0,
         };
         for (index, node) in cluster.nodes.iter().enumerate() {
-            let mut state = NodeState { free: node.free.clone(), ..NodeState::default() };
+            let mut state =
+                NodeState { free: node.free.clone(), holdings: node.holdings.clone(), ..NodeState::default() };
             for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
                 if let Some(spec) = cluster.specs.get(pod.spec as usize) {
                     state.ports.extend(&spec.host_ports);
                     state.assumed = add_assumed(state.assumed, spec.assumed, 1);
                     state.attached.extend(&spec.volumes.attachments);
-                    snapshot.claims.extend(&spec.volumes.exclusive_claims);
+                    for &claim in &spec.volumes.exclusive_claims {
+                        snapshot.use_claim(claim);
+                    }
                 }
-                let counters = universe.class(*class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
-                for &counter in counters.into_iter().flatten() {
-                    if !counts_on(counter, index) {
-                        continue;
-                    }
-                    let key = universe.counters.get(counter.index()).map(|counter| counter.key);
-                    if key == Some(cluster.well_known.hostname) {
-                        state.host_counts.add(counter, 1);
-                        snapshot.add_count(counter, None, 1);
-                    } else if let Some(domain) = key.and_then(|key| node.labels.get(key)) {
-                        snapshot.add_count(counter, Some(domain), 1);
-                    }
+                snapshot.count_on(cluster, universe, *class, index, &mut state, &counts_on);
+            }
+            for holding in &node.holdings {
+                let Some(reservation) = cluster.reservations.get(holding.reservation as usize) else { continue };
+                state.ports.extend(&reservation.host_ports);
+                state.attached.extend(&reservation.volumes.attachments);
+                for &claim in &reservation.volumes.exclusive_claims {
+                    snapshot.use_claim(claim);
+                }
+                let class = universe.reserved.get(holding.reservation as usize).copied().flatten();
+                if let Some(class) = class.filter(|_| holding.stands_in()) {
+                    snapshot.count_on(cluster, universe, class, index, &mut state, &counts_on);
                 }
             }
             state.attached.sort_unstable();
-            state.attached.dedup();
             snapshot.nodes.push(state);
         }
         snapshot.journal.clear();
         snapshot
+    }
+
+    // A pod of the class is on a node.
+    fn count_on(
+        &mut self,
+        cluster: &Cluster,
+        universe: &Universe,
+        class: ClassId,
+        node: usize,
+        state: &mut NodeState,
+        counts_on: &impl Fn(CounterId, usize) -> bool,
+    ) {
+        let counters = universe.class(class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
+        for &counter in counters.into_iter().flatten() {
+            if !counts_on(counter, node) {
+                continue;
+            }
+            let key = universe.counters.get(counter.index()).map(|counter| counter.key);
+            if key == Some(cluster.well_known.hostname) {
+                state.host_counts.add(counter, 1);
+                self.add_count(counter, None, 1);
+            } else if let Some(domain) = key.and_then(|key| cluster.nodes.get(node)?.labels.get(key)) {
+                self.add_count(counter, Some(domain), 1);
+            }
+        }
     }
 
     /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten.
@@ -202,9 +214,7 @@ impl Snapshot {
                         *pool = *old;
                     }
                 }
-                Some(Undo::Claim(claim)) => {
-                    self.claims.remove(&claim);
-                }
+                Some(Undo::Claim(claim, old)) => self.set_claim(claim, old),
                 None => {}
             }
         }
@@ -369,15 +379,35 @@ impl Snapshot {
         }
     }
 
-    /// Whether a ReadWriteOncePod claim is in use.
+    /// Whether a ReadWriteOncePod claim is in use, or held.
     pub fn is_claim_used(&self, claim: Sym) -> bool {
-        self.claims.contains(&claim)
+        self.claim_users(claim) > 0
     }
 
-    /// Marks a ReadWriteOncePod claim as used.
+    /// How many pods use a ReadWriteOncePod claim, and Reservations hold it.
+    pub fn claim_users(&self, claim: Sym) -> u32 {
+        self.claims.get(&claim).copied().unwrap_or(0)
+    }
+
+    /// One more uses a ReadWriteOncePod claim.
     pub fn use_claim(&mut self, claim: Sym) {
-        if self.claims.insert(claim) {
-            self.record(Undo::Claim(claim));
+        let old = self.claim_users(claim);
+        self.set_claim(claim, old.saturating_add(1));
+        self.record(Undo::Claim(claim, old));
+    }
+
+    /// One less uses a ReadWriteOncePod claim.
+    pub fn free_claim(&mut self, claim: Sym) {
+        let old = self.claim_users(claim);
+        self.set_claim(claim, old.saturating_sub(1));
+        self.record(Undo::Claim(claim, old));
+    }
+
+    fn set_claim(&mut self, claim: Sym, users: u32) {
+        if users == 0 {
+            self.claims.remove(&claim);
+        } else {
+            self.claims.insert(claim, users);
         }
     }
 }

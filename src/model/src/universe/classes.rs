@@ -58,7 +58,8 @@ pub struct PodClass {
 /// What the pods of a cluster reduce to.
 #[derive(Clone, Debug, Default)]
 pub struct Universe {
-    /// The classes; those of [`Cluster::pending`] in order of first appearance, then those that only run.
+    /// The classes; those of [`Cluster::pending`] in order of first appearance, then those that stand in for
+    /// Reservations, then those that only run.
     pub classes: Vec<PodClass>,
     /// The counters that some constraint reads.
     pub counters: Vec<Counter>,
@@ -66,6 +67,9 @@ pub struct Universe {
     pub filters: Vec<NodeFilter>,
     /// The class of every bound pod, by node and position in [`crate::Node::pods`].
     pub bound: Vec<Vec<ClassId>>,
+    /// The class of the pod that stands in for a Reservation, by index into [`Cluster::reservations`]; `None` where its
+    /// template is not known.
+    pub reserved: Vec<Option<ClassId>>,
 }
 
 /// What makes a class: see [`PodClass`].
@@ -73,6 +77,13 @@ type ClassKey = (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences, 
 
 /// Who a class is made from: kind, namespace, spec, labels.
 type Shape = (MemberKind, Sym, u32, u32);
+
+/// How many of the shapes are pending, and how many of them, those first, ask for a place at all.
+#[derive(Clone, Copy)]
+struct Counts {
+    pending: usize,
+    asking: usize,
+}
 
 /// The counters that a shape's own spec asks for.
 #[derive(Default)]
@@ -123,6 +134,8 @@ impl Universe {
         let mut bound: Vec<Shape> = Vec::new();
         let mut bound_ids: FxHashMap<Shape, usize> = FxHashMap::default();
         let mut bound_of: Vec<Vec<usize>> = Vec::new();
+        let mut reserved_ids: FxHashMap<Shape, usize> =
+            pending.iter().enumerate().map(|(index, shape)| (*shape, index)).collect();
         for node in &cluster.nodes {
             let shapes = node.pods.iter().map(|pod| {
                 let shape = (MemberKind::Pod, pod.namespace, pod.spec, pod.labels);
@@ -133,11 +146,27 @@ impl Universe {
             });
             bound_of.push(shapes.collect());
         }
-        let shapes: Vec<Shape> = pending.iter().chain(&bound).copied().collect();
+        // Those that are to be placed ask for more than those that are there.
+        let (mut asking, mut reserved_of) = (pending.len(), Vec::with_capacity(cluster.reservations.len()));
+        let mut shapes = pending.clone();
+        for reservation in &cluster.reservations {
+            let Some(template) = reservation.template else {
+                reserved_of.push(None);
+                continue;
+            };
+            let shape = (MemberKind::Reservation, template.namespace, template.spec, template.labels);
+            let known = *reserved_ids.entry(shape).or_insert_with(|| {
+                shapes.push(shape);
+                asking += 1;
+                shapes.len() - 1
+            });
+            reserved_of.push(Some(known));
+        }
+        shapes.extend(bound);
         let own: Vec<OwnConstraints> = shapes
             .iter()
             .enumerate()
-            .map(|(index, shape)| builder.constraints(cluster, &namespaces, *shape, index < pending.len()))
+            .map(|(index, shape)| builder.constraints(cluster, &namespaces, *shape, index < asking))
             .collect();
         let matched: Vec<Vec<u32>> = shapes
             .iter()
@@ -145,7 +174,8 @@ impl Universe {
                 builder.selectors.matching(*namespace, labels_of(cluster, *labels), &cluster.symbols)
             })
             .collect();
-        builder.finish(cluster, &shapes, pending.len(), &own, &matched, bound_of)
+        let counts = Counts { pending: pending.len(), asking };
+        builder.finish(cluster, &shapes, counts, &own, &matched, (bound_of, reserved_of))
     }
 
     /// The class of an id.
@@ -321,10 +351,10 @@ impl Builder {
         self,
         cluster: &Cluster,
         shapes: &[Shape],
-        n_pending: usize,
+        counts: Counts,
         own: &[OwnConstraints],
         matched: &[Vec<u32>],
-        bound_of: Vec<Vec<usize>>,
+        (bound_of, reserved_of): (Vec<Vec<usize>>, Vec<Option<usize>>),
     ) -> Universe {
         let needed = self.needed_owner_counters(own, matched);
         // Counters by selector, so that a shape's matches become counters.
@@ -344,9 +374,9 @@ impl Builder {
             counts_in.sort_unstable();
             counts_in.dedup();
             let pull = |id: CounterId| self.counters.get(id.index()).map_or(0, |c| i64::from(c.pull));
-            let drawing = reached().filter(|&id| index < n_pending && pull(id) != 0).map(|id| (id, pull(id)));
+            let drawing = reached().filter(|&id| index < counts.asking && pull(id) != 0).map(|id| (id, pull(id)));
             let drawn = if self.has_scores { own.drawn(drawing) } else { Vec::new() };
-            let inverse = reached().filter(|&id| index < n_pending && is_owner(id) && needed.contains(&id));
+            let inverse = reached().filter(|&id| index < counts.asking && is_owner(id) && needed.contains(&id));
             let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
             let (required, preferred) = own.resolve(&counts_in, inverse);
             let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
@@ -370,16 +400,18 @@ impl Builder {
             };
             class_of.push(id);
             if let (true, Some(row), Some(class)) =
-                (index < n_pending, cluster.pending.get(index), classes.get_mut(id.index()))
+                (index < counts.pending, cluster.pending.get(index), classes.get_mut(id.index()))
             {
                 let count = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
                 class.count = class.count.saturating_add(count);
                 class.rows.push(u32::try_from(index).unwrap_or(u32::MAX));
             }
         }
-        let bound_class = |shape: usize| class_of.get(n_pending + shape).copied().unwrap_or(ClassId(u32::MAX));
+        let bound_class = |shape: usize| class_of.get(counts.asking + shape).copied().unwrap_or(ClassId(u32::MAX));
         let bound = bound_of.into_iter().map(|shapes| shapes.into_iter().map(bound_class).collect()).collect();
-        Universe { classes, counters: self.counters, filters: self.filters, bound }
+        let reserved =
+            reserved_of.into_iter().map(|shape| shape.and_then(|shape| class_of.get(shape).copied())).collect();
+        Universe { classes, counters: self.counters, filters: self.filters, bound, reserved }
     }
 
     // An owner counter says nothing new where every pod that its selector matches is itself an owner, and every owner

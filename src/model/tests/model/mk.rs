@@ -71,7 +71,15 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
     for (labels, spec) in pods {
         let (spec, labels) = (cluster.intern_spec(spec.clone()), mk_labels(cluster, labels));
         let labels = cluster.intern_labels(labels);
-        bound.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX, draws_from: None });
+        bound.push(BoundPod {
+            namespace,
+            name: name.into(),
+            spec,
+            labels,
+            started: i64::MAX,
+            draws_from: None,
+            candidate: None,
+        });
     }
     let name = cluster.symbols.intern(name);
     cluster.nodes.push(Node {

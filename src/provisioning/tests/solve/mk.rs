@@ -167,7 +167,15 @@ impl World {
         let mut pods = Vec::new();
         for pod in running {
             let (spec, labels) = self.intern(pod);
-            pods.push(BoundPod { namespace, name: name.into(), spec, labels, started: i64::MAX, draws_from: None });
+            pods.push(BoundPod {
+                namespace,
+                name: name.into(),
+                spec,
+                labels,
+                started: i64::MAX,
+                draws_from: None,
+                candidate: None,
+            });
         }
         let pairs = [(HOSTNAME, name), (ZONE, zone)].map(|(key, value)| (self.sym(key), self.sym(value)));
         let free = Resources::from_amounts(&[cpus * 1000, cpus * 4 * GIB, 100]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{Holding, NodeRoom, Reservation, ResourceId, Resources, Symbols};
+use berth_model::{Holding, Reservation, ResourceId, Resources, Room, Symbols};
 
 /// The weight of this score among those of kube-scheduler's plugins.
 pub const WEIGHT: i64 = 5000;
@@ -28,15 +28,16 @@ pub fn score(holding: &Holding, requests: &Resources) -> i64 {
 
 /// Of the holdings at these positions, which all could serve the pod, the one that it draws from: the lowest order
 /// label, else the highest score, the earliest created, and the first name.
-pub fn nominate(
-    room: &NodeRoom,
+pub fn nominate<'a>(
+    room: impl Into<Room<'a>>,
     serving: &[usize],
     requests: &Resources,
     reservations: &[Reservation],
     symbols: &Symbols,
 ) -> Option<usize> {
+    let room = room.into();
     let key = |position: &usize| {
-        let holding = room.holdings().get(*position)?;
+        let holding = room.holdings.get(*position)?;
         let reservation = reservations.get(holding.reservation as usize)?;
         Some((
             reservation.order.unwrap_or(i64::MAX),
@@ -49,7 +50,7 @@ pub fn nominate(
 }
 
 /// What a node offers to a pod, as far as Reservations go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeOffer {
     /// The score of the Reservation that the pod would draw from; `None` where it draws from none.
     pub nominated: Option<i64>,
@@ -57,16 +58,13 @@ pub struct NodeOffer {
     pub lowest_order: Option<i64>,
 }
 
-/// Scores of nodes before they are normalised: that of the Reservation to draw from, and above all others the first
-/// node with the lowest order label.
+/// Scores of nodes before they are normalised: that of the Reservation to draw from, and above all others those with
+/// the lowest order label.
 pub fn raw_scores(offers: &[NodeOffer]) -> Vec<i64> {
-    let ordered = offers.iter().enumerate().filter_map(|(node, offer)| Some((offer.lowest_order?, node)));
-    let preferred = ordered.min().map(|(_, node)| node);
-    let scores = offers
-        .iter()
-        .enumerate()
-        .map(|(node, offer)| if Some(node) == preferred { MOST_PREFERRED } else { offer.nominated.unwrap_or(0) });
-    scores.collect()
+    let lowest = offers.iter().filter_map(|offer| offer.lowest_order).min();
+    let is_preferred = |offer: &NodeOffer| lowest.is_some() && offer.lowest_order == lowest;
+    let score = |offer: &NodeOffer| if is_preferred(offer) { MOST_PREFERRED } else { offer.nominated.unwrap_or(0) };
+    offers.iter().map(score).collect()
 }
 
 /// Scores as parts of the highest, which becomes 100; all 0 where that is 0.

@@ -48,7 +48,7 @@ impl Draws {
 }
 
 /// Whether nothing but the want of a Reservation refuses pods of this spec.
-pub(super) fn is_open(spec: &PodSpec) -> bool {
+pub(crate) fn is_open(spec: &PodSpec) -> bool {
     spec.refusal.as_ref().is_none_or(|Refusal(reason)| reason == reasons::AFFINITY)
 }
 
@@ -214,6 +214,7 @@ fn bind(cluster: &mut Cluster, place: &Place, spec: u32, reservation: u32) {
         labels: 0,
         started: i64::MAX,
         draws_from: Some(reservation),
+        candidate: None,
     });
 }
 

@@ -1,6 +1,6 @@
 //! Does a pod fit, and from which of the Reservations that it matches may it draw?
 
-use berth_model::{AllocatePolicy, Holding, NodeRoom, ResourceId, ResourceNames, Resources, Symbols};
+use berth_model::{AllocatePolicy, Holding, ResourceId, ResourceNames, Resources, Room, Symbols};
 
 /// Amounts behind a refusal: CPU in milli-CPU, everything else in its whole unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub enum Fit {
 }
 
 /// What a pod lacks that draws from the holding at a position, or from none.
-fn node_lacks(room: &NodeRoom, holding: Option<usize>, claim: &Claim<'_>) -> Vec<Lack> {
-    let free = holding.map_or_else(|| room.free().clone(), |holding| room.free_with(holding));
+fn node_lacks(room: Room<'_>, holding: Option<usize>, claim: &Claim<'_>) -> Vec<Lack> {
+    let free = holding.map_or_else(|| room.free.clone(), |holding| room.free_with(holding));
     let asked = claim.requests.iter().filter(|(id, amount)| *amount > 0 && !claim.ignored.contains(id));
     asked.filter(|&(id, amount)| amount > free.get(id)).map(|(id, _)| Lack::ByNode(id)).collect()
 }
@@ -78,10 +78,11 @@ fn reservation_lacks(holding: &Holding, claim: &Claim<'_>) -> Vec<Lack> {
 ///
 /// One that can serve it is enough; without any the pod may still use free room, unless it must draw from a Reservation.
 /// A Reservation that reserves nothing of what the pod requests is of use only to a pod that must draw from one.
-pub fn fit(room: &NodeRoom, matched: &[usize], claim: &Claim<'_>) -> Fit {
+pub fn fit<'a>(room: impl Into<Room<'a>>, matched: &[usize], claim: &Claim<'_>) -> Fit {
+    let room = room.into();
     let (mut serving, mut by_node, mut in_reservations) = (Vec::new(), Vec::new(), Vec::new());
     for &position in matched {
-        let Some(holding) = room.holdings().get(position) else { continue };
+        let Some(holding) = room.holdings.get(position) else { continue };
         if !claim.must_draw && !holding.shares_resource(claim.requests) {
             continue;
         }
@@ -126,6 +127,14 @@ pub fn may_share_node(policy: AllocatePolicy, others: &[Holding]) -> bool {
 }
 
 impl Lack {
+    /// The node's resource that is short; `None` where it is the Reservation's.
+    pub fn resource(&self) -> Option<ResourceId> {
+        match *self {
+            Lack::ByNode(id) => Some(id),
+            Lack::InReservation(..) => None,
+        }
+    }
+
     /// In Koordinator's words.
     pub fn in_words(&self, names: &ResourceNames, symbols: &Symbols) -> String {
         let name = |id| names.name(id).map_or("", |name| symbols.text(name));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Effect, Labels, PodSpec, Requirements, Reservation, ReservationAffinity, Sym, Symbols, Taint, Toleration,
+    Effect, Holding, Labels, PodSpec, Requirements, Reservation, ReservationAffinity, Sym, Symbols, Taint, Toleration,
     TolerationOperator,
 };
 
@@ -58,10 +58,29 @@ pub fn may_draw(
     node: &Labels,
     symbols: &Symbols,
 ) -> Result<(), Mismatch> {
-    let ask = &seeker.spec.reservation;
     if !is_matchable(reservation, owners) {
         return Err(Mismatch::NotMatchable);
     }
+    is_for(seeker, reservation, node, symbols)
+}
+
+/// [`may_draw`] of what a Reservation holds now, whatever its phase was before.
+pub fn may_draw_from(
+    seeker: &Seeker<'_>,
+    reservation: &Reservation,
+    holding: &Holding,
+    node: &Labels,
+    symbols: &Symbols,
+) -> Result<(), Mismatch> {
+    let is_spent = reservation.allocate_once && holding.owners() > 0;
+    if holding.waits || is_spent || reservation.owners.is_none() {
+        return Err(Mismatch::NotMatchable);
+    }
+    is_for(seeker, reservation, node, symbols)
+}
+
+fn is_for(seeker: &Seeker<'_>, reservation: &Reservation, node: &Labels, symbols: &Symbols) -> Result<(), Mismatch> {
+    let ask = &seeker.spec.reservation;
     if ask.ignores || !seeker.is_owner {
         return Err(Mismatch::NotOwner);
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{AllocatePolicy, NodeRoom, PreAllocation, PreAllocationMode, Reservation, ResourceId, Resources};
+use berth_model::{AllocatePolicy, PreAllocation, PreAllocationMode, Reservation, ResourceId, Resources, Room};
 
 use super::choice::{candidate_score, pre_allocation_score};
 use super::fit::Lack;
@@ -56,20 +56,21 @@ pub enum Refusal {
 /// to. Candidates are tried by priority in mode Cluster, then by how much of the Reservation they would fill, then by
 /// name. With `is_multiple` they are added up until the Reservation fits, passing over those that would exceed a
 /// Restricted one.
-pub fn bind(
-    room: &NodeRoom,
+pub fn bind<'a>(
+    room: impl Into<Room<'a>>,
     reservation: &Reservation,
     how: PreAllocation,
     candidates: &[Candidate<'_>],
     settings: Settings,
 ) -> Result<Binding, Refusal> {
+    let room = room.into();
     if how.mode == PreAllocationMode::Cluster && !settings.cluster_mode {
         return Err(Refusal::Reason(reasons::CLUSTER_MODE_DISABLED));
     }
     let mut wants = reservation.allocatable.clone();
     wants.set(ResourceId::PODS, wants.get(ResourceId::PODS).max(1));
     let lacks = |freed: &Resources| -> Vec<Lack> {
-        let short = wants.iter().filter(|&(id, amount)| amount > room.free().get(id).saturating_add(freed.get(id)));
+        let short = wants.iter().filter(|&(id, amount)| amount > room.free.get(id).saturating_add(freed.get(id)));
         short.map(|(id, _)| Lack::ByNode(id)).collect()
     };
     let alone = lacks(&Resources::new());

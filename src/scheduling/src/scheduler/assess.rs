@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, NodeState};
+use berth_model::ClassId;
 
 use super::Scheduler;
 use super::choose::Shared;
 use super::groups::stands;
 use super::index::{Index, World};
+use super::reserved::Seen;
 use super::shape::{Beside, Values};
 use crate::filter::{self, Obstacle};
 use crate::score::{self, Scores};
@@ -62,7 +63,8 @@ impl Scheduler<'_> {
         assessed.unwrap_or_default()
     }
 
-    /// Why nodes refuse a pod of the class now: each reason with the number of nodes, most first, then by text.
+    /// Why nodes refuse a pod of the class now: each reason with the number of nodes, most first, then by text. What
+    /// Reservations say to it follows, counted by Reservation.
     pub fn refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
         let counted = self.with_index(id, |scheduler, index| {
             let values = scheduler.values(index);
@@ -74,16 +76,19 @@ impl Scheduler<'_> {
                     }
                 }
             }
-            counts
+            (counts, scheduler.reservations_say(index))
         });
-        let mut counted: Vec<(String, u32)> = counted.unwrap_or_default().into_iter().collect();
+        let (counts, by_reservation) = counted.unwrap_or_default();
+        let mut counted: Vec<(String, u32)> = counts.into_iter().collect();
         counted.sort_by(|(a_reason, a), (b_reason, b)| b.cmp(a).then_with(|| a_reason.cmp(b_reason)));
+        counted.extend(by_reservation);
         counted
     }
 
     fn all_scores(&self, index: &Index<'_>, fixed: &berth_model::Node, node: usize, shared: Shared) -> Scores {
         let spec = index.shape.spec;
-        let Some(on_node) = self.state.nodes().get(node) else { return Scores::default() };
+        let Some(seen) = self.world().seen(node, spec) else { return Scores::default() };
+        let on_node = &*seen.scored();
         let known_image = |image| self.images.get(&image).copied().unwrap_or_default();
         Scores {
             taint_toleration: shared.taints,
@@ -92,6 +97,7 @@ impl Scheduler<'_> {
             pod_topology_spread: shared.spread,
             inter_pod_affinity: shared.pods,
             balanced_allocation: score::balanced_allocation(fixed, on_node, spec),
+            reservation: shared.reservation,
             image_locality: score::image_locality(fixed, spec, self.cluster.nodes.len(), known_image),
         }
     }
@@ -100,16 +106,21 @@ impl Scheduler<'_> {
 impl World<'_> {
     /// The first filter that keeps a class off a node: with the pods that room is held for, then without.
     pub(super) fn obstacle(&self, index: &Index<'_>, values: &Values, node: usize) -> Option<Obstacle> {
-        let (fixed, on_node) = (self.cluster.nodes.get(node)?, self.state.nodes().get(node)?);
         let (shape, spec) = (&index.shape, index.shape.spec);
+        let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
         let domains = shape.domains_of(fixed);
-        let check = |on_node: &NodeState, values: &Values| {
+        let check = |seen: &Seen<'_>, values: &Values| {
+            let on_node = &*seen.state;
+            let room = || self.room(node, seen, spec).err();
             filter::before_load(self.cluster, fixed, spec)
-                .or_else(|| filter::load(fixed, spec, on_node, self.state))
+                .or_else(|| filter::load(fixed, spec, on_node, room, || self.is_claim_taken(seen, spec)))
                 .or_else(|| filter::volumes(self.cluster, fixed, spec))
                 .or_else(|| shape.obstacle(values, &domains, |counter| on_node.host_counts.get(counter)))
         };
-        if let Some(with_held) = self.with_held(node, spec.priority) {
+        if let Some(obstacle) = self.reserve_obstacle(shape.class, node) {
+            return Some(obstacle);
+        }
+        if let Some(with_held) = self.with_held(node, &seen, spec.priority) {
             let mut beside = Beside { domains: domains.clone(), ..Beside::default() };
             let counters = self.held(node, spec.priority).flat_map(|(class, _)| class.counts_in.iter().copied());
             for counter in counters.filter(|counter| self.counts_on(*counter, node)) {
@@ -117,7 +128,7 @@ impl World<'_> {
             }
             let mut with_values = shape.values(self.state, &beside, |rule| {
                 index.least_on_hosts(rule, |counter| {
-                    let counts = (on_node.host_counts.get(counter), with_held.host_counts.get(counter));
+                    let counts = (seen.state.host_counts.get(counter), with_held.state.host_counts.get(counter));
                     self.counts_on(counter, node).then_some(counts)
                 })
             });
@@ -126,6 +137,6 @@ impl World<'_> {
                 return Some(obstacle);
             }
         }
-        check(on_node, values)
+        check(&seen, values)
     }
 }

@@ -1,12 +1,16 @@
 //! The best node for a class now: raw scores of cells, normalised over those that are feasible.
 
-use berth_model::{ClassId, CounterId};
+use berth_model::{ClassId, CounterId, MemberKind, Sym};
 use rustc_hash::FxHashSet;
 
 use super::Scheduler;
+use super::groups::stands;
 use super::index::{Cell, Index};
 use super::shape::{ABSENT, Beside, Place, Shape, Values};
-use crate::score;
+use crate::{reservation, score};
+
+/// A class that may draw from more Reservations than this is looked at with all nodes.
+const MOST_OWNED: usize = 64;
 
 /// The normalised scores that all nodes of a cell share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +19,7 @@ pub(super) struct Shared {
     pub(super) affinity: i64,
     pub(super) spread: i64,
     pub(super) pods: i64,
+    pub(super) reservation: i64,
 }
 
 impl Shared {
@@ -23,6 +28,7 @@ impl Shared {
             + score::NODE_AFFINITY * self.affinity
             + score::POD_TOPOLOGY_SPREAD * self.spread
             + score::INTER_POD_AFFINITY * self.pods
+            + crate::reservation::WEIGHT * self.reservation
     }
 }
 
@@ -31,6 +37,9 @@ impl Scheduler<'_> {
     pub fn choose(&mut self, id: ClassId) -> Option<usize> {
         if !self.may_be_placed(id) {
             return None;
+        }
+        if let Some(node) = self.choose_among_owned(id) {
+            return Some(node);
         }
         self.with_index(id, |scheduler, index| {
             let cells = scheduler.feasible(index);
@@ -47,8 +56,44 @@ impl Scheduler<'_> {
     pub(super) fn may_be_placed(&self, id: ClassId) -> bool {
         let spec = self.universe.class(id).and_then(|class| self.cluster.specs.get(class.spec as usize));
         spec.is_some_and(|spec| {
-            spec.refusal.is_none() && !spec.volumes.exclusive_claims.iter().any(|&c| self.state.is_claim_used(c))
+            let is_taken = |&claim: &Sym| {
+                let users = self.state.claim_users(claim);
+                let world = self.world();
+                let held = || world.owned(spec).filter(|&(_, owned)| world.holds_claim(owned, claim)).count();
+                users > 0 && users as usize > held()
+            };
+            reservation::is_open(spec) && !spec.volumes.exclusive_claims.iter().any(is_taken)
         })
+    }
+
+    // The node of the one Reservation that gives most, of few that the class may draw from: its score outweighs all
+    // others together, so that other nodes need not be looked at.
+    fn choose_among_owned(&self, id: ClassId) -> Option<usize> {
+        let (class, spec) = self.class_and_spec(id)?;
+        if spec.reservation.owner_of.len() > MOST_OWNED || class.kind != MemberKind::Pod || self.has_index(id) {
+            return None;
+        }
+        let world = self.world();
+        let mut nodes: Vec<usize> = world.owned(spec).map(|(node, _)| node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        if nodes.is_empty() {
+            return None;
+        }
+        let index = self.bare_index(id).filter(|index| !index.shape.spreads_over_hosts())?;
+        let values = self.values(&index);
+        let stands = |node: &usize| self.cluster.nodes.get(*node).is_some_and(stands);
+        let feasible = nodes.into_iter().filter(stands).filter(|&node| world.obstacle(&index, &values, node).is_none());
+        let offers = feasible.filter_map(|node| {
+            let seen = world.seen(node, spec)?;
+            Some((node, world.room(node, &seen, spec).ok()??.node))
+        });
+        let (nodes, offers): (Vec<usize>, Vec<reservation::NodeOffer>) = offers.unzip();
+        let scores = reservation::raw_scores(&offers);
+        let best = scores.iter().copied().max().filter(|best| *best > 0)?;
+        let mut of_best = nodes.into_iter().zip(scores).filter(|(_, score)| *score == best).map(|(node, _)| node);
+        let node = of_best.next()?;
+        of_best.next().is_none().then_some(node)
     }
 
     /// The values of an index's rules now.
@@ -76,10 +121,13 @@ impl Scheduler<'_> {
         let spread = self.spread(&index.shape, cells);
         let pods = self.drawn(&index.shape, cells);
         let has_preferences = !index.shape.spec.preferred_terms.is_empty();
+        let offers: Vec<_> = cells.iter().map(|cell| cell.key.offer.unwrap_or_default()).collect();
+        let reservations = reservation::normalized(&reservation::raw_scores(&offers));
         cells
             .iter()
-            .zip(spread.into_iter().zip(pods))
-            .map(|(cell, (spread, pods))| Shared {
+            .zip(spread.into_iter().zip(pods).zip(reservations))
+            .map(|(cell, ((spread, pods), reservation))| Shared {
+                reservation,
                 taints: score::normalize(cell.key.taints, most_taints, true),
                 affinity: if has_preferences { score::normalize(cell.key.affinity, most_affinity, false) } else { 0 },
                 spread,
@@ -131,7 +179,7 @@ impl Scheduler<'_> {
     fn drawn(&self, shape: &Shape<'_>, cells: &[&Cell]) -> Vec<i64> {
         let mut raw = vec![0_i64; cells.len()];
         for &(counter, place, weight) in &shape.drawn {
-            if self.state.total(counter) == 0 {
+            if shape.total(&self.state, counter) == 0 {
                 continue;
             }
             let counts = shape.by_domain(&self.state, counter, place);

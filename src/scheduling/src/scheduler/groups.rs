@@ -89,7 +89,7 @@ impl Groups {
         groups
     }
 
-    /// Puts a node where it belongs now; `apart` if it is like no other.
+    /// Puts a node where it belongs now; `apart` if it is like no other, as are those with Reservations.
     pub(super) fn regroup(&mut self, node: usize, state: &NodeState, apart: bool) {
         let (Some(&kind), Some(&rank), Some(&from)) =
             (self.kinds.get(node), self.ranks.get(node), self.of_node.get(node))
@@ -105,7 +105,7 @@ impl Groups {
             host_counts: state.host_counts.clone(),
             ports,
             attached: state.attached.clone(),
-            apart: apart.then(|| index(node)),
+            apart: (apart || !state.holdings.is_empty()).then(|| index(node)),
         };
         let to = self.ids.get(&key).copied().unwrap_or_else(|| {
             let key = Rc::new(key);

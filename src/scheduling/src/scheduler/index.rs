@@ -11,7 +11,9 @@ use smallvec::SmallVec;
 
 use super::groups::{Groups, named_nodes, names_nodes, stands};
 use super::place::add_to;
+use super::reserved::Seen;
 use super::shape::{Place, Shape};
+use crate::reservation::{NodeOffer, Rules};
 use crate::{filter, score};
 
 /// What sets cells apart: all that scores normalise over, and all that topology decides by.
@@ -24,6 +26,8 @@ pub(super) struct CellKey {
     pub(super) hosts: SmallVec<[u32; 2]>,
     /// Set on a node that holds room for pods to come, which is looked at alone.
     pub(super) apart: Option<u32>,
+    /// The Reservation to draw from.
+    pub(super) offer: Option<NodeOffer>,
 }
 
 /// Units (groups, or nodes) that are alike for the class but for their own score.
@@ -81,6 +85,9 @@ pub(super) struct World<'w> {
     pub(super) images: &'w FxHashMap<berth_model::Sym, (i64, usize)>,
     pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
     pub(super) universe: &'w Universe,
+    /// By Reservation: the node where it was held last.
+    pub(super) places: &'w [Option<u32>],
+    pub(super) rules: &'w Rules,
 }
 
 impl World<'_> {
@@ -92,14 +99,14 @@ impl World<'_> {
     }
 
     /// A node as it would be with those pods; `None` without any.
-    pub(super) fn with_held(&self, node: usize, priority: i32) -> Option<NodeState> {
-        let mut with: Option<NodeState> = None;
+    pub(super) fn with_held(&self, node: usize, seen: &Seen<'_>, priority: i32) -> Option<Seen<'static>> {
+        let mut with: Option<Seen<'static>> = None;
         for (class, spec) in self.held(node, priority) {
-            let state = with.get_or_insert(self.state.nodes().get(node)?.clone());
+            let state = with.get_or_insert_with(|| seen.to_owned()).state.to_mut();
             let hostname = self.cluster.well_known.hostname;
             let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
             let on_host: Vec<CounterId> = class.counts_in.iter().copied().filter(is_on_host).collect();
-            add_to(state, spec, &on_host);
+            add_to(state, spec, None, &on_host);
         }
         with
     }
@@ -113,6 +120,13 @@ impl World<'_> {
 
 impl<'a> Index<'a> {
     pub(super) fn new(shape: Shape<'a>, world: World<'_>) -> Self {
+        let mut index = Self::bare(shape, world);
+        index.rebuild(world);
+        index
+    }
+
+    /// An index of nothing, to ask single nodes with.
+    pub(super) fn bare(shape: Shape<'a>, world: World<'_>) -> Self {
         let n_tallies = shape.spread.iter().filter(|spread| spread.rule.place == Place::Host).count();
         let mut index = Index {
             by_node: candidates(&shape, world, n_tallies > 0),
@@ -124,7 +138,7 @@ impl<'a> Index<'a> {
             tallies: vec![BTreeMap::new(); n_tallies],
             cursor: 0,
         };
-        index.rebuild(world);
+        index.shape.discount = world.discount_of(&index.shape);
         index
     }
 
@@ -150,10 +164,18 @@ impl<'a> Index<'a> {
 
     /// Looks anew at what has changed.
     pub(super) fn catch_up(&mut self, world: World<'_>) {
-        let Some(changes) = world.groups.since(self.cursor) else { return self.rebuild(world) };
+        let spec = self.shape.spec;
+        // What is held of a claim elsewhere matters, too.
+        let depends_on_all = !spec.volumes.exclusive_claims.is_empty() && !spec.reservation.owner_of.is_empty();
+        let changes = world.groups.since(self.cursor).filter(|changes| changes.is_empty() || !depends_on_all);
+        let Some(changes) = changes else {
+            self.shape.discount = world.discount_of(&self.shape);
+            return self.rebuild(world);
+        };
         if changes.is_empty() {
             return;
         }
+        self.shape.discount = world.discount_of(&self.shape);
         let mut units: Vec<u32> = match &self.by_node {
             Some(nodes) => changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize)).collect(),
             None => changes.iter().flat_map(|change| [change.from, change.to]).collect(),
@@ -178,11 +200,13 @@ impl<'a> Index<'a> {
             (first, nodes)
         };
         let at = world.groups.at_rank(first);
-        let (Some(node), Some(on_node)) = (world.cluster.nodes.get(at), world.state.nodes().get(at)) else { return };
+        let spec = self.shape.spec;
+        let (Some(node), Some(seen)) = (world.cluster.nodes.get(at), world.seen(at, spec)) else { return };
         if !stands(node) {
             return;
         }
-        let mut entry = Entry { cell: None, first, nodes, tallied: self.tally(unit, at, world) };
+        let on_node = &*seen.state;
+        let mut entry = Entry { cell: None, first, nodes, tallied: self.tally(unit, at, on_node, world) };
         for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&entry.tallied) {
             if *nodes > 0 {
                 *tally.entry(*pods).or_default() += nodes;
@@ -193,26 +217,32 @@ impl<'a> Index<'a> {
             let verdict = verdict(&self.shape, node, world);
             self.verdicts.insert(id, verdict);
         }
-        let (Some(verdict), spec) = (self.verdicts.get(&id), self.shape.spec) else { return };
-        let has_room = |on_node: &NodeState| {
-            spec.requests.fits(&on_node.free)
-                && filter::ports_are_free(&spec.host_ports, &on_node.ports)
-                && filter::attachments_fit(&spec.volumes.attachments, &on_node.attached, &node.attach_limits)
-                && !self.shape.is_kept_apart(|counter| on_node.host_counts.get(counter))
+        let Some(verdict) = self.verdicts.get(&id) else { return };
+        let has_room = |seen: &Seen<'_>| {
+            let state = &*seen.state;
+            let is_open = filter::ports_are_free(&spec.host_ports, &state.ports)
+                && filter::attachments_fit(&spec.volumes.attachments, &state.attached, &node.attach_limits)
+                && !self.shape.is_kept_apart(|counter| state.host_counts.get(counter))
+                && (spec.volumes.exclusive_claims.is_empty() || !world.is_claim_taken(seen, spec));
+            if is_open { world.room(at, seen, spec).ok() } else { None }
         };
         // What is held beside is looked at when the cell is.
         let holds = world.held(at, spec.priority).next().is_some();
-        if verdict.admits && has_room(on_node) {
+        let is_open = verdict.admits && world.reserve_obstacle(self.shape.class, at).is_none();
+        let offer = if is_open { has_room(&seen) } else { None };
+        if let Some(offer) = offer {
+            let scored = seen.scored();
             let own = verdict.image
-                + score::least_allocated(node, on_node, spec)
-                + score::balanced_allocation(node, on_node, spec);
+                + score::least_allocated(node, &scored, spec)
+                + score::balanced_allocation(node, &scored, spec);
             let hosts = self.shape.hosts.iter().map(|&(counter, is_exact)| {
                 let count = on_node.host_counts.get(counter);
                 if is_exact { count } else { count.min(1) }
             });
             let (taints, affinity, domains) = (verdict.taints, verdict.affinity, verdict.domains.clone());
             let apart = holds.then(|| u32::try_from(at).unwrap_or(u32::MAX));
-            let key = CellKey { taints, affinity, domains, hosts: hosts.collect(), apart };
+            let offer = offer.map(|offer| offer.node);
+            let key = CellKey { taints, affinity, domains, hosts: hosts.collect(), apart, offer };
             let cell = self.cell(key);
             if let Some(cell) = self.cells.get_mut(cell as usize) {
                 cell.ordered.insert((Reverse(own), first, unit));
@@ -251,10 +281,11 @@ impl<'a> Index<'a> {
     }
 
     // For each spread rule on hosts: pods on a node of the unit, and how many of its nodes the rule looks at.
-    fn tally(&self, unit: u32, at: usize, world: World<'_>) -> SmallVec<[(u32, u32); 1]> {
+    fn tally(&self, unit: u32, at: usize, on_node: &NodeState, world: World<'_>) -> SmallVec<[(u32, u32); 1]> {
         let on_hosts = self.shape.spread.iter().filter(|spread| spread.rule.place == Place::Host);
         let tallied = on_hosts.map(|spread| {
             let counter = spread.rule.counter;
+            let pods = on_node.host_counts.get(counter);
             let filter = world.counter_filters.get(counter.index()).copied().flatten();
             let filter = filter.and_then(|filter| world.filters.get(filter as usize));
             let admits = |node: usize| filter.is_none_or(|nodes| nodes.contains(node));
@@ -263,7 +294,6 @@ impl<'a> Index<'a> {
             } else {
                 world.groups.members(unit).filter(|node| admits(*node)).count()
             };
-            let pods = world.state.nodes().get(at).map_or(0, |state| state.host_counts.get(counter));
             (pods, u32::try_from(nodes).unwrap_or(u32::MAX))
         });
         tallied.collect()

@@ -7,11 +7,16 @@
 
 mod assess;
 mod choose;
+mod diagnose;
 mod groups;
+mod hold;
 mod index;
 mod place;
+mod placements;
+mod pre_allocate;
 mod preempt;
 mod queue;
+mod reserved;
 mod shape;
 
 use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
@@ -19,13 +24,16 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 pub use assess::{Assessment, Verdict};
+pub use placements::Placement;
 pub use queue::Queue;
 
 use groups::{Groups, names_nodes};
+use hold::Members;
 use index::{Index, World};
 use shape::Shape;
 
 use crate::admission::filter_admits_node;
+use crate::reservation::Rules;
 
 /// Entries of indexes kept at most, of all classes together; those that were asked longest ago go first.
 const MOST_ENTRIES: usize = 4_000_000;
@@ -54,7 +62,7 @@ impl Launchable {
 }
 
 /// A pod that gave way: a node by index, and which of its [`berth_model::Node::pods`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Eviction {
     /// The node.
     pub node: usize,
@@ -88,6 +96,12 @@ pub struct Scheduler<'a> {
     allowed: Vec<i32>,
     /// Pods that room is held for, by node.
     nominated: FxHashMap<usize, Vec<ClassId>>,
+    /// By Reservation: the node where it was held last.
+    places: Vec<Option<u32>>,
+    members: Members,
+    /// Running pods that Reservations were bound to.
+    bound_to: FxHashMap<Eviction, u32>,
+    rules: Rules,
 }
 
 impl<'a> Scheduler<'a> {
@@ -121,7 +135,18 @@ impl<'a> Scheduler<'a> {
             off: Vec::new(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
             nominated: FxHashMap::default(),
+            places: places(cluster),
+            members: Members::new(cluster, universe),
+            bound_to: FxHashMap::default(),
+            rules: Rules::default(),
         }
+    }
+
+    /// With what the configuration says of Reservations.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
     }
 
     /// The nodes and counts as they are now.
@@ -151,6 +176,8 @@ impl<'a> Scheduler<'a> {
             images: &self.images,
             nominated: &self.nominated,
             universe: self.universe,
+            places: &self.places,
+            rules: &self.rules,
         }
     }
 
@@ -164,6 +191,17 @@ impl<'a> Scheduler<'a> {
         let (cluster, universe) = (self.cluster, self.universe);
         let shape = Shape::new(cluster, universe, &self.groups, &self.filters, &self.launchable, id)?;
         Some(Index::new(shape, self.world()))
+    }
+
+    fn has_index(&self, id: ClassId) -> bool {
+        self.indexes.contains_key(&id)
+    }
+
+    /// An index of no node.
+    fn bare_index(&self, id: ClassId) -> Option<Index<'a>> {
+        let (cluster, universe) = (self.cluster, self.universe);
+        let shape = Shape::new(cluster, universe, &self.groups, &self.filters, &self.launchable, id)?;
+        Some(Index::bare(shape, self.world()))
     }
 
     fn keep_index(&mut self, id: ClassId, index: Index<'a>) {
@@ -189,6 +227,19 @@ impl<'a> Scheduler<'a> {
     fn counts_on(&self, counter: CounterId, node: usize) -> bool {
         self.world().counts_on(counter, node)
     }
+}
+
+// Where Reservations are held.
+fn places(cluster: &Cluster) -> Vec<Option<u32>> {
+    let mut places = vec![None; cluster.reservations.len()];
+    for (node, at) in cluster.nodes.iter().zip(0..) {
+        for holding in &node.holdings {
+            if let Some(place) = places.get_mut(holding.reservation as usize) {
+                *place = Some(at);
+            }
+        }
+    }
+    places
 }
 
 // The nodes that a filter admits, asked once for each kind where it does not tell nodes of a kind apart.

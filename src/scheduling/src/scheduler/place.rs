@@ -1,25 +1,38 @@
 //! Pods come to nodes and leave them: what is left, what is counted, which group a node is in.
 
-use berth_model::{ClassId, CounterId, NodeState, PodClass, PodSpec, Sym, add_assumed};
+use berth_model::{ClassId, CounterId, MemberKind, NodeState, PodClass, PodSpec, add_assumed};
 
 use super::{Eviction, Scheduler};
 
 impl<'a> Scheduler<'a> {
     /// Binds a pod of a class to a node.
+    ///
+    /// A pod draws from the Reservation there that suits it best, if any, and spends one that is for one pod alone. The
+    /// next Reservation of a class that stands in for some holds its room.
     pub fn bind(&mut self, id: ClassId, node: usize) {
         let Some((class, spec)) = self.class_and_spec(id) else { return };
+        if class.kind == MemberKind::Reservation {
+            return self.place_reservation(id, node);
+        }
+        let draws_from = self.draws_on(id, node);
         self.count(class, node, true);
         for &claim in &spec.volumes.exclusive_claims {
             self.state.use_claim(claim);
         }
         let on_host = self.host_counters(class, node);
+        self.change_owners(node, draws_from, |scheduler| {
+            scheduler.state.change_node(node, |state| add_to(state, spec, draws_from, &on_host));
+        });
         self.state.change_node(node, |state| {
-            add_to(state, spec, &on_host);
+            state.draws.extend(draws_from.map(|reservation| (id, reservation)));
             match state.added.iter_mut().find(|(known, _)| *known == id) {
                 Some((_, count)) => *count = count.saturating_add(1),
                 None => state.added.push((id, 1)),
             }
         });
+        if let Some(reservation) = draws_from.filter(|&reservation| self.is_for_one(reservation)) {
+            self.release(reservation);
+        }
         self.regroup(node);
     }
 
@@ -37,21 +50,16 @@ impl<'a> Scheduler<'a> {
         self.off.push(Eviction { node, pod });
         self.count(class, node, false);
         let on_host = self.host_counters(class, node);
-        let attached = self.attached_without(node, pod);
-        self.state.change_node(node, |state| {
-            state.free.add(&spec.requests);
-            state.assumed = add_assumed(state.assumed, spec.assumed, -1);
-            for port in &spec.host_ports {
-                if let Some(at) = state.ports.iter().position(|used| used == port) {
-                    state.ports.remove(at);
+        let draws_from = self.drawn_by(node, pod);
+        self.change_owners(node, draws_from, |scheduler| {
+            scheduler.state.change_node(node, |state| {
+                state.give_back(&spec.requests, draws_from);
+                state.assumed = add_assumed(state.assumed, spec.assumed, -1);
+                state.detach(&spec.host_ports, &spec.volumes.attachments);
+                for counter in on_host {
+                    state.host_counts.subtract(counter, 1);
                 }
-            }
-            if let Some(attached) = attached {
-                state.attached = attached;
-            }
-            for counter in on_host {
-                state.host_counts.subtract(counter, 1);
-            }
+            });
         });
     }
 
@@ -61,7 +69,10 @@ impl<'a> Scheduler<'a> {
         self.off.retain(|known| *known != Eviction { node, pod });
         self.count(class, node, true);
         let on_host = self.host_counters(class, node);
-        self.state.change_node(node, |state| add_to(state, spec, &on_host));
+        let draws_from = self.drawn_by(node, pod);
+        self.change_owners(node, draws_from, |scheduler| {
+            scheduler.state.change_node(node, |state| add_to(state, spec, draws_from, &on_host));
+        });
     }
 
     /// Holds room on a node for a pod of a class that is to come, against pods of equal and lower priority.
@@ -102,7 +113,7 @@ impl<'a> Scheduler<'a> {
         Some((self.universe.class(class)?, self.cluster.specs.get(spec as usize)?))
     }
 
-    fn count(&mut self, class: &PodClass, node: usize, comes: bool) {
+    pub(super) fn count(&mut self, class: &PodClass, node: usize, comes: bool) {
         let Some(fixed) = self.cluster.nodes.get(node) else { return };
         for &counter in class.counts_in.iter().chain(&class.weighs_in) {
             if !self.counts_on(counter, node) {
@@ -133,35 +144,16 @@ impl<'a> Scheduler<'a> {
             })
             .collect()
     }
-
-    // What stays attached without a pod; `None` where it has no volume.
-    fn attached_without(&self, node: usize, pod: usize) -> Option<Vec<(Sym, Sym)>> {
-        let (_, spec) = self.resident(node, pod)?;
-        if spec.volumes.attachments.is_empty() {
-            return None;
-        }
-        let gone = |at: usize| at == pod || self.off.contains(&Eviction { node, pod: at });
-        let stay = (0..self.cluster.nodes.get(node)?.pods.len()).filter(|at| !gone(*at));
-        let running = stay.filter_map(|at| self.resident(node, at)).map(|(_, spec)| spec);
-        let added = self.state.nodes().get(node)?.added.iter();
-        let added = added.filter_map(|(class, _)| self.class_and_spec(*class)).map(|(_, spec)| spec);
-        let mut attached: Vec<(Sym, Sym)> =
-            running.chain(added).flat_map(|spec| spec.volumes.attachments.iter().copied()).collect();
-        attached.sort_unstable();
-        attached.dedup();
-        Some(attached)
-    }
 }
 
 /// A pod comes to a node.
-pub(super) fn add_to(state: &mut NodeState, spec: &PodSpec, on_host: &[CounterId]) {
-    state.free.subtract(&spec.requests);
+pub(super) fn add_to(state: &mut NodeState, spec: &PodSpec, draws_from: Option<u32>, on_host: &[CounterId]) {
+    state.take(&spec.requests, draws_from);
     state.assumed = add_assumed(state.assumed, spec.assumed, 1);
     state.ports.extend(&spec.host_ports);
     if !spec.volumes.attachments.is_empty() {
         state.attached.extend(&spec.volumes.attachments);
         state.attached.sort_unstable();
-        state.attached.dedup();
     }
     for &counter in on_host {
         state.host_counts.add(counter, 1);

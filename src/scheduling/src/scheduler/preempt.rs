@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{BoundPod, ClassId};
+use berth_model::{BoundPod, ClassId, MemberKind};
 
 use super::groups::stands;
 use super::index::Index;
@@ -28,7 +28,8 @@ impl<'a> Scheduler<'a> {
     /// and nothing changes, where it does not help, or the pod never preempts.
     pub fn preempt(&mut self, id: ClassId) -> Option<usize> {
         let (_, spec) = self.class_and_spec(id)?;
-        if spec.never_preempts || !self.may_be_placed(id) {
+        let is_reservation = self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
+        if spec.never_preempts || (is_reservation && !self.rules.preempts) || !self.may_be_placed(id) {
             return None;
         }
         let index = self.take_index(id)?;
@@ -76,12 +77,20 @@ impl<'a> Scheduler<'a> {
     // The running pods of a node with a lower priority, most important first: by priority, then by how long they run.
     fn less_important(&self, node: usize, priority: i32) -> Vec<usize> {
         let pods = self.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
-        let is_lower = |(_, pod): &(usize, &BoundPod)| self.priority(pod) < priority;
+        let is_lower = |(_, pod): &(usize, &BoundPod)| self.priority(pod) < priority && !self.is_protected(pod);
         let stays = |at: usize| !self.off.contains(&Eviction { node, pod: at });
         let mut lower: Vec<usize> =
             pods.iter().enumerate().filter(is_lower).map(|(at, _)| at).filter(|at| stays(*at)).collect();
         lower.sort_by_key(|&at| pods.get(at).map(|pod| (Reverse(self.priority(pod)), pod.started)));
         lower
+    }
+
+    // Koordinator's label.
+    fn is_protected(&self, pod: &BoundPod) -> bool {
+        let symbols = &self.cluster.symbols;
+        let Some(key) = symbols.get("scheduling.koordinator.sh/disable-preemptible") else { return false };
+        let labels = self.cluster.label_sets.get(pod.labels as usize);
+        labels.and_then(|labels| labels.get(key)).is_some_and(|value| symbols.text(value) == "true")
     }
 
     fn priority(&self, pod: &BoundPod) -> i32 {
@@ -90,7 +99,8 @@ impl<'a> Scheduler<'a> {
 
     // Takes all off, then puts back as many as can stay: those first whose going would violate a budget.
     fn dry_run(&mut self, index: &Index<'a>, node: usize, potential: &[usize]) -> Option<Candidate> {
-        let before = self.state.nodes().get(node)?.host_counts.clone();
+        let spec = index.shape.spec;
+        let before = self.world().seen(node, spec)?.state.host_counts.clone();
         let is_indifferent = self.values(index).is_indifferent;
         let mark = self.state.mark();
         let off_before = self.off.len();
@@ -100,7 +110,7 @@ impl<'a> Scheduler<'a> {
         let fits = |scheduler: &Self| {
             let mut values = index.shape.values(&scheduler.state, &Beside::default(), |rule| {
                 index.least_on_hosts(rule, |counter| {
-                    let now = scheduler.state.nodes().get(node)?.host_counts.get(counter);
+                    let now = scheduler.world().seen(node, spec)?.state.host_counts.get(counter);
                     scheduler.counts_on(counter, node).then(|| (before.get(counter), now))
                 })
             });

@@ -22,12 +22,24 @@ impl Scheduler<'_> {
     /// want of another pod is tried again once that has come.
     pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
         let mut waiting = self.queued();
+        // By priority and before pods of equal priority, as all Reservations are.
+        let mut binding: Vec<u32> = self.pre_allocating();
+        binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
         loop {
             let mut failed: Vec<(ClassId, u32)> = Vec::new();
             let mut has_progressed = false;
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
+            let mut unbound: Vec<u32> = Vec::new();
+            let mut next = binding.into_iter().peekable();
             for (id, count) in waiting {
+                let priority = self.class_and_spec(id).map_or(0, |(_, spec)| spec.priority);
+                while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
+                    match self.pre_allocate(reservation) {
+                        Some(_) => has_progressed = true,
+                        None => unbound.push(reservation),
+                    }
+                }
                 let placed = if stuck.get(&id) == Some(&self.groups.now()) { 0 } else { self.place(id, count, queue) };
                 has_progressed |= placed > 0;
                 if placed < count {
@@ -35,11 +47,21 @@ impl Scheduler<'_> {
                     failed.push((id, count - placed));
                 }
             }
-            if failed.is_empty() || !has_progressed {
+            for reservation in next {
+                match self.pre_allocate(reservation) {
+                    Some(_) => has_progressed = true,
+                    None => unbound.push(reservation),
+                }
+            }
+            if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 return summed(failed);
             }
-            waiting = failed;
+            (waiting, binding) = (failed, unbound);
         }
+    }
+
+    fn reserves_at(&self, reservation: u32) -> i32 {
+        self.cluster.reservations.get(reservation as usize).map_or(0, |known| known.priority)
     }
 
     // Runs of pods of one class, in the order in which they are placed.
@@ -66,10 +88,12 @@ impl Scheduler<'_> {
             return self.place_each(id, count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
         }
         let mark = self.state.mark();
+        let members_before = self.members.placed.clone();
         let nodes = self.place_each(id, count, false);
         let is_whole = nodes.len() == count as usize;
         if !is_whole {
             self.state.rollback(mark);
+            self.members.placed = members_before;
         }
         self.state.forget(mark);
         if is_whole {

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::Launchable;
 use super::groups::Groups;
+use super::reserved::Discount;
 use crate::filter::Obstacle;
 
 /// No such label.
@@ -58,6 +59,7 @@ pub(super) struct Beside {
 /// What a class asks of topology.
 #[derive(Clone, Debug)]
 pub(super) struct Shape<'a> {
+    pub(super) class: ClassId,
     pub(super) spec: &'a PodSpec,
     /// The keys that its rules and scores look at, the host name aside.
     pub(super) keys: Vec<Sym>,
@@ -69,6 +71,8 @@ pub(super) struct Shape<'a> {
     apart: Vec<Rule>,
     pub(super) soft: Vec<SpreadRule>,
     pub(super) drawn: Vec<(CounterId, Place, i64)>,
+    /// Pods in `state` that do not count for the class.
+    pub(super) discount: Discount,
 }
 
 /// What the rules read, at one moment.
@@ -99,6 +103,7 @@ impl<'a> Shape<'a> {
         let class = universe.class(id)?;
         let spec = cluster.specs.get(class.spec as usize)?;
         let mut shape = Shape {
+            class: id,
             spec,
             keys: Vec::new(),
             domains: Vec::new(),
@@ -108,6 +113,7 @@ impl<'a> Shape<'a> {
             apart: Vec::new(),
             soft: Vec::new(),
             drawn: Vec::new(),
+            discount: Discount::default(),
         };
         let place = |shape: &mut Self, counter: CounterId| -> Option<(Place, bool)> {
             let counter = universe.counters.get(counter.index())?;
@@ -240,10 +246,31 @@ impl<'a> Shape<'a> {
         let mut counts = vec![0; domains.ids.len()];
         for (name, count) in state.domains(counter) {
             if let Some(&id) = domains.ids.get(&name) {
-                counts[id as usize] = count;
+                let off = self.discount.by_domain.get(&(counter, name)).copied().unwrap_or(0);
+                counts[id as usize] = count.saturating_sub(off);
             }
         }
         counts
+    }
+
+    /// How many pods of a counter there are anywhere.
+    pub(super) fn total(&self, state: &Snapshot, counter: CounterId) -> u32 {
+        let off = self.discount.total.get(&counter).copied().unwrap_or(0);
+        state.total(counter).saturating_sub(off)
+    }
+
+    /// Whether other pods matter to the class at all.
+    pub(super) fn is_free(&self) -> bool {
+        self.spread.is_empty()
+            && self.together.is_empty()
+            && self.apart.is_empty()
+            && self.soft.is_empty()
+            && self.drawn.is_empty()
+    }
+
+    /// Whether a spread is counted by node.
+    pub(super) fn spreads_over_hosts(&self) -> bool {
+        self.spread.iter().any(|spread| spread.rule.place == Place::Host)
     }
 
     /// What the rules read now. `least_on_hosts` tells, for a spread rule by node, the least count and the number of
@@ -263,8 +290,9 @@ impl<'a> Shape<'a> {
             }
             counts
         };
-        let is_anywhere =
-            |rule: &Rule| state.total(rule.counter) > 0 || beside.pods.get(&rule.counter).is_some_and(|pods| *pods > 0);
+        let is_anywhere = |rule: &Rule| {
+            self.total(state, rule.counter) > 0 || beside.pods.get(&rule.counter).is_some_and(|pods| *pods > 0)
+        };
         let mut values = Values {
             spread: self.spread.iter().map(|spread| read(&spread.rule)).collect(),
             together: self.together.iter().map(read).collect(),
@@ -272,7 +300,7 @@ impl<'a> Shape<'a> {
             least: Vec::with_capacity(self.spread.len()),
             is_first: self.together.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
             is_indifferent: self.together.is_empty()
-                && self.apart.iter().all(|rule| rule.is_others && state.total(rule.counter) == 0),
+                && self.apart.iter().all(|rule| rule.is_others && self.total(state, rule.counter) == 0),
         };
         for (at, spread) in self.spread.iter().enumerate() {
             let (least, domains) = match spread.rule.place {
@@ -337,6 +365,7 @@ impl<'a> Shape<'a> {
 
     /// Whether the class is the first of its own affinity, and chooses the domain for all that follow.
     pub(super) fn chooses_home(&self, state: &Snapshot) -> bool {
-        !self.together.is_empty() && self.together.iter().all(|rule| rule.counts_self && state.total(rule.counter) == 0)
+        !self.together.is_empty()
+            && self.together.iter().all(|rule| rule.counts_self && self.total(state, rule.counter) == 0)
     }
 }

@@ -62,7 +62,7 @@ impl World {
         let node = self.cluster.nodes.last_mut().unwrap();
         node.free.subtract(&spec.requests);
         let name = format!("{app}-{}", node.pods.len()).into();
-        node.pods.push(BoundPod { namespace, name, spec: spec_id, labels, started, draws_from: None });
+        node.pods.push(BoundPod { namespace, name, spec: spec_id, labels, started, draws_from: None, candidate: None });
     }
 
     pub(crate) fn mk_pods(&mut self, app: &str, count: u32, spec: &PodSpec) {

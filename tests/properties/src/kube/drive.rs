@@ -9,7 +9,7 @@ use berth_scheduling::score::{self, Scores};
 use berth_scheduling::{Launchable, Scheduler, Verdict};
 use serde_json::{Value, json};
 
-use crate::narrowing::fold;
+use crate::fold;
 
 /// What became of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,89 @@
+//! Who went where, by name.
+
+use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Universe};
+use rustc_hash::FxHashMap;
+
+use super::Scheduler;
+
+/// Where a pod or a Reservation went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// `namespace/name` of a pod, the name of a Reservation.
+    pub name: Box<str>,
+    /// Which of them it is.
+    pub kind: MemberKind,
+    /// The node, by index.
+    pub node: usize,
+    /// The Reservation that a pod draws from, by index into [`Cluster::reservations`].
+    pub draws_from: Option<u32>,
+}
+
+/// The names of the members of a class, one after another.
+struct Names<'a> {
+    runs: Vec<(&'a str, &'a MemberRun)>,
+    run: usize,
+    taken: u32,
+}
+
+impl<'a> Names<'a> {
+    fn new(cluster: &'a Cluster, universe: &Universe, class: ClassId) -> Self {
+        let rows = universe.class(class).map_or(&[][..], |class| &class.rows);
+        let rows = rows.iter().filter_map(|&row| cluster.pending.get(row as usize));
+        let runs = rows.flat_map(|row| row.members.iter().map(|run| (cluster.symbols.text(row.namespace), run)));
+        Names { runs: runs.collect(), run: 0, taken: 0 }
+    }
+}
+
+impl Iterator for Names<'_> {
+    type Item = Box<str>;
+
+    fn next(&mut self) -> Option<Box<str>> {
+        loop {
+            let (namespace, run) = *self.runs.get(self.run)?;
+            if self.taken == run.len() {
+                (self.run, self.taken) = (self.run + 1, 0);
+                continue;
+            }
+            let number = self.taken;
+            self.taken += 1;
+            return Some(match run.numbers {
+                None => format!("{namespace}/{}", run.name).into(),
+                Some((first, _)) => format!("{namespace}/{}-{}", run.name, first.saturating_add(number)).into(),
+            });
+        }
+    }
+}
+
+impl Scheduler<'_> {
+    /// All that was bound, in order of nodes: Reservations, then pods by class. Alike pods are named in the order of the
+    /// input; of those on a node the first draw.
+    pub fn placements(&self) -> Vec<Placement> {
+        let mut placements = Vec::new();
+        let mut names: FxHashMap<ClassId, Names<'_>> = FxHashMap::default();
+        for (node, state) in self.state().nodes().iter().enumerate() {
+            let reservations = state.placed.iter().filter_map(|&id| self.cluster.reservations.get(id as usize));
+            placements.extend(reservations.map(|known| Placement {
+                name: self.cluster.symbols.text(known.name).into(),
+                kind: MemberKind::Reservation,
+                node,
+                draws_from: None,
+            }));
+            for &(class, count) in &state.added {
+                if self.universe.class(class).is_none_or(|class| class.kind != MemberKind::Pod) {
+                    continue;
+                }
+                let names = names.entry(class).or_insert_with(|| Names::new(self.cluster, self.universe, class));
+                let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
+                let drawn = drawn.map(|(_, reservation)| Some(*reservation)).chain(std::iter::repeat(None));
+                let pods = names.take(count as usize).zip(drawn);
+                placements.extend(pods.map(|(name, draws_from)| Placement {
+                    name,
+                    kind: MemberKind::Pod,
+                    node,
+                    draws_from,
+                }));
+            }
+        }
+        placements
+    }
+}

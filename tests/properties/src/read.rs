@@ -1,0 +1,31 @@
+//! Objects as they are read, into the conversion.
+
+use berth_convert::Builder;
+use berth_manifests::Object;
+
+/// Adds an object, if pods and Reservations are placed by it.
+///
+/// # Errors
+/// The object cannot be converted.
+pub fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
+    match object {
+        Object::Pod(object) => builder.add_pod(object)?,
+        Object::Node(object) => builder.add_node(object)?,
+        Object::Namespace(object) => builder.add_namespace(object)?,
+        Object::PersistentVolume(object) => builder.add_persistent_volume(object)?,
+        Object::PersistentVolumeClaim(object) => builder.add_persistent_volume_claim(object)?,
+        Object::Deployment(object) => builder.add_deployment(object)?,
+        Object::StatefulSet(object) => builder.add_stateful_set(object)?,
+        Object::ReplicaSet(object) => builder.add_replica_set(object)?,
+        Object::DaemonSet(object) => builder.add_daemon_set(object)?,
+        Object::Job(object) => builder.add_job(object)?,
+        Object::PriorityClass(object) => builder.add_priority_class(object)?,
+        Object::StorageClass(object) => builder.add_storage_class(object)?,
+        Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object)?,
+        Object::CSINode(object) => builder.add_csi_node(object)?,
+        Object::NodePool(object) => builder.add_node_pool(object)?,
+        Object::Reservation(object) => builder.add_reservation(object)?,
+        _ => {}
+    }
+    Ok(())
+}

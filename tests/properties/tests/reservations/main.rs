@@ -1,0 +1,6 @@
+//! Reservations through the whole path: manifests are read and converted, and the scheduler decides.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod cases;
+mod mk;
+mod rows;
