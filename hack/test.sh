@@ -28,7 +28,7 @@ if [[ ${1:-all} == all ]]; then
         for program in testenv schedcompare; do
             hack/go-build.sh "$program"
         done
-        (cd hack && go vet ./... && go test ./...)
+        (cd hack && go vet ./... && go test -timeout 30m ./...)
     fi
 
     step clippy

@@ -41,7 +41,7 @@ func (s *supervisor) serve(commands <-chan string) error {
 		case <-s.stop:
 			return nil
 		case exit := <-s.exits:
-			if !exit.process.expected {
+			if !exit.expected {
 				return fmt.Errorf("%s ended by itself: %s; the end of its log:\n%s", exit.process.name, exit.state, exit.process.lastLines())
 			}
 		case line, open := <-commands:
@@ -83,7 +83,10 @@ func (s *supervisor) command(line string) error {
 		}
 		return s.startReady(chosen, time.Now().Add(s.options.timeout))
 	case "pause":
-		return chosen.signal(syscall.SIGSTOP)
+		if err := chosen.signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		return chosen.waitUntilPaused()
 	case "resume":
 		return chosen.signal(syscall.SIGCONT)
 	default:

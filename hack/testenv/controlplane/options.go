@@ -55,7 +55,7 @@ func parseOptions(command string, args []string) (*options, []string, error) {
 	flags.IntVarP(&parsed.verbosity, "verbosity", "v", 1, "of the components' logs")
 	flags.StringVar(&parsed.dir, "dir", "", "keep data, logs and credentials in this folder; default a temporary one, removed at the end")
 	flags.BoolVar(&parsed.keep, "keep", false, "do not remove the temporary folder")
-	flags.DurationVar(&parsed.timeout, "timeout", 2*time.Minute, "give up when the components are not ready by then")
+	flags.DurationVar(&parsed.timeout, "timeout", 5*time.Minute, "give up when the components are not ready by then")
 	if command == "start" {
 		flags.BoolVar(&parsed.ignoreStdin, "ignore-stdin", false, "stop on a signal alone, not when standard input closes; take no commands")
 	}

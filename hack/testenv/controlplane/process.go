@@ -19,20 +19,22 @@ type process struct {
 	logPath         string
 
 	command *exec.Cmd
-	// expected is set before this program itself ends the process, so that its end is no failure.
-	expected bool
-	done     chan struct{}
+	// exit is the end of the present run, which is yet to come while done is open.
+	exit *exit
+	done chan struct{}
 }
 
-// exit tells that a process ended, and how.
+// exit tells that one run of a process ended, and how.
 type exit struct {
 	process *process
-	state   *os.ProcessState
+	// expected is set before this program itself ends the process, so that its end is no failure.
+	expected bool
+	state    *os.ProcessState
 }
 
 // start begins the process and reports its end to exits. It must be called on the main thread: the kernel kills the
 // process when the thread that started it ends, and the main thread ends with the program, however that ends.
-func (p *process) start(exits chan<- exit) error {
+func (p *process) start(exits chan<- *exit) error {
 	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -48,12 +50,14 @@ func (p *process) start(exits chan<- exit) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	p.command, p.expected, p.done = command, false, make(chan struct{})
-	done := p.done
+	// Of this run alone: the next may have begun when the end of this one is heard of.
+	ended, done := &exit{process: p}, make(chan struct{})
+	p.command, p.exit, p.done = command, ended, done
 	go func() {
 		_ = command.Wait() // the state says more than the error
+		ended.state = command.ProcessState
 		close(done)
-		exits <- exit{p, command.ProcessState}
+		exits <- ended
 	}()
 	return nil
 }

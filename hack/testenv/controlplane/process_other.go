@@ -8,3 +8,6 @@ import "syscall"
 func diesWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
+
+// waitUntilPaused has no way to know here.
+func (p *process) waitUntilPaused() error { return nil }

@@ -25,7 +25,7 @@ type supervisor struct {
 	layout      *layout
 	client      *http.Client
 
-	exits chan exit
+	exits chan *exit
 	// stop is closed by a signal, or when the owner is gone.
 	stop <-chan struct{}
 }
@@ -36,7 +36,7 @@ func newSupervisor(options *options, stop <-chan struct{}) (_ *supervisor, err e
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{options: options, folder: folder, exits: make(chan exit, 16), stop: stop}
+	s := &supervisor{options: options, folder: folder, exits: make(chan *exit, 16), stop: stop}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -117,7 +117,7 @@ func (s *supervisor) wait(process *process, path string, deadline time.Time) err
 		case <-s.stop:
 			return errStopped
 		case exit := <-s.exits:
-			if !exit.process.expected {
+			if !exit.expected {
 				return fmt.Errorf("%s ended while starting: %s; the end of its log:\n%s", exit.process.name, exit.state, exit.process.lastLines())
 			}
 		case <-timeout.C:
@@ -160,7 +160,9 @@ func (s *supervisor) killAll() {
 		return
 	}
 	for _, process := range s.layout.all() {
-		process.expected = true
+		if process.exit != nil {
+			process.exit.expected = true
+		}
 		if process.running() {
 			_ = process.command.Process.Kill() // it may have ended by itself meanwhile
 		}
@@ -179,7 +181,10 @@ func (s *supervisor) close() {
 
 // terminate asks a component to end, and kills it when it has not within half a minute.
 func (s *supervisor) terminate(process *process, signal syscall.Signal) error {
-	process.expected = true
+	if !process.running() {
+		return fmt.Errorf("%s is not running", process.name)
+	}
+	process.exit.expected = true
 	if err := process.signal(signal); err != nil {
 		return err
 	}
