@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/version"
@@ -97,9 +98,6 @@ func (s *scheduler) cycle(ctx context.Context, queued *framework.QueuedPodInfo) 
 	return true, nil
 }
 
-// creators make objects at the same time in benchThrough.
-const creators = 16
-
 // benchThrough measures a real control plane, from the creation of the first pending pod to the binding or refusal of the
 // last, as a client sees them. What it creates stays.
 func benchThrough(plane *controlPlane, cluster *cluster, limit time.Duration) (*figures, error) {
@@ -134,26 +132,16 @@ func benchThrough(plane *controlPlane, cluster *cluster, limit time.Duration) (*
 	}
 	go informer.RunWithContext(ctx)
 	waiting := make(map[string]bool, len(queue))
-	pods := make(chan *v1.Pod, len(queue))
+	pods := make([]runtime.Object, 0, len(queue))
 	for _, each := range queue {
 		waiting[nameOf(each.pod)] = true
-		pods <- each.pod
+		pods = append(pods, each.pod)
 	}
-	close(pods)
 	measured.SetupSeconds = time.Since(begin).Seconds()
 
 	begin = time.Now()
-	failures := make(chan error, creators)
-	for range creators {
-		go func() {
-			for pod := range pods {
-				if err := plane.create(ctx, pod); err != nil {
-					failures <- err
-					return
-				}
-			}
-		}()
-	}
+	created := make(chan error, 1)
+	go func() { created <- plane.createAll(ctx, pods) }()
 	expired := make(<-chan time.Time)
 	if limit > 0 {
 		expired = time.After(limit)
@@ -161,8 +149,10 @@ func benchThrough(plane *controlPlane, cluster *cluster, limit time.Duration) (*
 	refused := map[string]bool{}
 	for len(waiting) > len(refused) {
 		select {
-		case err := <-failures:
-			return nil, err
+		case err := <-created:
+			if err != nil {
+				return nil, err
+			}
 		case <-expired:
 			return measured.after(begin, len(waiting), len(refused)), nil
 		case pod := <-seen:

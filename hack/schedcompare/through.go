@@ -46,15 +46,18 @@ func (c *controlPlane) prepare(ctx context.Context, cluster *cluster, pause time
 	slices.SortStableFunc(objects, func(a, b runtime.Object) int {
 		return rank[a.GetObjectKind().GroupVersionKind().Kind] - rank[b.GetObjectKind().GroupVersionKind().Kind]
 	})
-	nodes, others := 0, false
+	others := false
+	var nodes, bound []runtime.Object
 	for _, object := range objects {
 		switch object := object.(type) {
 		case *v1.Pod:
-			if object.Spec.NodeName == "" {
-				continue
+			if object.Spec.NodeName != "" {
+				bound = append(bound, object)
 			}
+			continue
 		case *v1.Node:
-			nodes++
+			nodes = append(nodes, object)
+			continue
 		case *v1.Namespace:
 		default:
 			others = true
@@ -63,8 +66,13 @@ func (c *controlPlane) prepare(ctx context.Context, cluster *cluster, pause time
 			return err
 		}
 	}
+	for _, objects := range [][]runtime.Object{nodes, bound} {
+		if err := c.createAll(ctx, objects); err != nil {
+			return err
+		}
+	}
 	begin := time.Now()
-	if err := c.waitForNodes(ctx, nodes); err != nil {
+	if err := c.waitForNodes(ctx, len(nodes)); err != nil {
 		return err
 	}
 	if others {

@@ -1,8 +1,9 @@
 //! Berth's scheduler says what kube-scheduler's own framework says. The oracle is the binary of hack/schedcompare: that of
-//! `BERTH_SCHEDCOMPARE`, else the newest that `hack/schedcompare/build.sh` has left in the user's cache. Without one there
-//! is nothing to compare with, and the test says so.
+//! `BERTH_SCHEDCOMPARE`, else what `hack/schedcompare/build.sh` has built of the present sources. Without one there is
+//! nothing to compare with, and the test says so.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use berth_properties::kube::compare;
 use berth_properties::n_cases;
@@ -11,11 +12,10 @@ fn oracle() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("BERTH_SCHEDCOMPARE") {
         return Some(path.into());
     }
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-    let built = std::fs::read_dir(cache.join("berth/schedcompare")).ok()?.flatten();
-    let binaries = built.map(|version| version.path().join("schedcompare")).filter(|binary| binary.is_file());
-    binaries.max_by_key(|binary| binary.metadata().and_then(|metadata| metadata.modified()).ok())
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/go-build.sh");
+    let built = Command::new(script).args(["--cached", "schedcompare"]).output().ok()?;
+    let path = String::from_utf8(built.stdout).ok()?;
+    built.status.success().then(|| path.trim_end().into())
 }
 
 #[test]
