@@ -31,7 +31,7 @@ pub(crate) fn to_version(resource: &Resource, body: &Bytes) -> Bytes {
     }
     let mut value: Value = serde_json::from_slice(body).unwrap_or_default();
     from_storage(resource, &mut value);
-    serde_json::to_vec(&value).unwrap_or_default().into()
+    crate::store::text_of(&value).into()
 }
 
 /// Stored texts begin with their apiVersion.
@@ -43,6 +43,10 @@ fn is_already(resource: &Resource, body: &Bytes) -> bool {
 pub(crate) fn from_storage(resource: &Resource, value: &mut Value) {
     if resource.storage == "events" && !resource.group.is_empty() && resource.custom().is_none() {
         rename(value, EVENT_FIELDS.iter().copied());
+        if let Some(map) = value.as_object_mut() {
+            let is_empty = |value: &Value| value.as_str() == Some("");
+            map.retain(|field, value| !(field.starts_with("reporting") && is_empty(value)));
+        }
     }
     set_version(value, &resource.api_version());
 }
@@ -61,9 +65,9 @@ pub(crate) fn to_storage(resource: &Resource, value: &mut Value) {
                 }
             }
             if let Some(map) = value.as_object_mut() {
-                crate::meta::fill(map, "firstTimestamp", Value::Null);
-                crate::meta::fill(map, "lastTimestamp", Value::Null);
-                map.retain(|_, value| !value.is_null());
+                for field in ["reportingComponent", "reportingInstance"] {
+                    crate::meta::fill(map, field, "");
+                }
             }
         }
         None => {}

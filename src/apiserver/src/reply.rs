@@ -180,6 +180,11 @@ impl ListAnswer {
 
     /// The list's text, joined from that of its items.
     fn to_json(&self) -> Bytes {
+        let mut metadata = self.metadata();
+        // Lists of custom resources say so, too, when nothing follows.
+        if let Some(map) = metadata.as_object_mut().filter(|_| self.resource.custom().is_some()) {
+            map.entry("continue").or_insert_with(|| "".into());
+        }
         let bodies: Vec<Bytes> =
             self.page.items.iter().map(|object| crate::convert::to_version(&self.resource, &object.body)).collect();
         let size: usize = bodies.iter().map(|body| body.len() + 1).sum();
@@ -188,14 +193,23 @@ impl ListAnswer {
             "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{},\"items\":[",
             self.resource.list_kind(),
             self.resource.api_version(),
-            self.metadata()
+            metadata
         );
         out.put_slice(head.as_bytes());
+        let is_custom = self.resource.custom().is_some();
+        let head_of_item =
+            format!("{{\"apiVersion\":{:?},\"kind\":{:?},", self.resource.api_version(), self.resource.kind);
         for (index, body) in bodies.iter().enumerate() {
             if index > 0 {
                 out.put_u8(b',');
             }
-            out.put_slice(body);
+            if is_custom {
+                out.put_slice(body);
+            } else {
+                // Items of built-in lists do not say what they are.
+                out.put_u8(b'{');
+                out.put_slice(crate::store::without_type(body, head_of_item.as_bytes()));
+            }
         }
         out.put_slice(b"]}");
         out.freeze()

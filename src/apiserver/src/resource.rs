@@ -174,6 +174,36 @@ impl Resource {
         if self.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
 
+    /// Where the real server keeps an object in etcd, which some of its messages say.
+    pub(crate) fn registry_path(&self, key: &str) -> String {
+        let plural = match self.storage.as_str() {
+            _ if self.custom().is_some() || self.group.contains("apiextensions") => {
+                format!("{}/{}", self.group, self.plural)
+            }
+            "nodes" => "minions".to_owned(),
+            "services" => "services/specs".to_owned(),
+            "endpoints" => "services/endpoints".to_owned(),
+            "replicationcontrollers" => "controllers".to_owned(),
+            "ingresses.networking.k8s.io" => "ingress".to_owned(),
+            _ => self.plural.clone(),
+        };
+        format!("/registry/{plural}/{key}")
+    }
+
+    /// The resource's kind with the package of its internal type, as conversion messages say it.
+    pub(crate) fn internal_kind(&self) -> String {
+        let package = match self.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        format!("{package}.{}", self.kind)
+    }
+
+    /// The group as errors about invalid objects say it: all events are those of the old group.
+    pub(crate) fn group_of_errors(&self) -> &str {
+        if self.is("events") { "" } else { &self.group }
+    }
+
     /// Whether this is the built-in resource of a storage name, such as `pods`.
     pub(crate) fn is(&self, storage: &str) -> bool {
         self.storage == storage && self.custom().is_none()

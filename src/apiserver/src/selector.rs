@@ -182,11 +182,15 @@ impl<'a> Parser<'a> {
         }
         match crate::validation::names::label_key(key) {
             None => Ok(key.to_owned()),
-            Some(why) => Err(format!("key: Invalid value: {key:?}: {why}")),
+            Some(why) => Err(format!("<nil>: Invalid value: {key:?}: {why}")),
         }
     }
 
     fn label_value(&mut self) -> Result<String, String> {
+        self.skip_space();
+        if let Some(found) = self.rest.chars().next().filter(|c| "=!<>()".contains(*c)) {
+            return Err(format!("found '{found}', expected: identifier"));
+        }
         let value = self.word();
         match crate::validation::names::label_value(value) {
             None => Ok(value.to_owned()),
@@ -196,7 +200,7 @@ impl<'a> Parser<'a> {
 
     fn set(&mut self) -> Result<Vec<String>, String> {
         if !self.take("(") {
-            return Err(format!("found '{}', expected: '('", self.word()));
+            return Err(format!("found '{}' expected: '('", self.word()));
         }
         let mut values = vec![self.word().to_owned()];
         loop {

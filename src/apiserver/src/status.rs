@@ -75,11 +75,46 @@ impl Cause {
     }
 }
 
+/// A text as Go quotes it.
+fn go_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            '\'' => out.push(c),
+            c if c.is_control() && u32::from(c) < 0x80 && !"\n\r\t".contains(c) => {
+                let _ = std::fmt::Write::write_fmt(&mut out, format_args!("\\x{:02x}", u32::from(c)));
+            }
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// A value as Go's field errors print it.
 pub(crate) fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::String(text) => format!("{text:?}"),
+        Value::String(text) => go_quoted(text),
+        other => other.to_string(),
+    }
+}
+
+/// A value as Go's `%v` prints it.
+pub(crate) fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Object(map) => {
+            let pairs: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
+            format!("map[{}]", pairs.join(" "))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
         other => other.to_string(),
     }
 }
@@ -97,6 +132,8 @@ struct Inner {
     details: Map<String, Value>,
     retry_after: Option<u32>,
     plain: bool,
+    /// Details are shown although there are none.
+    bare_details: bool,
 }
 
 /// The result of everything that serves a request.
@@ -106,7 +143,15 @@ impl ApiError {
     /// A refusal with a message and no details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self(Box::new(Inner { code, reason, message, details: Map::new(), retry_after: None, plain: false }))
+        Self(Box::new(Inner {
+            code,
+            reason,
+            message,
+            details: Map::new(),
+            retry_after: None,
+            plain: false,
+            bare_details: false,
+        }))
     }
 
     fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
@@ -147,7 +192,7 @@ impl ApiError {
 
     /// 404: no such resource or path below a group that is served.
     pub fn no_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(404, "NotFound", "the server could not find the requested resource").with_details()
     }
 
     /// 404 for a path that is not an API path; plain text, not a `Status`.
@@ -229,7 +274,8 @@ impl ApiError {
 
     /// 405.
     pub fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        let text = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", text).with_details()
     }
 
     /// 410: the version asked for is no longer kept.
@@ -248,8 +294,40 @@ impl ApiError {
 
     /// 406.
     pub fn not_acceptable(accepted: &[&str]) -> Self {
-        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", accepted.join(", "));
         Self::new(406, "NotAcceptable", message)
+    }
+
+    /// Says something before its message.
+    #[must_use]
+    pub(crate) fn prefixed(mut self, text: &str) -> Self {
+        self.0.message.insert_str(0, text);
+        self
+    }
+
+    /// Shows its details although there are none.
+    #[must_use]
+    pub(crate) fn with_details(mut self) -> Self {
+        self.0.bare_details = true;
+        self
+    }
+
+    /// 415 of a patch whose content type no route takes.
+    pub fn unsupported_patch() -> Self {
+        let mut error = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        error.0.bare_details = true;
+        error
+    }
+
+    /// 500 without a reason: what the real server did not expect.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    /// 405 of a watch.
+    pub fn no_watch(plural: &str) -> Self {
+        let text = format!("watch is not supported on resources of kind {plural:?}");
+        Self::new(405, "MethodNotAllowed", text).about("", plural, "")
     }
 
     /// 413.
@@ -333,10 +411,13 @@ impl ApiError {
             "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
             "message": self.0.message, "reason": self.0.reason, "code": self.0.code,
         });
-        if let Some(map) = status.as_object_mut()
-            && (!self.0.details.is_empty() || self.0.code == 422)
-        {
-            map.insert("details".to_owned(), Value::Object(self.0.details.clone()));
+        if let Some(map) = status.as_object_mut() {
+            if self.0.reason.is_empty() {
+                map.remove("reason");
+            }
+            if !self.0.details.is_empty() || self.0.code == 422 || self.0.bare_details {
+                map.insert("details".to_owned(), Value::Object(self.0.details.clone()));
+            }
         }
         status
     }

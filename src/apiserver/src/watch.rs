@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::fault::OnEvent;
-use crate::request::{MatchVersion, Options, Output};
+use crate::request::{Options, Output};
 use crate::resource::Resource;
 use crate::server::ApiServer;
-use crate::status::{ApiError, Cause, Result};
+use crate::status::{ApiError, Result};
 use crate::store::{Change, ChangeKind, Object, Range};
 use crate::table::Printer;
 
@@ -54,7 +54,7 @@ pub(crate) fn open(
     options: &Options,
     output: Output,
 ) -> Result<Pin<Box<dyn Stream<Item = Bytes> + Send>>> {
-    check(options)?;
+    options.check_watch()?;
     let store = &server.inner.store;
     let latest = store.subscribe(&resource.storage);
     let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
@@ -90,31 +90,13 @@ pub(crate) fn open(
     })))
 }
 
-fn check(options: &Options) -> Result<()> {
-    let invalid = |cause| Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]));
-    match (options.send_initial_events, options.version_match) {
-        (Some(_), Some(MatchVersion::NotOlderThan)) | (None, None) => Ok(()),
-        (Some(_), _) => invalid(Cause::forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )),
-        (None, Some(_)) => invalid(Cause::forbidden(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )),
-    }
-}
-
 /// The version that is asked for; 0 where it is any or none.
 pub(crate) fn version(options: &Options) -> Result<u64> {
     let Some(text) = &options.resource_version else { return Ok(0) };
     text.parse().map_err(|_| {
-        let cause = Cause::invalid(
-            "resourceVersion",
-            &text.as_str().into(),
-            &format!("strconv.ParseUint: parsing {text:?}: invalid syntax"),
-        );
-        ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause])
+        ApiError::unexpected(format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        ))
     })
 }
 

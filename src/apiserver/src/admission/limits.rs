@@ -25,14 +25,21 @@ pub(super) fn apply(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
     let of_containers = limits(scope, "Container");
     let mut wrong = Vec::new();
     let name = meta::name(pod).to_owned();
+    let mut told = Vec::new();
     for limit in &of_containers {
-        for field in ["containers", "initContainers"] {
+        for (field, kind) in [("containers", "container"), ("initContainers", "init container")] {
             let path = format!("/spec/{field}");
             for container in pod.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten() {
-                default(limit, container);
+                default(limit, container, kind, &mut told);
                 check(limit, container.get("resources").unwrap_or(&Value::Null), "Container", &mut wrong);
             }
         }
+    }
+    if !told.is_empty()
+        && let Some(annotations) = object_mut(pod, &["metadata", "annotations"])
+    {
+        let text = format!("LimitRanger plugin set: {}", told.join("; "));
+        annotations.insert("kubernetes.io/limit-ranger".to_owned(), text.into());
     }
     for limit in limits(scope, "Pod") {
         check(&limit, &total(pod), "Pod", &mut wrong);
@@ -58,15 +65,20 @@ fn refuse(wrong: &[String], plural: &str, name: &str) -> Result<()> {
     }
 }
 
-fn default(limit: &Value, container: &mut Value) {
-    for (from, to) in [("default", "limits"), ("defaultRequest", "requests")] {
+fn default(limit: &Value, container: &mut Value, kind: &str, told: &mut Vec<String>) {
+    let container_name = meta::text_at(container, &["name"]).to_owned();
+    for (from, to, what) in [("defaultRequest", "requests", "request"), ("default", "limits", "limit")] {
         let given = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
         if given.is_empty() {
             continue;
         }
         if let Some(map) = object_mut(container, &["resources", to]) {
+            let set: Vec<String> = given.keys().filter(|name| !map.contains_key(*name)).cloned().collect();
             for (name, amount) in given {
                 fill(map, &name, amount);
+            }
+            if !set.is_empty() {
+                told.push(format!("{} {what} for {kind} {container_name}", set.join(", ")));
             }
         }
     }
@@ -85,6 +97,7 @@ fn check(limit: &Value, resources: &Value, kind: &str, wrong: &mut Vec<String>) 
             Some(_) => {}
         }
     }
+    check_ratio(limit, resources, kind, wrong);
     for (name, bound) in bound("max") {
         let Some(max) = quantity(Some(&bound)) else { continue };
         let is_claim = kind == "PersistentVolumeClaim";
@@ -95,6 +108,32 @@ fn check(limit: &Value, resources: &Value, kind: &str, wrong: &mut Vec<String>) 
                 wrong.push(format!("maximum {name} usage per {kind} is {max}, but {what} is {used}"));
             }
             Some(_) => {}
+        }
+    }
+}
+
+/// An amount, for a ratio of two.
+#[allow(clippy::cast_precision_loss)] // As the real server computes it.
+fn thousandths(amount: Quantity) -> f64 {
+    amount.milli_ceil().unwrap_or(i64::MAX) as f64
+}
+
+/// The limit may be so many times the request.
+fn check_ratio(limit: &Value, resources: &Value, kind: &str, wrong: &mut Vec<String>) {
+    for (name, bound) in limit.get("maxLimitRequestRatio").and_then(Value::as_object).into_iter().flatten() {
+        let amount = |of: &str| {
+            let text = resources.get(of).and_then(|map| map.get(name));
+            quantity(text).map(thousandths).filter(|value| *value > 0.0)
+        };
+        let Some(most) = quantity(Some(bound)) else { continue };
+        let before = format!("{name} max limit to request ratio per {kind} is {most}");
+        match (amount("requests"), amount("limits")) {
+            (None, _) => wrong.push(format!("{before}, but no request is specified or request is 0")),
+            (_, None) => wrong.push(format!("{before}, but no limit is specified or limit is 0")),
+            (Some(request), Some(limit)) if limit / request > thousandths(most) / 1000.0 => {
+                wrong.push(format!("{before}, but provided ratio is {:.6}", limit / request));
+            }
+            _ => {}
         }
     }
 }

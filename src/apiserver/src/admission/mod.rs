@@ -54,11 +54,34 @@ pub(crate) fn admit_create(scope: &Scope<'_>, object: &mut Value) -> Result<()> 
     Ok(())
 }
 
-/// Completes a changed object.
-pub(crate) fn admit_update(scope: &Scope<'_>, object: &mut Value) {
+/// A claim grows where its class lets it.
+fn claim_may_grow(scope: &Scope<'_>, claim: &Value, old: &Value) -> Result<()> {
+    let size = |claim: &Value| {
+        let text = meta::text_at(claim, &["spec", "resources", "requests", "storage"]);
+        <berth_quantity::Quantity as std::str::FromStr>::from_str(text).ok()
+    };
+    let grows = matches!((size(claim), size(old)), (Some(is), Some(was)) if is > was);
+    if !grows || meta::text_at(old, &["status", "phase"]) != "Bound" {
+        return Ok(());
+    }
+    let class = meta::text_at(old, &["spec", "storageClassName"]);
+    let class = scope.server.value("storageclasses.storage.k8s.io", class);
+    if class.is_some_and(|class| class.get("allowVolumeExpansion") == Some(&Value::Bool(true))) {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    Err(ApiError::forbidden("", "persistentvolumeclaims", meta::name(claim), why))
+}
+
+/// Completes or refuses a changed object.
+pub(crate) fn admit_update(scope: &Scope<'_>, object: &mut Value, old: &Value) -> Result<()> {
+    if scope.resource.is("persistentvolumeclaims") && scope.subresource.is_empty() {
+        claim_may_grow(scope, object, old)?;
+    }
     if scope.resource.is("pods") && scope.server.inner.config.admission.default_toleration_seconds {
         pods::tolerations(object);
     }
+    Ok(())
 }
 
 /// Refuses what nothing may delete.

@@ -14,6 +14,8 @@ use crate::status::{ApiError, Cause, Result};
 /// Update entries beyond this are folded into one.
 const MAX_UPDATE_ENTRIES: usize = 10;
 const ANCIENT: &str = "ancient-changes";
+/// The manager of what was there before the first apply.
+const BEFORE_APPLY: &str = "before-first-apply";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Who writes, through what, and when.
@@ -192,6 +194,11 @@ pub(crate) fn track_update(live: &Value, new: &mut Value, typed: Typed<'_>, writ
         return;
     }
     let mut ownership = given.unwrap_or_else(|| Ownership::of(live).unwrap_or_default());
+    // Nobody's object stays so, until somebody applies.
+    if ownership.entries.is_empty() && meta::has(live, "uid") {
+        meta::remove(new, "managedFields");
+        return;
+    }
     let changes = compare(&without_entries(live), &without_entries(new), typed);
     let written = changes.modified.union(&changes.added).minus_below(resets);
     let removed = changes.removed.minus_below(resets);
@@ -226,7 +233,7 @@ pub(crate) fn apply(
     if !errors.is_empty() {
         let (group, version) = crate::resource::split_api_version(writer.api_version);
         let namespace = meta::namespace(config);
-        let slash = if namespace.is_empty() { "" } else { "/" };
+        let slash = "/";
         let kind = meta::text_at(config, &["kind"]);
         let about = format!(
             "{namespace}{slash}{}; {}, Kind={kind}",
@@ -234,20 +241,27 @@ pub(crate) fn apply(
             crate::resource::api_version(group, version)
         );
         let text = if errors.len() == 1 { errors.concat() } else { format!("errors:\n  {}", errors.join("\n  ")) };
-        return Err(ApiError::new(500, "", format!("failed to create typed patch object ({about}): {text}")));
+        return Err(ApiError::unexpected(format!("failed to create typed patch object ({about}): {text}")));
     }
     let mut ownership = Ownership::of(live).unwrap_or_default();
     let live = without_entries(live);
+    if ownership.entries.is_empty() && meta::has(&live, "uid") {
+        let before = Writer { manager: BEFORE_APPLY, subresource: "", ..writer.clone() };
+        let mut entry = Entry::new(&before, false);
+        entry.fields = field_set(&live, typed).minus_below(resets).minus(&unowned());
+        ownership.entries.push(entry);
+    }
     let merged = merge::merge(Some(&live), Some(config), typed);
     let set = field_set(config, typed).minus_below(resets);
     let at = ownership.position(writer, true);
     let last = at.and_then(|at| ownership.entries.get(at)).map(|entry| entry.fields.clone());
+    let is_new = at.is_none();
     let at = at.unwrap_or_else(|| {
         ownership.entries.push(Entry::new(writer, true));
         ownership.entries.len() - 1
     });
     if let Some(entry) = ownership.entries.get_mut(at) {
-        entry.fields = set.minus(&unowned());
+        entry.fields = set;
         writer.api_version.clone_into(&mut entry.api_version);
     }
     let merged = match last {
@@ -265,17 +279,69 @@ pub(crate) fn apply(
         }
         entry.fields = std::mem::take(&mut entry.fields).minus(&both).minus(&changes.removed);
     }
+    if writer.manager == "kubectl" {
+        let allowed = last_applied(&live, typed);
+        for (_, fields) in &mut conflicts {
+            *fields = std::mem::take(fields).minus(&allowed);
+        }
+        conflicts.retain(|(_, fields)| !fields.is_empty());
+    }
     if !force && !conflicts.is_empty() {
         return Err(conflict(&conflicts));
     }
-    if let Some(entry) = ownership.entries.get_mut(at)
-        && is_changed
-    {
-        entry.time = Some(writer.now.to_owned());
+    if let Some(entry) = ownership.entries.get_mut(at) {
+        entry.fields = std::mem::take(&mut entry.fields).minus(&unowned());
+        if is_changed {
+            entry.time = Some(writer.now.to_owned());
+        } else if is_new {
+            // Who only agrees has no time.
+            entry.time = None;
+        }
     }
     let mut out = merged;
+    keep_last_applied(&mut out, config, writer.manager);
     ownership.store(&mut out);
     Ok(out)
+}
+
+/// Where a Scale has its replicas.
+const SCALE_PATH: [&str; 2] = ["spec", "replicas"];
+
+/// Says in a Scale who owns the replicas of the object that it is of; `path` leads to them there.
+pub(crate) fn own_scale(scale: &mut Value, parent: &Value, path: &[&str]) {
+    let mut ownership = Ownership::of(parent).unwrap_or_default();
+    let there = FieldSet::of_fields(&[path]);
+    ownership.entries.retain(|entry| !entry.fields.clone().intersection(&there).is_empty());
+    for entry in &mut ownership.entries {
+        entry.fields = FieldSet::of_fields(&[&SCALE_PATH]);
+    }
+    ownership.store(scale);
+}
+
+/// Takes over into an object who owns the replicas after a write to its Scale.
+pub(crate) fn take_scale_owners(parent: &mut Value, scale: &Value, path: &[&str], api_version: &str) {
+    let mut ownership = Ownership::of(parent).unwrap_or_default();
+    let mut owners = Ownership::of(scale).unwrap_or_default().entries;
+    let there = FieldSet::of_fields(&[path]);
+    for entry in &mut ownership.entries {
+        let same = |owner: &Entry| {
+            (&owner.manager, owner.applied, &owner.subresource) == (&entry.manager, entry.applied, &entry.subresource)
+                && (entry.applied || owner.api_version == entry.api_version)
+        };
+        match owners.iter().position(same) {
+            Some(at) => {
+                owners.remove(at);
+            }
+            None => entry.fields = std::mem::take(&mut entry.fields).minus(&there),
+        }
+    }
+    ownership.entries.extend(owners.into_iter().map(|owner| Entry {
+        api_version: api_version.to_owned(),
+        time: None,
+        fields: there.clone(),
+        ..owner
+    }));
+    ownership.store(parent);
 }
 
 /// Removes what the applier set last time, does not set now, and nobody else owns.
@@ -299,9 +365,6 @@ fn described(entry: &Entry) -> String {
     }
     if !entry.applied {
         let _ = write!(text, " using {}", entry.api_version);
-        if let Some(time) = &entry.time {
-            let _ = write!(text, " at {time}");
-        }
     }
     text
 }
@@ -334,18 +397,27 @@ fn conflict(conflicts: &[(String, FieldSet)]) -> ApiError {
 }
 
 /// Keeps kubectl's annotation in step where an object that it once applied is applied server-side.
-pub(crate) fn apply_last_applied(live: &Value, config: &mut Value, manager: &str) {
-    if manager != "kubectl" || meta::annotation(live, LAST_APPLIED).is_none() {
+fn keep_last_applied(new: &mut Value, config: &Value, manager: &str) {
+    if manager != "kubectl" || meta::annotation(new, LAST_APPLIED).is_none() {
         return;
     }
     let mut bare = without_entries(config);
-    if let Some(annotations) = meta::object_mut(&mut bare, &["metadata", "annotations"]) {
+    if let Some(Value::Object(annotations)) = bare.pointer_mut("/metadata/annotations") {
         annotations.remove(LAST_APPLIED);
     }
     let text = format!("{bare}\n");
-    if let Some(annotations) = meta::object_mut(config, &["metadata", "annotations"]) {
+    if let Some(annotations) = meta::object_mut(new, &["metadata", "annotations"]) {
         annotations.insert(LAST_APPLIED.to_owned(), json!(text));
     }
+}
+
+/// What kubectl applied before it did so server-side: it may take these fields over.
+fn last_applied(live: &Value, typed: Typed<'_>) -> FieldSet {
+    let text = meta::annotation(live, LAST_APPLIED).unwrap_or_default();
+    let Ok(config) = serde_json::from_str::<Value>(text) else { return FieldSet::default() };
+    let mut set = field_set(&config, typed);
+    set.insert(&["f:metadata", "f:annotations", &format!("f:{LAST_APPLIED}")].map(Into::into));
+    set
 }
 
 /// A configuration without the fields that an endpoint cannot write.

@@ -141,7 +141,20 @@ pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: 
                     Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric",
                     _ => "string",
                 };
-                errors.push(format!("{path}: expected {expected}, got {}", shown(value)));
+                let expected = match scalar {
+                    Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
+                    _ => expected,
+                };
+                let got = match (scalar, value) {
+                    (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::String(_)) => "string".to_owned(),
+                    (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::Bool(_)) => "bool".to_owned(),
+                    (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::Object(_)) => {
+                        "map[string]interface {}".to_owned()
+                    }
+                    (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::Array(_)) => "[]interface {}".to_owned(),
+                    _ => shown(value),
+                };
+                errors.push(format!("{path}: expected {expected}, got {got}"));
             }
         }
         (Shape::List { .. }, value) => errors.push(format!("{path}: expected list, got {}", shown(value))),

@@ -6,4 +6,4 @@ mod merge;
 mod walk;
 
 pub(crate) use fields::FieldSet;
-pub(crate) use managed::{Writer, apply, apply_last_applied, drop_resets, track_update};
+pub(crate) use managed::{Writer, apply, drop_resets, own_scale, take_scale_owners, track_update};

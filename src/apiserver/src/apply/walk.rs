@@ -22,6 +22,7 @@ pub(super) enum Relation<'a> {
 pub(super) fn relation<'a>(typed: Typed<'a>, values: &[Option<&Value>]) -> Relation<'a> {
     let mut present = values.iter().flatten().filter(|value| !value.is_null()).peekable();
     match typed.shape() {
+        Shape::Any if typed.name() == "RawExtension" => Relation::Leaf,
         Shape::Any => {
             let all_maps = present.peek().is_some() && present.all(|value| value.is_object());
             if all_maps { Relation::Map } else { Relation::Leaf }

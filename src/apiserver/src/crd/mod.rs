@@ -74,11 +74,18 @@ impl CustomResource {
     /// What is wrong with an object, by schema and rules.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if kind != self.kind {
+            causes.push(Cause::invalid("kind", &kind.into(), &format!("must be {}", self.kind)));
+        }
         structural::validate(object, &self.schema, "", &mut causes);
-        if !causes.is_empty() {
+        let Some((validator, compiled)) = &self.rules else { return causes };
+        let blocks = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
+        if causes.iter().any(|cause| blocks.iter().any(|end| cause.reason.ends_with(end))) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            causes.push(Cause::invalid("<nil>", &Value::Null, why));
             return causes;
         }
-        let Some((validator, compiled)) = &self.rules else { return causes };
         let context = RootContext {
             api_version: crate::resource::api_version(&self.group, &self.version),
             api_group: self.group.clone(),
@@ -102,13 +109,14 @@ fn rule_cause(field: String, value: Option<&Value>, message: &str, reason: Optio
         Some("FieldValueRequired") => Cause::required(field, message),
         Some("FieldValueDuplicate") => Cause::duplicate(field, value.unwrap_or(&Value::Null)),
         _ => {
-            // Maps and lists are named by their Go type rather than printed.
-            let shown = match value {
-                Some(Value::Object(_)) | None => "object".into(),
-                Some(Value::Array(_)) => "array".into(),
-                Some(other) => other.clone(),
-            };
-            Cause::invalid(field, &shown, message)
+            // Maps and lists are not printed.
+            match value {
+                Some(Value::Object(_) | Value::Array(_)) | None => {
+                    let message = format!("Invalid value: {message}");
+                    Cause { reason: "FieldValueInvalid", message, field }
+                }
+                Some(other) => Cause::invalid(field, other, message),
+            }
         }
     }
 }

@@ -118,9 +118,7 @@ pub(super) fn validate(value: &Value, schema: &Value, path: &str, causes: &mut V
     if value.is_null() && flag(schema, "nullable") {
         return;
     }
-    if !check_type(value, schema, path, causes) {
-        return;
-    }
+    let fits = check_type(value, schema, path, causes);
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
         && !allowed.contains(value)
     {
@@ -128,6 +126,9 @@ pub(super) fn validate(value: &Value, schema: &Value, path: &str, causes: &mut V
             allowed.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         causes.push(Cause::not_supported(path, value, &names));
+    }
+    if !fits {
+        return;
     }
     match value {
         Value::Object(map) => object(map, value, schema, path, causes),
@@ -176,9 +177,7 @@ fn check_type(value: &Value, schema: &Value, path: &str, causes: &mut Vec<Cause>
         return true;
     }
     let why = format!("{} must be of type {wanted}: {:?}", in_body(path), found);
-    let shown_value = Value::from(found);
-    let value = if value.is_object() || value.is_array() || value.is_null() { &shown_value } else { value };
-    causes.push(Cause::type_invalid(shown(path), value, &why));
+    causes.push(Cause::type_invalid(shown(path), &Value::from(found), &why));
     false
 }
 
@@ -268,7 +267,7 @@ fn string(text: &str, value: &Value, schema: &Value, path: &str, causes: &mut Ve
         && !fits_format(text, format)
     {
         let why = format!("{} must be of type {format}: {text:?}", in_body(path));
-        causes.push(Cause::invalid(shown(path), value, &why));
+        causes.push(Cause::type_invalid(shown(path), value, &why));
     }
 }
 
@@ -395,6 +394,6 @@ mod tests {
         assert_eq!(told, expected);
         causes.clear();
         validate(&json!({"n": "one"}), &schema, "", &mut causes);
-        assert_eq!(causes[0].message, "Invalid value: \"one\": n in body must be of type integer: \"string\"");
+        assert_eq!(causes[0].message, "Invalid value: \"string\": n in body must be of type integer: \"string\"");
     }
 }

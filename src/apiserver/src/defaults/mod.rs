@@ -13,14 +13,23 @@ use crate::resource::Resource;
 /// Completes an object of a built-in kind.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
     match resource.storage.as_str() {
-        "pods" => pod::complete(object_mut(object, &["spec"])),
+        "pods" => pod::complete_pod(object_mut(object, &["spec"])),
         "podtemplates" => pod::fill_template(object.get_mut("template")),
         "replicationcontrollers" => workload::replication_controller(object),
         "replicasets.apps" => workload::replica_set(object),
         "deployments.apps" => workload::deployment(object),
         "statefulsets.apps" => workload::stateful_set(object),
         "daemonsets.apps" => workload::daemon_set(object),
-        "jobs.batch" => workload::job(object_mut(object, &["spec"])),
+        "jobs.batch" => {
+            workload::job(object_mut(object, &["spec"]));
+            label_job(object);
+        }
+        "namespaces" => {
+            let name = meta::name(object).to_owned();
+            if !name.is_empty() {
+                with(object, &["metadata", "labels"], &[("kubernetes.io/metadata.name", name.into())]);
+            }
+        }
         "cronjobs.batch" => workload::cron_job(object),
         "services" => service::fill(object),
         "secrets" => secret(object),
@@ -31,17 +40,62 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 &["spec"],
                 &[("persistentVolumeReclaimPolicy", json!("Retain")), ("volumeMode", json!("Filesystem"))],
             );
+            if meta::at(object, &["spec", "hostPath"]).is_some() {
+                with(object, &["spec", "hostPath"], &[("type", json!(""))]);
+            }
         }
         "persistentvolumeclaims" => with(object, &["spec"], &[("volumeMode", json!("Filesystem"))]),
         "storageclasses.storage.k8s.io" => {
             with(object, &[], &[("reclaimPolicy", json!("Delete")), ("volumeBindingMode", json!("Immediate"))]);
         }
+        "csidrivers.storage.k8s.io" => with(
+            object,
+            &["spec"],
+            &[
+                ("attachRequired", json!(true)),
+                ("fsGroupPolicy", json!("ReadWriteOnceWithFSType")),
+                ("podInfoOnMount", json!(false)),
+                ("requiresRepublish", json!(false)),
+                ("seLinuxMount", json!(false)),
+                ("storageCapacity", json!(false)),
+                ("volumeLifecycleModes", json!(["Persistent"])),
+            ],
+        ),
+        "horizontalpodautoscalers.autoscaling" => {
+            with(object, &["spec"], &[("minReplicas", json!(1))]);
+        }
         "priorityclasses.scheduling.k8s.io" => {
             with(object, &[], &[("preemptionPolicy", json!("PreemptLowerPriority"))]);
         }
         "limitranges" => limit_range(object),
+        "endpoints" => {
+            let subsets = object.get_mut("subsets").and_then(Value::as_array_mut);
+            for subset in subsets.into_iter().flatten() {
+                for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                    with(port, &[], &[("protocol", json!("TCP"))]);
+                }
+            }
+        }
+        "endpointslices.discovery.k8s.io" => {
+            for port in object.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+                with(port, &[], &[("name", json!("")), ("protocol", json!("TCP"))]);
+            }
+        }
+        "networkpolicies.networking.k8s.io" => {
+            let is_set = |field: &str| meta::at(object, &["spec", field]).is_some();
+            let types = if is_set("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            with(object, &["spec"], &[("policyTypes", types)]);
+        }
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object),
         _ => {}
+    }
+}
+
+/// A Job without labels has those of its pods.
+pub(crate) fn label_job(job: &mut Value) {
+    let labels = meta::at(job, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels.filter(|_| meta::labels(job).next().is_none()) {
+        meta::set(job, "labels", labels);
     }
 }
 
@@ -82,8 +136,12 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Allocatable is capacity where the node does not say.
+/// Allocatable is capacity where the node does not say, and its range is the first of its ranges.
 fn node(object: &mut Value) {
+    let range = meta::text_at(object, &["spec", "podCIDR"]).to_owned();
+    if !range.is_empty() {
+        with(object, &["spec"], &[("podCIDRs", json!([range]))]);
+    }
     let capacity = meta::at(object, &["status", "capacity"]).cloned();
     if let (Some(capacity), Some(status)) = (capacity, object_mut(object, &["status"])) {
         fill(status, "allocatable", capacity);
@@ -112,6 +170,11 @@ fn limit_range(object: &mut Value) {
 
 fn binding(object: &mut Value) {
     let group = "rbac.authorization.k8s.io";
+    if meta::text_at(object, &["roleRef", "apiGroup"]).is_empty()
+        && let Some(Value::Object(reference)) = object.get_mut("roleRef")
+    {
+        reference.remove("apiGroup");
+    }
     with(object, &["roleRef"], &[("apiGroup", json!(group))]);
     for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
         let is_account = subject.get("kind") == Some(&json!("ServiceAccount"));

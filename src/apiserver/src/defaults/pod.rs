@@ -11,6 +11,13 @@ pub(crate) fn fill_template(template: Option<&mut Value>) {
     }
 }
 
+/// Completes a pod: what templates leave open, too.
+pub(crate) fn complete_pod(spec: Option<&mut Map<String, Value>>) {
+    let Some(spec) = spec else { return };
+    crate::meta::fill(spec, "enableServiceLinks", true);
+    complete(Some(spec));
+}
+
 /// Completes a pod's spec.
 pub(crate) fn complete(spec: Option<&mut Map<String, Value>>) {
     use crate::meta::fill as default;
@@ -20,7 +27,6 @@ pub(crate) fn complete(spec: Option<&mut Map<String, Value>>) {
     default(spec, "schedulerName", "default-scheduler");
     default(spec, "securityContext", json!({}));
     default(spec, "terminationGracePeriodSeconds", 30);
-    default(spec, "enableServiceLinks", true);
     // The old name of the field goes with the new one.
     let account = ["serviceAccountName", "serviceAccount"].into_iter().find_map(|field| spec.get(field).cloned());
     if let Some(account) = account {
@@ -28,7 +34,7 @@ pub(crate) fn complete(spec: Option<&mut Map<String, Value>>) {
         default(spec, "serviceAccountName", account);
     }
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
-    for field in ["containers", "initContainers"] {
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
         for container in spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
             fill_container(container, host_network);
         }
@@ -94,6 +100,13 @@ fn fill_volume(volume: &mut Value) {
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(Value::Object(map)) = volume.get_mut(source) {
             crate::meta::fill(map, "defaultMode", 420);
+        }
+    }
+    for list in ["/downwardAPI/items", "/projected/sources/0/downwardAPI/items"] {
+        for item in volume.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(Value::Object(reference)) = item.get_mut("fieldRef") {
+                crate::meta::fill(reference, "apiVersion", "v1");
+            }
         }
     }
     if let Some(Value::Object(map)) = volume.get_mut("hostPath") {

@@ -25,6 +25,39 @@ pub(super) fn fill(object: &mut Value) {
     }
 }
 
+/// Addresses and node ports that a change leaves out stay.
+pub(crate) fn keep(object: &mut Value, old: &Value) {
+    let has_address = |service: &Value| meta::text_at(service, &["spec", "type"]) != "ExternalName";
+    if has_address(object) && has_address(old) {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if let Some(was) = meta::at(old, &["spec", field]).cloned()
+                && let Some(spec) = object_mut(object, &["spec"])
+            {
+                meta::fill(spec, field, was);
+            }
+        }
+    }
+    let needs_ports =
+        |service: &Value| ["NodePort", "LoadBalancer"].contains(&meta::text_at(service, &["spec", "type"]));
+    if !needs_ports(object) || !needs_ports(old) {
+        return;
+    }
+    let number = |port: &Value| meta::int_at(port, &["nodePort"]).unwrap_or(0);
+    let kept: Vec<i64> = meta::list_at(object, &["spec", "ports"]).iter().map(number).collect();
+    let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter(|port| number(port) == 0) {
+        let name = meta::text_at(port, &["name"]).to_owned();
+        let mut before = meta::list_at(old, &["spec", "ports"]).iter();
+        let was = before.find(|before| meta::text_at(before, &["name"]) == name).map_or(0, number);
+        if was != 0
+            && !kept.contains(&was)
+            && let Some(port) = port.as_object_mut()
+        {
+            port.insert("nodePort".to_owned(), was.into());
+        }
+    }
+}
+
 /// Gives a Service the first free address of 10.96.0.0/12 from a point that the seed decides, and node ports.
 pub(crate) fn assign_ip(server: &ApiServer, object: &mut Value) {
     let kind = meta::text_at(object, &["spec", "type"]).to_owned();

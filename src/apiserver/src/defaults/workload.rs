@@ -57,6 +57,8 @@ pub(super) fn stateful_set(object: &mut Value) {
 
 pub(super) fn daemon_set(object: &mut Value) {
     with(object, &["spec"], &[("revisionHistoryLimit", json!(10))]);
+    // A field of versions that are gone lives on in an annotation.
+    with(object, &["metadata", "annotations"], &[("deprecated.daemonset.template.generation", json!("1"))]);
     with(object, &["spec", "updateStrategy"], &[("type", json!("RollingUpdate"))]);
     if meta::text_at(object, &["spec", "updateStrategy", "type"]) == "RollingUpdate" {
         let path = ["spec", "updateStrategy", "rollingUpdate"];
@@ -75,9 +77,6 @@ pub(super) fn job(spec: Option<&mut Map<String, Value>>) {
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
     fill(spec, "manualSelector", false);
-    if spec.get("manualSelector") == Some(&Value::Bool(false)) {
-        spec.remove("manualSelector");
-    }
     let per_index = spec.contains_key("backoffLimitPerIndex");
     fill(spec, "backoffLimit", if per_index { 2_147_483_647 } else { 6 });
     fill(

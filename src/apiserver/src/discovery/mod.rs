@@ -31,7 +31,11 @@ impl ApiServer {
             ["apis"] => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": self.groups()}),
             ["apis", group] => self.group(group).ok_or_else(ApiError::no_path)?,
             ["api", version] => self.resource_list("", version).ok_or_else(ApiError::no_path)?,
-            ["apis", group, version] => self.resource_list(group, version).ok_or_else(ApiError::no_path)?,
+            ["apis", group, version] => match self.resource_list(group, version) {
+                Some(list) => list,
+                // The verbs know how to say that there is none.
+                None => return Ok(None),
+            },
             ["openapi", "v3"] => self.openapi_index(),
             ["openapi", "v3", path @ ..] => {
                 let body = self.openapi_document(path).ok_or_else(ApiError::no_path)?;
@@ -89,9 +93,13 @@ impl ApiServer {
             }
         }
         let group_version = api_version(group, version);
-        Some(
-            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}),
-        )
+        let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+        if !group.is_empty()
+            && let Some(map) = list.as_object_mut()
+        {
+            map.insert("apiVersion".to_owned(), "v1".into());
+        }
+        Some(list)
     }
 
     fn aggregated(&self, core: bool) -> Answer {

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
 use crate::schema::{Patch, Typed};
+use crate::status::go_text;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -29,7 +30,10 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>, typed:
             object.clear();
             return Ok(());
         }
-        Some(other) => return Err(format!("unrecognized patch directive {other:?} in map")),
+        Some(other) => {
+            let map = go_text(&Value::Object(patch.clone()));
+            return Err(format!("unknown patch type: {other} in map: {map}"));
+        }
     }
     if let Some(keys) = patch.get(RETAIN_KEYS) {
         let keys = keys.as_array().ok_or("$retainKeys must be a list")?;
@@ -51,7 +55,8 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>, typed:
                 && let Some(Value::Array(items)) = object.get_mut(field)
             {
                 let order = change.as_array().ok_or_else(|| format!("{key} must be a list"))?;
-                reorder(items, order, merge_key(typed, field));
+                let before = items.clone();
+                reorder(items, order, &before, merge_key(typed, field));
             }
             continue;
         }
@@ -68,9 +73,7 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>, typed:
                 merge_list(present, change, order, &strategy, typed.child(key))?;
             }
             _ => {
-                let merges = strategy.is_some_and(|strategy| strategy.merge);
-                let value = without_directives(change, typed.child(key), merges)?;
-                object.insert(key.clone(), value);
+                object.insert(key.clone(), without_directives(change));
             }
         }
     }
@@ -88,15 +91,14 @@ fn merge_list(
     strategy: &Patch,
     typed: Typed<'_>,
 ) -> Result<(), String> {
+    let before = present.clone();
     let Some(key) = strategy.merge_key.as_deref() else {
         for item in change {
             if !present.contains(item) {
                 present.push(item.clone());
             }
         }
-        if let Some(order) = order {
-            reorder(present, order, None);
-        }
+        reorder(present, order.map_or(change, Vec::as_slice), &before, None);
         return Ok(());
     };
     let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
@@ -105,68 +107,72 @@ fn merge_list(
         return Ok(());
     }
     for item in change {
-        let wanted = item.get(key).ok_or_else(|| format!("map: {item} does not contain declared merge key: {key}"))?;
+        let missing = || format!("map: {} does not contain declared merge key: {key}", go_text(item));
+        let wanted = item.get(key).ok_or_else(missing)?;
         let at = present.iter().position(|candidate| candidate.get(key) == Some(wanted));
         match directive(item).as_deref() {
             Some("delete") => present.retain(|candidate| candidate.get(key) != Some(wanted)),
             None | Some("merge") => match at.and_then(|at| present.get_mut(at)) {
                 Some(candidate) => merge(candidate, item, typed.item())?,
-                None => present.push(without_directives(item, typed.item(), false)?),
+                None => present.push(without_directives(item)),
             },
-            Some(other) => return Err(format!("unrecognized patch directive {other:?} in list")),
+            Some(other) => return Err(format!("unknown patch type: {other} in map: {}", go_text(item))),
         }
     }
-    if let Some(order) = order {
-        reorder(present, order, Some(key));
-    }
+    reorder(present, order.map_or(change, Vec::as_slice), &before, Some(key));
     Ok(())
 }
 
-/// Puts the listed items in the order that is asked for; the others keep their place before the item that they stood before.
-fn reorder(items: &mut Vec<Value>, order: &[Value], key: Option<&str>) {
+/// Puts items in order: those that `order` lists as it lists them, the others as they were. The two are merged so that one
+/// of the others comes first only where `before`, the list as it was, has it before the next listed one.
+fn reorder(items: &mut Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) {
     let identity = |item: &Value| match key {
         Some(key) => item.get(key).cloned().unwrap_or_default().to_string(),
         None => item.to_string(),
     };
-    let ranks: FxHashMap<String, usize> = order.iter().enumerate().map(|(rank, item)| (identity(item), rank)).collect();
-    let mut listed: Vec<(usize, usize)> = Vec::new();
-    let mut others: Vec<usize> = Vec::new();
-    for (at, item) in items.iter().enumerate() {
-        match ranks.get(&identity(item)) {
-            Some(rank) => listed.push((*rank, at)),
-            None => others.push(at),
+    let ranks = |list: &[Value]| -> FxHashMap<String, usize> {
+        let mut out = FxHashMap::default();
+        for (rank, item) in list.iter().enumerate() {
+            out.entry(identity(item)).or_insert(rank);
         }
-    }
-    listed.sort_unstable();
-    let mut sequence = Vec::with_capacity(items.len());
+        out
+    };
+    let (wanted, was) = (ranks(order), ranks(before));
+    let (mut listed, mut others): (Vec<Value>, Vec<Value>) =
+        std::mem::take(items).into_iter().partition(|item| wanted.contains_key(&identity(item)));
+    listed.sort_by_key(|item| wanted.get(&identity(item)).copied());
+    others.sort_by_key(|item| was.get(&identity(item)).copied());
     let mut others = others.into_iter().peekable();
-    for (_, at) in listed {
-        while let Some(other) = others.next_if(|other| *other < at) {
-            sequence.push(other);
+    for item in listed {
+        let place = was.get(&identity(&item)).copied();
+        while let Some(other) = others
+            .next_if(|other| matches!((was.get(&identity(other)), place), (Some(other), Some(place)) if *other < place))
+        {
+            items.push(other);
         }
-        sequence.push(at);
+        items.push(item);
     }
-    sequence.extend(others);
-    let mut taken: Vec<Option<Value>> = std::mem::take(items).into_iter().map(Some).collect();
-    items.extend(sequence.into_iter().filter_map(|at| taken.get_mut(at).and_then(Option::take)));
+    items.extend(others);
 }
 
-/// What a patch adds where nothing was: without directives and nulls.
-fn without_directives(change: &Value, typed: Typed<'_>, merges: bool) -> Result<Value, String> {
+/// What a patch adds where nothing was: without directives and nulls, whatever the directives say.
+fn without_directives(change: &Value) -> Value {
     match change {
         Value::Object(map) => {
-            let mut out = Map::new();
-            merge_map(&mut out, map, typed)?;
-            if map.contains_key(DIRECTIVE) {
-                out.remove(DIRECTIVE);
-            }
-            Ok(Value::Object(out))
+            let is_directive = |key: &str| {
+                key == DIRECTIVE
+                    || key == RETAIN_KEYS
+                    || key.starts_with(SET_ORDER)
+                    || key.starts_with(DELETE_PRIMITIVES)
+            };
+            let kept = map.iter().filter(|(key, value)| !is_directive(key) && !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_directives(value))).collect())
         }
-        Value::Array(items) if merges || items.iter().any(|item| item.get(DIRECTIVE).is_some()) => {
+        Value::Array(items) => {
             let kept = items.iter().filter(|item| item.get(DIRECTIVE).is_none());
-            kept.map(|item| without_directives(item, typed.item(), false)).collect::<Result<_, _>>().map(Value::Array)
+            Value::Array(kept.map(without_directives).collect())
         }
-        other => Ok(other.clone()),
+        other => other.clone(),
     }
 }
 
@@ -182,7 +188,7 @@ mod tests {
     #[case::lists_merge_by_key(json!({"containers": [{"name": "b", "image": "2"}]}),
         json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}))]
     #[case::an_item_is_deleted(json!({"containers": [{"name": "a", "$patch": "delete"}, {"name": "c"}]}),
-        json!({"containers": [{"name": "b", "image": "1"}, {"name": "c"}]}))]
+        json!({"containers": [{"name": "c"}, {"name": "b", "image": "1"}]}))]
     #[case::order_is_set(json!({"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "image": "3"}]}),
         json!({"containers": [{"name": "b", "image": "1"}, {"name": "a", "image": "3"}]}))]
     #[case::a_list_is_replaced(json!({"containers": [{"name": "z"}, {"$patch": "replace"}]}), json!({"containers": [{"name": "z"}]}))]
@@ -200,9 +206,9 @@ mod tests {
         let meta = builtin().schemas.named("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta").unwrap();
         let mut value = json!({"finalizers": ["a", "b"]});
         merge(&mut value, &json!({"finalizers": ["c", "a"]}), meta).unwrap();
-        assert_eq!(value, json!({"finalizers": ["a", "b", "c"]}));
+        assert_eq!(value, json!({"finalizers": ["c", "a", "b"]}));
         merge(&mut value, &json!({"$deleteFromPrimitiveList/finalizers": ["b"]}), meta).unwrap();
-        assert_eq!(value, json!({"finalizers": ["a", "c"]}));
+        assert_eq!(value, json!({"finalizers": ["c", "a"]}));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Parsed> {
             let seed = Tracking { duplicates: &mut duplicates, path: &mut Vec::new() };
             let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
             let value =
-                value.map_err(|error| ApiError::bad_request(format!("couldn't parse the body as JSON: {error}")))?;
+                value.map_err(|error| if error.is_eof() { cut() } else { ApiError::bad_request(error.to_string()) })?;
             Ok(Parsed { value, duplicates })
         }
         Format::Yaml => {
@@ -43,6 +43,10 @@ pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Parsed> {
             Ok(Parsed { value, duplicates: Vec::new() })
         }
     }
+}
+
+fn cut() -> ApiError {
+    ApiError::bad_request("unexpected end of JSON input")
 }
 
 struct Tracking<'a> {

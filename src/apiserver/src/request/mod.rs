@@ -6,7 +6,7 @@ mod path;
 mod protobuf;
 
 pub(crate) use body::{Format, Parsed, parse as parse_body};
-pub(crate) use options::{FieldValidation, IncludeObject, MatchVersion, Options, Propagation};
+pub(crate) use options::{APPLY_OPTIONS, FieldValidation, IncludeObject, Options, Propagation};
 pub(crate) use path::{Target, target};
 pub(crate) use protobuf::{MEDIA_TYPE as PROTOBUF, read as read_protobuf};
 

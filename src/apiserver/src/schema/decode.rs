@@ -15,8 +15,17 @@ use crate::clock::{micro_time_text, time_text};
 pub(crate) struct Problems {
     /// Paths of fields that the type does not have.
     pub(crate) unknown: Vec<String>,
-    /// The first value of a wrong type, in the words of Go's decoder.
-    pub(crate) error: Option<String>,
+    /// The first value of a wrong type.
+    pub(crate) error: Option<WrongType>,
+}
+
+/// A value of a wrong type, in the words of Go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WrongType {
+    /// As its JSON decoder says it.
+    pub(crate) json: String,
+    /// As the converter from maps says it, which strategic merge patches go through.
+    pub(crate) converter: String,
 }
 
 struct Decoder<'p> {
@@ -28,6 +37,8 @@ struct Decoder<'p> {
 
 enum Segment {
     Field(String),
+    /// Of a map, which Go's decoder does not name.
+    Key(String),
     Index(usize),
 }
 
@@ -69,7 +80,7 @@ impl Decoder<'_> {
                     if value.is_null() {
                         *value = zero(values);
                     }
-                    self.path.push(Segment::Field(key.clone()));
+                    self.path.push(Segment::Key(key.clone()));
                     self.value(value, values);
                     self.path.pop();
                 }
@@ -104,7 +115,9 @@ impl Decoder<'_> {
                 continue;
             };
             if value.is_null() {
-                gone.push(key.clone());
+                if !shows_null(typed.name(), key) {
+                    gone.push(key.clone());
+                }
                 continue;
             }
             self.path.push(Segment::Field(key.clone()));
@@ -127,7 +140,7 @@ impl Decoder<'_> {
                 self.value(&mut value, typed.get(field.schema));
                 self.path.pop();
                 map.insert(name.clone(), value);
-            } else if field.required && self.zeros == Zeros::Shown {
+            } else if (field.required && self.zeros == Zeros::Shown) || shows_null(typed.name(), name) {
                 map.insert(name.clone(), Value::Null);
             }
         }
@@ -215,7 +228,7 @@ impl Decoder<'_> {
             .iter()
             .filter_map(|segment| match segment {
                 Segment::Field(name) => Some(name.as_str()),
-                Segment::Index(_) => None,
+                Segment::Key(_) | Segment::Index(_) => None,
             })
             .collect();
         let owner = if self.owner.is_empty() { typed.name() } else { &self.owner };
@@ -225,18 +238,34 @@ impl Decoder<'_> {
             format!("Go struct field {owner}.{} of type ", names.join("."))
         };
         let place = if place.is_empty() { "Go value of type ".to_owned() } else { place };
-        self.error(format!("json: cannot unmarshal {found} into {place}{}", go_type(typed)));
+        let kind = match value {
+            Value::Null => "interface",
+            Value::Bool(_) => "bool",
+            Value::Number(number) if number.is_f64() => "float64",
+            Value::Number(_) => "int64",
+            Value::String(_) => "string",
+            Value::Array(_) => "slice",
+            Value::Object(_) => "map",
+        };
+        let converter = match typed.shape() {
+            Shape::Struct(_) => format!("cannot restore struct from: {kind}"),
+            Shape::Map { .. } => format!("cannot restore map from {kind}"),
+            Shape::List { .. } => format!("cannot restore slice from {kind}"),
+            _ => format!("unrecognized type: {}", go_type(typed)),
+        };
+        let json = format!("json: cannot unmarshal {found} into {place}{}", go_type(typed));
+        self.problems.error.get_or_insert(WrongType { json, converter });
     }
 
     fn error(&mut self, text: String) {
-        self.problems.error.get_or_insert(text);
+        self.problems.error.get_or_insert(WrongType { json: text.clone(), converter: text });
     }
 
     fn path_of(&self, last: &str) -> String {
         let mut out = String::new();
         for segment in &self.path {
             match segment {
-                Segment::Field(name) => {
+                Segment::Field(name) | Segment::Key(name) => {
                     if !out.is_empty() {
                         out.push('.');
                     }
@@ -252,6 +281,26 @@ impl Decoder<'_> {
         }
         out.push_str(last);
         out
+    }
+}
+
+/// Times, and one list, that Go does not leave out where they are zero, because they are no pointers: the schema does not say so.
+fn shows_null(owner: &str, field: &str) -> bool {
+    match field {
+        "lastTransitionTime" => {
+            owner.ends_with("Condition")
+                && !["APIServiceCondition", "HorizontalPodAutoscalerCondition", "Condition"].contains(&owner)
+        }
+        "lastProbeTime" => ["PodCondition", "JobCondition", "PersistentVolumeClaimCondition"].contains(&owner),
+        "lastHeartbeatTime" => owner == "NodeCondition",
+        "lastUpdateTime" => owner == "DeploymentCondition",
+        "currentMetrics" => owner == "HorizontalPodAutoscalerStatus",
+        "eventTime" | "firstTimestamp" | "lastTimestamp" | "deprecatedFirstTimestamp" | "deprecatedLastTimestamp" => {
+            owner == "Event"
+        }
+        "startedAt" => ["ContainerStateRunning", "ContainerStateTerminated"].contains(&owner),
+        "finishedAt" => owner == "ContainerStateTerminated",
+        _ => false,
     }
 }
 
@@ -365,9 +414,9 @@ mod tests {
     #[case(json!({"spec": {"template": {"spec": {"containers": {}}}}}),
            "json: cannot unmarshal object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container")]
     #[case(json!({"metadata": {"labels": {"a": 1}}}),
-           "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string")]
+           "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string")]
     fn wrong_types_are_told_in_gos_words(#[case] value: Value, #[case] expected: &str) {
         let (_, problems) = decoded("apps.v1.Deployment", value);
-        assert_eq!(problems.error.as_deref(), Some(expected));
+        assert_eq!(problems.error.unwrap().json, expected);
     }
 }

@@ -121,9 +121,15 @@ impl Schemas {
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         let mut object = Struct { atomic, preserve_unknown: preserve, ..Struct::default() };
         for (name, property) in properties.into_iter().flatten() {
+            // What a ReplicationController is given is filled in with the other defaults of kinds, as values of its own.
+            let is_default = |value: &&Value| {
+                !value.is_number()
+                    || required.contains(&name.as_str())
+                    || !["replicas", "minReadySeconds"].contains(&name.as_str())
+            };
             let field = Field {
                 schema: self.place(property),
-                default: property.get("default").cloned(),
+                default: property.get("default").filter(is_default).cloned(),
                 omit_zero: property.get("x-go-omit-zero").is_some(),
                 required: required.contains(&name.as_str()),
                 patch: patch(property),

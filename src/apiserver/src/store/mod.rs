@@ -12,7 +12,7 @@ mod object;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use object::{Draft, Object};
+pub(crate) use object::{Draft, Object, text_of, without_type};
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

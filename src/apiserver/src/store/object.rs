@@ -33,6 +33,14 @@ pub(crate) struct Draft {
     selectable: Selectable,
 }
 
+/// In the order in which texts begin with them.
+const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
+
+/// A text of an object without the fields that say what it is, where it begins with them.
+pub(crate) fn without_type<'b>(body: &'b [u8], head: &[u8]) -> &'b [u8] {
+    body.strip_prefix(head).unwrap_or(body.get(1..).unwrap_or_default())
+}
+
 // === impl Object ===
 
 impl Object {
@@ -89,9 +97,23 @@ impl Draft {
     }
 }
 
+/// The text of an object, with what it is at its head.
+pub(crate) fn text_of(value: &Value) -> Vec<u8> {
+    let mut text = Vec::new();
+    match value {
+        Value::Object(map) => write_object(&mut text, map, &mut |text, _, value| write_value(text, value)),
+        other => write_value(&mut text, other),
+    }
+    text
+}
+
 fn write_object(text: &mut Vec<u8>, map: &Map<String, Value>, write: &mut dyn FnMut(&mut Vec<u8>, &str, &Value)) {
     text.push(b'{');
-    for (n, (key, value)) in map.iter().enumerate() {
+    // What an object is comes first, so that lists can leave it out.
+    let is_type = |key: &&String| TYPE_FIELDS.contains(&key.as_str());
+    let first = TYPE_FIELDS.iter().filter_map(|field| map.get_key_value(*field));
+    let rest = map.iter().filter(|(key, _)| !is_type(key));
+    for (n, (key, value)) in first.chain(rest).enumerate() {
         if n > 0 {
             text.push(b',');
         }

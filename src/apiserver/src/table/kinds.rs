@@ -124,7 +124,7 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
                     NAME,
                     text("Schedule"),
                     text("Timezone"),
-                    text("Suspend"),
+                    ("Suspend", "boolean", "", 0),
                     number("Active"),
                     text("Last Schedule"),
                     AGE,
@@ -139,7 +139,7 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
         }
         "configmaps" => const { &[NAME, text("Data"), AGE] },
         "secrets" => const { &[NAME, text("Type"), text("Data"), AGE] },
-        "serviceaccounts" => const { &[NAME, text("Secrets"), AGE] },
+        "runtimeclasses.node.k8s.io" => const { &[NAME, text("Handler"), AGE] },
         "events" => {
             const {
                 &[
@@ -211,7 +211,7 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
         "customresourcedefinitions.apiextensions.k8s.io"
         | "roles.rbac.authorization.k8s.io"
         | "limitranges"
-        | "clusterroles.rbac.authorization.k8s.io" => const { &[NAME, text("Created At")] },
+        | "clusterroles.rbac.authorization.k8s.io" => const { &[NAME, ("Created At", "date", "", 0)] },
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
             const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] }
         }
@@ -240,8 +240,8 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             vec![
                 name(),
                 ready.into(),
-                status("updatedReplicas").to_string().into(),
-                status("availableReplicas").to_string().into(),
+                status("updatedReplicas"),
+                status("availableReplicas"),
                 age(),
                 containers,
                 images,
@@ -307,13 +307,13 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
         "services" => service(object, now),
         "configmaps" => {
             let count = |field: &str| object.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len);
-            vec![name(), (count("data") + count("binaryData")).to_string().into(), age()]
+            vec![name(), (count("data") + count("binaryData")).into(), age()]
         }
         "secrets" => {
             let count = object.get("data").and_then(Value::as_object).map_or(0, serde_json::Map::len);
-            vec![name(), text(&["type"]), count.to_string().into(), age()]
+            vec![name(), text(&["type"]), count.into(), age()]
         }
-        "serviceaccounts" => vec![name(), list_at(object, &["secrets"]).len().to_string().into(), age()],
+        "runtimeclasses.node.k8s.io" => vec![name(), text(&["handler"]), age()],
         "events" => event(object, now),
         "persistentvolumes" => {
             let claim = at(object, &["spec", "claimRef"]).map_or(String::new(), |claim| {
@@ -358,7 +358,7 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
                 text(&["provisioner"]),
                 text(&["reclaimPolicy"]),
                 text(&["volumeBindingMode"]),
-                expands.to_string().into(),
+                expands.into(),
                 age(),
             ]
         }
@@ -645,7 +645,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
         from.into(),
         either("message", "note").as_str().unwrap_or_default().trim().into(),
         since(&time("firstTimestamp", "deprecatedFirstTimestamp"), now).into(),
-        count.to_string().into(),
+        count.into(),
         meta::name(event).into(),
     ]
 }

@@ -48,7 +48,9 @@ impl Printer<'_> {
         let mut row = Map::new();
         row.insert("cells".to_owned(), cells.into());
         match self.include {
-            IncludeObject::None => {}
+            IncludeObject::None => {
+                row.insert("object".to_owned(), Value::Null);
+            }
             IncludeObject::Metadata => {
                 row.insert("object".to_owned(), partial(object));
             }

@@ -48,6 +48,7 @@ fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
         return;
     }
     let wrong = match resource.storage.as_str() {
+        "namespaces" if name.contains('.') => Some("must not contain dots".to_owned()),
         "namespaces" => names::label(name),
         "services" => names::label_1035(name),
         storage if storage.ends_with("rbac.authorization.k8s.io") => names::path_segment(name),
@@ -71,22 +72,29 @@ pub(super) fn check_labels(labels: Option<&Value>, path: &str, causes: &mut Vec<
 }
 
 fn check_owners(object: &Value, causes: &mut Vec<Cause>) {
-    let mut controllers = 0;
-    for (index, owner) in meta::owners(object).enumerate() {
-        let path = format!("metadata.ownerReferences[{index}]");
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if meta::text_at(owner, &[field]).is_empty() {
-                let what = if field == "apiVersion" { "version" } else { field };
-                let cause = Cause::invalid(format!("{path}.{field}"), &"".into(), &format!("{what} must not be empty"));
-                causes.push(cause);
+    let mut controllers = Vec::new();
+    for owner in meta::owners(object) {
+        let (_, version) = crate::resource::split_api_version(meta::text_at(owner, &["apiVersion"]));
+        for (field, value, why) in [
+            ("apiVersion", version, "version must not be empty"),
+            ("kind", meta::text_at(owner, &["kind"]), "must not be empty"),
+            ("name", meta::text_at(owner, &["name"]), "must not be empty"),
+            ("uid", meta::text_at(owner, &["uid"]), "must not be empty"),
+        ] {
+            if value.is_empty() {
+                causes.push(Cause::invalid(format!("metadata.ownerReferences.{field}"), &"".into(), why));
             }
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            controllers.push(format!("{}/{}", meta::text_at(owner, &["kind"]), meta::text_at(owner, &["name"])));
+        }
     }
-    if controllers > 1 {
+    if let [first, second, ..] = controllers.as_slice() {
         let list = object.pointer("/metadata/ownerReferences").cloned().unwrap_or_default();
-        let why = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", &list, why));
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        causes.push(Cause::invalid("metadata.ownerReferences", &list, &why));
     }
 }
 

@@ -4,6 +4,7 @@ mod meta_fields;
 pub(crate) mod names;
 mod pod;
 mod resources;
+mod warnings;
 mod workload;
 
 use serde_json::Value;
@@ -29,12 +30,22 @@ pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
 pub(crate) fn update(resource: &Resource, subresource: &str, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     meta_fields::check_change(new, old, &mut causes);
+    if resource.custom().is_none() {
+        // The real server looks at the metadata of its own kinds twice, and clients see both.
+        causes.extend_from_within(..);
+    }
     if let Some(custom) = resource.custom() {
         meta_fields::check(resource, new, &mut causes);
         causes.extend(custom.validate(new, Some(old)));
         return causes;
     }
     if !subresource.is_empty() && subresource != "scale" {
+        if subresource == "status" {
+            workload::check_status(resource, new, &mut causes);
+        }
+        if resource.is("pods") {
+            pod::check_part(subresource, new, old, &mut causes);
+        }
         return causes;
     }
     meta_fields::check(resource, new, &mut causes);
@@ -59,16 +70,11 @@ fn own(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Tells the client what is legal and probably not meant.
-pub(crate) fn warn(resource: &Resource, object: &Value, call: &Call) {
-    if resource.is("pods") {
-        for (field, what) in [(
-            "metadata.annotations[scheduler.alpha.kubernetes.io/critical-pod]",
-            "non-functional in v1.16+; use the \"priorityClassName\" field instead",
-        )] {
-            if meta::annotation(object, "scheduler.alpha.kubernetes.io/critical-pod").is_some() {
-                call.warn(format!("{field}: {what}"));
-            }
+/// Tells the client what is legal and probably not meant; `old` is the object before a change.
+pub(crate) fn warn(resource: &Resource, object: &Value, old: Option<&Value>, call: &Call) {
+    if resource.custom().is_none() {
+        for text in warnings::of(resource, object, old) {
+            call.warn(text);
         }
     }
 }

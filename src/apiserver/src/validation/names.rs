@@ -76,6 +76,36 @@ pub(crate) fn label_key(text: &str) -> Option<String> {
     (!is_value(name)).then(|| QUALIFIED.to_owned())
 }
 
+/// All that is wrong with a key of a label, each as its own text.
+pub(crate) fn label_key_causes(text: &str) -> Vec<String> {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    if name.is_empty() && text.matches('/').count() < 2 {
+        return vec!["name part must be non-empty".to_owned(), QUALIFIED.to_owned()];
+    }
+    label_key(text).into_iter().collect()
+}
+
+/// What is wrong with the name of a container's port.
+pub(crate) fn port_name(text: &str) -> Vec<&'static str> {
+    let mut out = Vec::new();
+    if text.len() > 15 {
+        out.push("must be no more than 15 bytes");
+    }
+    if !text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        out.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    }
+    if !text.chars().any(|c| c.is_ascii_lowercase()) {
+        out.push("must contain at least one letter (a-z)");
+    }
+    if text.contains("--") {
+        out.push("must not contain consecutive hyphens");
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        out.push("must not begin or end with a hyphen");
+    }
+    out
+}
+
 /// A value of a label.
 pub(crate) fn label_value(text: &str) -> Option<String> {
     if text.len() > 63 {

@@ -25,7 +25,12 @@ pub(super) fn template(template: &Value, path: &str, policies: &[&str], causes: 
     let spec_value = template.get("spec").unwrap_or(&empty);
     spec(spec_value, &format!("{path}.spec"), causes);
     let policy = text_at(spec_value, &["restartPolicy"]);
-    if !policies.contains(&policy) {
+    if policy == "Always" && policies.len() > 1 {
+        // What was left open became Always, and that is not told apart.
+        let listed: Vec<String> = policies.iter().map(|policy| format!("{policy:?}")).collect();
+        let why = format!("valid values: {}", listed.join(", "));
+        causes.push(Cause::required(format!("{path}.spec.restartPolicy"), &why));
+    } else if !policies.contains(&policy) {
         causes.push(Cause::not_supported(format!("{path}.spec.restartPolicy"), &policy.into(), policies));
     }
 }
@@ -56,15 +61,12 @@ fn spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             causes.push(Cause::not_supported(format!("{path}.{field}"), &value.into(), allowed));
         }
     };
-    one_of("restartPolicy", &["Always", "Never", "OnFailure"], causes);
-    one_of("dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"], causes);
+    host_ports(spec, path, causes);
+    one_of("restartPolicy", &["Always", "OnFailure", "Never"], causes);
+    one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], causes);
     if let Some(seconds) = meta::int_at(spec, &["activeDeadlineSeconds"]).filter(|s| !(1..=2_147_483_647).contains(s)) {
         let why = "must be between 1 and 2147483647, inclusive";
         causes.push(Cause::invalid(format!("{path}.activeDeadlineSeconds"), &seconds.into(), why));
-    }
-    if let Some(seconds) = meta::int_at(spec, &["terminationGracePeriodSeconds"]).filter(|s| *s < 0) {
-        let why = "must be greater than or equal to 0";
-        causes.push(Cause::invalid(format!("{path}.terminationGracePeriodSeconds"), &seconds.into(), why));
     }
     meta_fields::check_labels(spec.get("nodeSelector"), &format!("{path}.nodeSelector"), causes);
     if let Some(why) = Some(text_at(spec, &["nodeName"])).filter(|name| !name.is_empty()).and_then(names::subdomain) {
@@ -74,6 +76,39 @@ fn spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     spread(spec, path, causes);
     affinity(spec, path, causes);
 }
+
+/// Kinds of volumes, in the order in which the real server looks at them.
+const SOURCES: &[&str] = &[
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "flocker",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "quobyte",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
 
 fn volumes<'v>(spec: &'v Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'v str> {
     let mut seen: Vec<&str> = Vec::new();
@@ -87,9 +122,16 @@ fn volumes<'v>(spec: &'v Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'v 
         } else if seen.contains(&name) {
             causes.push(Cause::duplicate(format!("{here}.name"), &name.into()));
         }
-        let n_sources = volume.as_object().map_or(0, |map| map.keys().filter(|key| *key != "name").count());
-        if n_sources > 1 {
-            causes.push(Cause::forbidden(here, "may not specify more than 1 volume type"));
+        let sources: Vec<&str> = SOURCES.iter().copied().filter(|source| volume.get(*source).is_some()).collect();
+        for source in sources.iter().skip(1) {
+            causes.push(Cause::forbidden(format!("{here}.{source}"), "may not specify more than 1 volume type"));
+        }
+        let has_account = !text_at(spec, &["serviceAccountName"]).is_empty();
+        for (n, source) in list_at(volume, &["projected", "sources"]).iter().enumerate() {
+            if source.get("serviceAccountToken").is_some() && !has_account {
+                let why = "must not be specified when serviceAccountName is not set";
+                causes.push(Cause::forbidden(format!("{here}.projected.sources[{n}].serviceAccountToken"), why));
+            }
         }
         seen.push(name);
     }
@@ -147,8 +189,13 @@ fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
     for (index, port) in list_at(container, &["ports"]).iter().enumerate() {
         let here = format!("{path}.ports[{index}]");
         let name = text_at(port, &["name"]);
-        if !name.is_empty() && seen.contains(&name) {
-            causes.push(Cause::duplicate(format!("{here}.name"), &name.into()));
+        if !name.is_empty() {
+            for why in names::port_name(name) {
+                causes.push(Cause::invalid(format!("{here}.name"), &name.into(), why));
+            }
+            if seen.contains(&name) {
+                causes.push(Cause::duplicate(format!("{here}.name"), &name.into()));
+            }
         }
         seen.push(name);
         match meta::int_at(port, &["containerPort"]) {
@@ -163,6 +210,22 @@ fn ports(container: &Value, path: &str, causes: &mut Vec<Cause>) {
         let protocol = text_at(port, &["protocol"]);
         if !protocols.contains(&protocol) {
             causes.push(Cause::not_supported(format!("{here}.protocol"), &protocol.into(), &protocols));
+        }
+    }
+}
+
+/// No host port is taken twice.
+fn host_ports(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let mut seen: Vec<String> = Vec::new();
+    for (index, container) in list_at(spec, &["containers"]).iter().enumerate() {
+        for (n, port) in list_at(container, &["ports"]).iter().enumerate() {
+            let Some(number) = meta::int_at(port, &["hostPort"]).filter(|number| *number > 0) else { continue };
+            let place = format!("{}/{}/{number}", text_at(port, &["protocol"]), text_at(port, &["hostIP"]));
+            if seen.contains(&place) {
+                let here = format!("{path}.containers[{index}].ports[{n}].hostPort");
+                causes.push(Cause::duplicate(here, &place.as_str().into()));
+            }
+            seen.push(place);
         }
     }
 }
@@ -185,8 +248,12 @@ fn resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
             let standard =
                 ["cpu", "memory", "ephemeral-storage"].contains(&name.as_str()) || name.starts_with("hugepages-");
             if !standard && !name.contains('/') {
-                let why = "must be a standard resource type or fully qualified";
-                causes.push(Cause::invalid(format!("{path}.{of}"), &name.as_str().into(), why));
+                for why in [
+                    "must be a standard resource type or fully qualified",
+                    "must be a standard resource for containers",
+                ] {
+                    causes.push(Cause::invalid(here.clone(), &name.as_str().into(), why));
+                }
             }
             if *amount < zero {
                 causes.push(Cause::invalid(here.clone(), value, "must be greater than or equal to 0"));
@@ -239,7 +306,7 @@ fn tolerations(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             "Exists" if text("value").is_empty() => {}
             "Exists" => {
                 let why = "value must be empty when `operator` is 'Exists'";
-                causes.push(Cause::invalid(format!("{here}.operator"), toleration, why));
+                causes.push(Cause::invalid(format!("{here}.operator"), &text("value").into(), why));
             }
             other => causes.push(Cause::not_supported(format!("{here}.operator"), &other.into(), &["Equal", "Exists"])),
         }
@@ -266,6 +333,23 @@ fn spread(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
         if !actions.contains(&action) {
             causes.push(Cause::not_supported(format!("{here}.whenUnsatisfiable"), &action.into(), &actions));
         }
+        if let Some(min) = meta::int_at(constraint, &["minDomains"]) {
+            if min <= 0 {
+                causes.push(Cause::invalid(format!("{here}.minDomains"), &min.into(), "must be greater than zero"));
+            }
+            if action != "DoNotSchedule" {
+                let why = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                causes.push(Cause::invalid(format!("{here}.minDomains"), &min.into(), &why));
+            }
+        }
+        let key = text_at(constraint, &["topologyKey"]);
+        let alike = |other: &&Value| {
+            text_at(other, &["topologyKey"]) == key && text_at(other, &["whenUnsatisfiable"]) == action
+        };
+        if list_at(spec, &["topologySpreadConstraints"]).iter().skip(index + 1).any(|other| alike(&other)) {
+            let pair = Value::from(format!("{{{key}, {action}}}"));
+            causes.push(Cause::duplicate(format!("{here}.{{topologyKey, whenUnsatisfiable}}"), &pair));
+        }
     }
 }
 
@@ -273,12 +357,24 @@ fn affinity(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let list = list_at(spec, &["affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"]);
         for (index, term) in list.iter().enumerate() {
-            if text_at(term, &["topologyKey"]).is_empty() {
-                let here = format!(
-                    "{path}.affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}].topologyKey"
-                );
-                causes.push(Cause::required(here, "can not be empty"));
-            }
+            let here = format!("{path}.affinity.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]");
+            affinity_term(term, &here, causes);
+        }
+        let list = list_at(spec, &["affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution"]);
+        for (index, preferred) in list.iter().enumerate() {
+            let here = format!("{path}.affinity.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}]");
+            weight(preferred, &here, causes);
+            let empty = Value::Null;
+            let term = preferred.get("podAffinityTerm").unwrap_or(&empty);
+            affinity_term(term, &format!("{here}.podAffinityTerm"), causes);
+        }
+    }
+    let preferred = ["affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"];
+    for (index, term) in list_at(spec, &preferred).iter().enumerate() {
+        let here = format!("{path}.{}[{index}]", preferred.join("."));
+        weight(term, &here, causes);
+        for (n, expression) in list_at(term, &["preference", "matchExpressions"]).iter().enumerate() {
+            node_expression(expression, &format!("{here}.preference.matchExpressions[{n}]"), causes);
         }
     }
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
@@ -295,6 +391,23 @@ fn affinity(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
                 node_expression(expression, &format!("{here}[{at}].matchExpressions[{n}]"), causes);
             }
         }
+    }
+}
+
+fn weight(term: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let weight = meta::int_at(term, &["weight"]).unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        causes.push(Cause::invalid(format!("{path}.weight"), &weight.into(), "must be in the range 1-100"));
+    }
+}
+
+fn affinity_term(term: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let key = text_at(term, &["topologyKey"]);
+    if key.is_empty() {
+        causes.push(Cause::required(format!("{path}.topologyKey"), "can not be empty"));
+    }
+    for why in names::label_key_causes(key) {
+        causes.push(Cause::invalid(format!("{path}.topologyKey"), &key.into(), &why));
     }
 }
 
@@ -322,6 +435,50 @@ fn node_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
     if let Some(why) = names::label_key(text_at(expression, &["key"])) {
         causes.push(Cause::invalid(format!("{path}.key"), &text_at(expression, &["key"]).into(), &why));
+    }
+}
+
+/// Judges a change through a subresource.
+pub(super) fn check_part(subresource: &str, new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+    match subresource {
+        "status" => {
+            let node = text_at(new, &["status", "nominatedNodeName"]);
+            let is_new = node != text_at(old, &["status", "nominatedNodeName"]);
+            if !node.is_empty() && is_new && !text_at(new, &["spec", "nodeName"]).is_empty() {
+                let why = "may not be set on pods that are already bound to a node";
+                causes.push(Cause::forbidden("status.nominatedNodeName", why));
+            }
+            if let Some(why) = Some(node).filter(|node| !node.is_empty()).and_then(names::subdomain) {
+                causes.push(Cause::invalid("status.nominatedNodeName", &node.into(), &why));
+            }
+        }
+        "ephemeralcontainers" => {
+            for (index, container) in list_at(new, &["spec", "ephemeralContainers"]).iter().enumerate() {
+                let here = format!("spec.ephemeralContainers[{index}]");
+                for field in ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
+                    if container.get(field).is_some() {
+                        let why = "cannot be set for an Ephemeral Container";
+                        causes.push(Cause::forbidden(format!("{here}.{field}"), why));
+                    }
+                }
+                let target = text_at(container, &["targetContainerName"]);
+                let is_there = ["containers", "initContainers"].iter().any(|field| {
+                    list_at(new, &["spec", field]).iter().any(|container| text_at(container, &["name"]) == target)
+                });
+                if !target.is_empty() && !is_there {
+                    causes.push(Cause::not_found(format!("{here}.targetContainerName"), &target.into()));
+                }
+            }
+        }
+        "resize" => {
+            let is_supported = list_at(old, &["status", "containerStatuses"])
+                .iter()
+                .all(|status| status.get("resources").is_some() || meta::at(status, &["state", "running"]).is_none());
+            if !is_supported {
+                causes.push(Cause::forbidden("spec", "Pod running on node without support for resize"));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -361,10 +518,23 @@ pub(super) fn check_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let added = list_at(&munged, &["schedulingGates"]).iter().find(|gate| !gates.contains(gate)).cloned();
     if let Some(gate) = added {
         let name = text_at(&gate, &["name"]);
+        let at = list_at(new, &["spec", "schedulingGates"]).iter().position(|present| *present == gate).unwrap_or(0);
         causes.push(Cause::forbidden(
-            "spec.schedulingGates",
+            format!("spec.schedulingGates[{at}].name"),
             &format!("only deletion is allowed, but found new scheduling gate '{name}'"),
         ));
+    }
+    let deadline = |spec: &Value| meta::int_at(spec, &["activeDeadlineSeconds"]);
+    match (deadline(&before), deadline(&munged)) {
+        (Some(_), None) => {
+            let why = "must not update from a positive integer to nil value";
+            causes.push(Cause::invalid("spec.activeDeadlineSeconds", &Value::Null, why));
+        }
+        (Some(was), Some(is)) if is > was => {
+            let why = "must be less than or equal to previous value";
+            causes.push(Cause::invalid("spec.activeDeadlineSeconds", &is.into(), why));
+        }
+        _ => {}
     }
     let is_gated = !gates.is_empty();
     let mut free = vec!["tolerations", "schedulingGates", "activeDeadlineSeconds"];

@@ -16,10 +16,27 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "daemonsets.apps" => {
             not_negative(object, &["spec", "replicas"], causes);
             not_negative(object, &["spec", "minReadySeconds"], causes);
+            not_negative(object, &["spec", "revisionHistoryLimit"], causes);
             selector(object, causes);
             template(object, "spec.template", ALWAYS, causes);
-            if resource.is("deployments.apps") {
-                strategy(object, causes);
+            match resource.storage.as_str() {
+                "deployments.apps" => {
+                    strategy(object, causes);
+                    progress(object, causes);
+                }
+                "statefulsets.apps" => stateful(object, causes),
+                "daemonsets.apps" => {
+                    let kind = text_at(object, &["spec", "updateStrategy", "type"]);
+                    if !["RollingUpdate", "OnDelete"].contains(&kind) {
+                        let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
+                        causes.push(Cause::not_supported(
+                            "spec.updateStrategy",
+                            &value,
+                            &["RollingUpdate", "OnDelete"],
+                        ));
+                    }
+                }
+                _ => {}
             }
         }
         "replicationcontrollers" => {
@@ -30,9 +47,7 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
             template(object, "spec.template", ALWAYS, causes);
         }
         "jobs.batch" => {
-            for field in ["parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"] {
-                not_negative(object, &["spec", field], causes);
-            }
+            job(object, causes);
             template(object, "spec.template", TO_COMPLETION, causes);
         }
         "cronjobs.batch" => {
@@ -47,6 +62,11 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
             if !policies.contains(&policy) {
                 causes.push(Cause::not_supported("spec.concurrencyPolicy", &policy.into(), &policies));
             }
+            if let Some(zone) = at(object, &["spec", "timeZone"]).and_then(Value::as_str)
+                && jiff::tz::TimeZone::get(zone).is_err()
+            {
+                causes.push(Cause::invalid("spec.timeZone", &zone.into(), &format!("unknown time zone {zone}")));
+            }
             let job = at(object, &["spec", "jobTemplate"]).cloned().unwrap_or_default();
             template_at(at(&job, &["spec", "template"]), "spec.jobTemplate.spec.template", TO_COMPLETION, causes);
         }
@@ -56,10 +76,19 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
 
 fn selector(object: &Value, causes: &mut Vec<Cause>) {
     let found = at(object, &["spec", "selector"]).filter(|selector| !selector.is_null());
+    let labels = at(object, &["spec", "template", "metadata", "labels"]).cloned().unwrap_or_default();
+    let why = "`selector` does not match template `labels`";
     let Some(found) = found else {
         causes.push(Cause::required("spec.selector", ""));
+        causes.push(Cause::invalid("spec.template.metadata.labels", &labels, why));
         return;
     };
+    let before = causes.len();
+    expressions(found, "spec.selector", causes);
+    if causes.len() > before {
+        causes.push(Cause::invalid("spec.selector", found, "invalid label selector"));
+        return;
+    }
     let empty = found.as_object().is_none_or(|map| {
         map.values().all(|part| match part {
             Value::Object(map) => map.is_empty(),
@@ -71,10 +100,8 @@ fn selector(object: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::invalid("spec.selector", found, "empty selector is invalid for deployment"));
         return;
     }
-    let labels = at(object, &["spec", "template", "metadata", "labels"]).cloned().unwrap_or_default();
     let selects = LabelSelector::from_object(Some(found)).matches(|key| labels.get(key)?.as_str());
     if !selects {
-        let why = "`selector` does not match template `labels`";
         causes.push(Cause::invalid("spec.template.metadata.labels", &labels, why));
     }
 }
@@ -109,7 +136,122 @@ fn strategy(object: &Value, causes: &mut Vec<Cause>) {
             }
         }
         "Recreate" => {}
-        other => causes.push(Cause::not_supported("spec.strategy.type", &other.into(), &["Recreate", "RollingUpdate"])),
+        _ => {
+            let value = at(object, &["spec", "strategy"]).cloned().unwrap_or_default();
+            causes.push(Cause::not_supported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+        }
+    }
+}
+
+fn progress(object: &Value, causes: &mut Vec<Cause>) {
+    let number = |field: &str| crate::meta::int_at(object, &["spec", field]).unwrap_or(0);
+    not_negative(object, &["spec", "progressDeadlineSeconds"], causes);
+    if number("progressDeadlineSeconds") <= number("minReadySeconds") {
+        let value = number("progressDeadlineSeconds").into();
+        causes.push(Cause::invalid("spec.progressDeadlineSeconds", &value, "must be greater than minReadySeconds"));
+    }
+}
+
+fn stateful(object: &Value, causes: &mut Vec<Cause>) {
+    let policy = text_at(object, &["spec", "podManagementPolicy"]);
+    if !["OrderedReady", "Parallel"].contains(&policy) {
+        let why = "must be 'OrderedReady' or 'Parallel'";
+        causes.push(Cause::invalid("spec.podManagementPolicy", &policy.into(), why));
+    }
+    if !["RollingUpdate", "OnDelete"].contains(&text_at(object, &["spec", "updateStrategy", "type"])) {
+        let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
+        causes.push(Cause::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'"));
+    }
+}
+
+fn job(object: &Value, causes: &mut Vec<Cause>) {
+    for field in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        not_negative(object, &["spec", field], causes);
+    }
+    let mode = text_at(object, &["spec", "completionMode"]);
+    if !["NonIndexed", "Indexed"].contains(&mode) {
+        causes.push(Cause::not_supported("spec.completionMode", &mode.into(), &["NonIndexed", "Indexed"]));
+    }
+    if mode == "Indexed" && at(object, &["spec", "completions"]).is_none() {
+        causes.push(Cause::required("spec.completions", "when completion mode is Indexed"));
+    }
+    if mode == "NonIndexed" {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if let Some(value) = at(object, &["spec", field]) {
+                causes.push(Cause::invalid(format!("spec.{field}"), value, "requires indexed completion mode"));
+            }
+        }
+    }
+    let labels = at(object, &["spec", "template", "metadata", "labels"]).cloned().unwrap_or_default();
+    let selector = at(object, &["spec", "selector"]);
+    if at(object, &["spec", "manualSelector"]) != Some(&Value::Bool(true)) {
+        let (uid, name) = (crate::meta::text(object, "uid"), crate::meta::name(object));
+        let expected = [
+            ("controller-uid", uid),
+            ("job-name", name),
+            ("batch.kubernetes.io/controller-uid", uid),
+            ("batch.kubernetes.io/job-name", name),
+        ];
+        let get = |key: &str| expected.iter().find(|(own, _)| *own == key).map(|(_, value)| *value);
+        if let Some(found) = selector.filter(|found| !LabelSelector::from_object(Some(found)).matches(get)) {
+            causes.push(Cause::invalid("spec.selector", found, "`selector` not auto-generated"));
+        }
+    }
+    if !LabelSelector::from_object(selector).matches(|key| labels.get(key)?.as_str()) {
+        let why = "`selector` does not match template `labels`";
+        causes.push(Cause::invalid("spec.template.metadata.labels", &labels, why));
+    }
+}
+
+/// Judges the expressions of a label selector.
+fn expressions(selector: &Value, path: &str, causes: &mut Vec<Cause>) {
+    for (index, term) in crate::meta::list_at(selector, &["matchExpressions"]).iter().enumerate() {
+        let here = format!("{path}.matchExpressions[{index}]");
+        let n_values = crate::meta::list_at(term, &["values"]).len();
+        match text_at(term, &["operator"]) {
+            "In" | "NotIn" if n_values == 0 => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                causes.push(Cause::required(format!("{here}.values"), why));
+            }
+            "Exists" | "DoesNotExist" if n_values > 0 => {
+                let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                causes.push(Cause::forbidden(format!("{here}.values"), why));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => {
+                causes.push(Cause::invalid(format!("{here}.operator"), &other.into(), "not a valid selector operator"));
+            }
+        }
+    }
+}
+
+/// Judges the counts in the status of a Deployment.
+pub(super) fn check_status(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    if !resource.is("deployments.apps") {
+        return;
+    }
+    let counts = ["observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
+    for field in counts.into_iter().chain(["unavailableReplicas", "terminatingReplicas", "collisionCount"]) {
+        not_negative(object, &["status", field], causes);
+    }
+    let count = |field: &str| crate::meta::int_at(object, &["status", field]).unwrap_or(0);
+    for field in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
+        if count(field) > count("replicas") {
+            let why = "cannot be greater than status.replicas";
+            causes.push(Cause::invalid(format!("status.{field}"), &count(field).into(), why));
+        }
+    }
+    if count("availableReplicas") > count("readyReplicas") {
+        let why = "cannot be greater than readyReplicas";
+        causes.push(Cause::invalid("status.availableReplicas", &count("availableReplicas").into(), why));
     }
 }
 
@@ -165,6 +307,7 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
                 causes.push(Cause::forbidden("spec", why));
             }
         }
+        "controllerrevisions.apps" => immutable(new, old, &["data"], causes),
         "jobs.batch" => {
             immutable(new, old, &["spec", "selector"], causes);
             immutable(new, old, &["spec", "completionMode"], causes);

@@ -11,7 +11,7 @@ use crate::reply::Answer;
 use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::service::Call;
-use crate::status::{ApiError, Cause, Result};
+use crate::status::{ApiError, Result};
 use crate::store::{Draft, Object, Refused};
 use crate::{admission, convert, meta, validation};
 
@@ -22,6 +22,7 @@ const MAX_BASE: usize = 58;
 
 impl Scope<'_> {
     pub(super) fn create_from_body(&self) -> Result<Answer> {
+        self.call.options.check_write("CreateOptions")?;
         let object = self.object_from_body()?;
         let created = self.create(object)?;
         let body = convert::to_version(&self.resource, &created.body);
@@ -32,7 +33,7 @@ impl Scope<'_> {
     pub(super) fn create(&self, mut object: Value) -> Result<Arc<Object>> {
         self.check_namespace(&mut object)?;
         if meta::revision(&object).is_some() {
-            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
         }
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
         for attempt in 1.. {
@@ -68,9 +69,9 @@ impl Scope<'_> {
         strategy::prepare_create(server, resource, &mut object);
         let causes = validation::create(resource, &object);
         if !causes.is_empty() {
-            return Err(ApiError::invalid(&resource.group, &resource.kind, meta::name(&object), &causes));
+            return Err(ApiError::invalid(resource.group_of_errors(), &resource.kind, meta::name(&object), &causes));
         }
-        validation::warn(resource, &object, self.call);
+        validation::warn(resource, &object, None, self.call);
         let quota = server.inner.quota.lock();
         admission::check_quota(self, &object)?;
         let key = self.key(meta::name(&object));
@@ -78,12 +79,12 @@ impl Scope<'_> {
         let draft = draft(resource, object);
         if self.call.options.dry_run {
             if server.inner.store.get(&resource.storage, &key).is_some() {
-                return Err(ApiError::already_exists(&resource.group, &resource.plural, &name));
+                return Err(self.exists(&key, &name));
             }
             return Ok(Arc::new(draft.unversioned(&key)));
         }
         let created = server.inner.store.create(&resource.storage, &key, draft).map_err(|refused| match refused {
-            Refused::Exists => ApiError::already_exists(&resource.group, &resource.plural, &name),
+            Refused::Exists => self.exists(&key, &name),
             Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
         })?;
         drop(quota);
@@ -93,14 +94,18 @@ impl Scope<'_> {
         Ok(created)
     }
 
+    fn exists(&self, key: &str, name: &str) -> ApiError {
+        let going =
+            self.server.value(&self.resource.storage, key).is_some_and(|old| meta::has(&old, "deletionTimestamp"));
+        let error = ApiError::already_exists(&self.resource.group, &self.resource.plural, name);
+        if going { error.prefixed("object is being deleted: ") } else { error }
+    }
+
     /// The namespace of an object is that of the request.
     pub(super) fn check_namespace(&self, object: &mut Value) -> Result<()> {
         let own = meta::namespace(object);
         if !self.resource.namespaced {
-            if !own.is_empty() {
-                let cause = Cause::forbidden("metadata.namespace", "not allowed on this type");
-                return Err(ApiError::invalid(&self.resource.group, &self.resource.kind, meta::name(object), &[cause]));
-            }
+            meta::remove(object, "namespace");
             return Ok(());
         }
         if own.is_empty() {
@@ -115,7 +120,7 @@ impl Scope<'_> {
 }
 
 /// Records who owns the fields of a new object.
-fn track_create(resource: &Resource, object: &mut Value, manager: &str, now: &str) {
+pub(super) fn track_create(resource: &Resource, object: &mut Value, manager: &str, now: &str) {
     let api_version = resource.api_version();
     let writer = Writer { manager, api_version: &api_version, subresource: "", now };
     let live = strategy::empty(resource);
@@ -160,7 +165,7 @@ impl ApiServer {
             map.insert("apiVersion".to_owned(), resource.api_version().into());
             map.insert("kind".to_owned(), resource.kind.as_str().into());
         }
-        into_form(resource, &mut object).map_err(ApiError::internal)?;
+        into_form(resource, &mut object).map_err(|problem| ApiError::internal(problem.json))?;
         scope.create(object)
     }
 }

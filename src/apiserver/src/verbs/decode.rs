@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Scope;
 use crate::request::{FieldValidation, Format, PROTOBUF, Parsed, parse_body, read_protobuf};
 use crate::resource::Resource;
-use crate::schema::decode::{self, Problems};
+use crate::schema::decode::{self, Problems, WrongType};
 use crate::schema::{Typed, builtin};
 use crate::status::{ApiError, Result};
 use crate::{defaults, meta};
@@ -31,24 +31,38 @@ impl Scope<'_> {
 
     /// The object of a POST or PUT.
     pub(super) fn object_from_body(&self) -> Result<Value> {
-        let Parsed { mut value, duplicates } = self.parse()?;
         let resource = &self.resource;
+        let unrecognized = |why: &str| {
+            let shown = String::from_utf8_lossy(self.call.body.get(..30.min(self.call.body.len())).unwrap_or_default());
+            let dots = if self.call.body.len() > 30 { " ..." } else { "" };
+            let shown = if shown.is_empty() { "<empty>".to_owned() } else { format!("{shown}{dots}") };
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {why} ({shown})",
+                resource.kind
+            ))
+        };
+        if self.call.body.is_empty() {
+            return Err(unrecognized("couldn't get version/kind; json parse error: unexpected end of JSON input"));
+        }
+        let Parsed { mut value, duplicates } = self.parse()?;
         if !value.is_object() {
-            let why = "couldn't get version/kind; json parse error";
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                crate::patch::go_kind(&value)
+            );
+            let shown = crate::defaults::hex(&self.call.body);
             return Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): {why}",
+                "the object provided is unrecognized (must be of type {}): {why} ({shown})",
                 resource.kind
             )));
         }
         let own = resource.api_version();
-        for (field, default) in [("apiVersion", own.as_str()), ("kind", resource.kind.as_str())] {
+        for (field, default) in [("kind", resource.kind.as_str()), ("apiVersion", own.as_str())] {
             if meta::text_at(&value, &[field]).is_empty() {
                 if resource.custom().is_some() {
-                    return Err(ApiError::bad_request(format!(
-                        "the object provided is unrecognized (must be of type {}): Object '{}' is missing",
-                        resource.kind,
-                        if field == "kind" { "Kind" } else { "apiVersion" }
-                    )));
+                    let body = String::from_utf8_lossy(&self.call.body);
+                    let field = if field == "kind" { "Kind" } else { "apiVersion" };
+                    return Err(unrecognized(&format!("Object '{field}' is missing in '{body}'")));
                 }
                 if let Some(map) = value.as_object_mut() {
                     map.insert(field.to_owned(), default.into());
@@ -56,15 +70,27 @@ impl Scope<'_> {
             }
         }
         let (version, kind) = (meta::text_at(&value, &["apiVersion"]), meta::text_at(&value, &["kind"]));
-        if kind != resource.kind {
-            let (_, short) = crate::resource::split_api_version(version);
-            let why = format!("no kind {kind:?} is registered for version {version:?} in this request");
+        if kind != resource.kind && resource.custom().is_none() {
+            let (group, short) = crate::resource::split_api_version(version);
+            let why = if resource.custom().is_none() && builtin().kind(group, short, kind).is_some() {
+                format!("converting ({short}.{kind}) to ({}): unknown conversion", resource.internal_kind())
+            } else {
+                unregistered(kind, version)
+            };
             return Err(ApiError::bad_request(format!(
                 "{kind} in version {short:?} cannot be handled as a {}: {why}",
                 resource.kind
             )));
         }
         if version != own {
+            let (group, short) = crate::resource::split_api_version(version);
+            if resource.custom().is_none() && builtin().kind(group, short, kind).is_none() {
+                return Err(ApiError::bad_request(format!(
+                    "{kind} in version {short:?} cannot be handled as a {}: {}",
+                    resource.kind,
+                    unregistered(kind, version)
+                )));
+            }
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({version}) does not match the expected API version ({own})"
             )));
@@ -75,12 +101,23 @@ impl Scope<'_> {
 
     /// Checks and completes an object; unknown and duplicate fields are refused, told, or passed over.
     pub(super) fn bring_into_form(&self, value: &mut Value, duplicates: &[String]) -> Result<()> {
-        let strict = into_form(&self.resource, value).map_err(|error| {
-            let (kind, version) = (&self.resource.kind, &self.resource.version);
-            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
-        })?;
+        let (kind, version) = (&self.resource.kind, &self.resource.version);
+        let bad = |why: &str| {
+            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+        };
+        let strict = self.form(value).map_err(|problem| bad(&problem.json))?;
         let told = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        let told: Vec<String> = told.chain(strict.iter().map(|path| format!("unknown field {path:?}"))).collect();
+        self.tell_strictly(strict.into_iter().chain(told).collect(), &bad)
+    }
+
+    /// Checks and completes an object; what is told strictly comes back.
+    pub(super) fn form(&self, value: &mut Value) -> Result<Vec<String>, WrongType> {
+        let unknown = into_form(&self.resource, value)?;
+        Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
+    }
+
+    /// Refuses, tells or passes over what only strict readers mind.
+    pub(super) fn tell_strictly(&self, told: Vec<String>, refuse: &dyn Fn(&str) -> ApiError) -> Result<()> {
         match self.call.options.field_validation {
             FieldValidation::Ignore => Ok(()),
             _ if told.is_empty() => Ok(()),
@@ -90,15 +127,14 @@ impl Scope<'_> {
                 }
                 Ok(())
             }
-            FieldValidation::Strict => {
-                let (kind, version) = (&self.resource.kind, &self.resource.version);
-                let why = format!("strict decoding error: {}", told.join(", "));
-                Err(ApiError::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-                )))
-            }
+            FieldValidation::Strict => Err(refuse(&format!("strict decoding error: {}", told.join(", ")))),
         }
     }
+}
+
+/// What the real server says of a kind that it does not have.
+pub(super) fn unregistered(kind: &str, version: &str) -> String {
+    format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
 /// The schema of a built-in kind that a body is of: of the resource, or of what is posted to a subresource.
@@ -108,7 +144,7 @@ fn schema_of(version: &str, kind: &str) -> Option<Typed<'static>> {
 }
 
 /// Brings an object into the form in which it is stored. Gives the unknown fields; an error is one of types.
-pub(crate) fn into_form(resource: &Resource, value: &mut Value) -> Result<Vec<String>, String> {
+pub(crate) fn into_form(resource: &Resource, value: &mut Value) -> Result<Vec<String>, WrongType> {
     let unknown = match resource.custom() {
         None => {
             let Problems { unknown, error } = decode::decode(value, resource.typed());
@@ -123,7 +159,7 @@ pub(crate) fn into_form(resource: &Resource, value: &mut Value) -> Result<Vec<St
             if let Some(metadata) = value.get_mut("metadata") {
                 let problems = decode::decode(metadata, resource.typed().child("metadata"));
                 if let Some(error) = problems.error {
-                    return Err(error.replace("ObjectMeta.", "ObjectMeta.metadata."));
+                    return Err(error);
                 }
                 unknown.extend(problems.unknown.into_iter().map(|path| format!("metadata.{path}")));
             }

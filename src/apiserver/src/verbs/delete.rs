@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::Scope;
 use super::create::draft;
 use super::update::DEFINITIONS;
-use crate::reply::{Answer, ListAnswer};
+use crate::reply::Answer;
 use crate::request::{Options, Propagation};
 use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::status::{ApiError, Result, success};
-use crate::store::{Object, Page, Refused};
+use crate::store::{Object, Refused};
 use crate::{clock, convert, meta};
 
 pub(crate) const ORPHAN: &str = "orphan";
@@ -30,7 +30,12 @@ impl Scope<'_> {
     fn delete_options(&self) -> Result<Options> {
         let mut options = self.call.options.clone();
         if !self.call.body.is_empty() {
-            options.take_delete_options(&self.parse()?.value)?;
+            let body = self.parse()?.value;
+            let (version, kind) = (meta::text_at(&body, &["apiVersion"]), meta::text_at(&body, &["kind"]));
+            if !kind.is_empty() && kind != "DeleteOptions" {
+                return Err(ApiError::bad_request(super::decode::unregistered(kind, version)));
+            }
+            options.take_delete_options(&body);
         }
         options.check_delete()?;
         Ok(options)
@@ -67,21 +72,14 @@ impl Scope<'_> {
         let Answer::List(list) = self.list()? else {
             return Err(ApiError::internal("a list is no list"));
         };
-        let mut deleted = Vec::new();
         for object in &list.page.items {
             match self.server.delete_object(&self.resource, object.namespace(), object.name(), &options) {
-                Ok(Deletion::Done(object) | Deletion::Pending(object)) => deleted.push(object),
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
+                Err(error) if !error.is_not_found() => return Err(error),
+                _ => {}
             }
         }
-        let page = Page { revision: list.page.revision, items: deleted, rest: None };
-        Ok(Answer::List(Box::new(ListAnswer {
-            resource: self.resource.clone(),
-            page,
-            continue_token: list.continue_token.clone(),
-            remaining: list.remaining,
-        })))
+        // As there: what was found, not what became of it.
+        Ok(Answer::List(list))
     }
 }
 
@@ -114,8 +112,7 @@ impl ApiServer {
                 && meta::has(&old, "deletionTimestamp")
                 && !meta::list_at(&old, &["spec", "finalizers"]).is_empty()
             {
-                let why = "The system is ensuring all content is removed from this namespace.  Upon completion, this namespace will automatically be purged by the system.";
-                return Err(ApiError::conflict(&resource.group, &resource.plural, name, why));
+                return Ok(Deletion::Pending(stored));
             }
             set_finalizers(resource, &mut new, options);
             let has_finalizers = meta::finalizers(&new).next().is_some()
@@ -187,7 +184,7 @@ impl ApiServer {
     }
 }
 
-fn check_preconditions(resource: &Resource, name: &str, object: &Value, options: &Options) -> Result<()> {
+pub(super) fn check_preconditions(resource: &Resource, name: &str, object: &Value, options: &Options) -> Result<()> {
     for (what, wanted, field) in [
         ("UID", &options.uid_precondition, "uid"),
         ("ResourceVersion", &options.version_precondition, "resourceVersion"),
@@ -202,7 +199,7 @@ fn check_preconditions(resource: &Resource, name: &str, object: &Value, options:
                     "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({has}). The object might have been modified"
                 ),
             };
-            return Err(ApiError::conflict(&resource.group, &resource.plural, name, &why));
+            return Err(ApiError::conflict(&resource.group, &resource.kind, name, &why));
         }
     }
     Ok(())

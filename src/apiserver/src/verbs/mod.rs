@@ -38,15 +38,26 @@ pub(crate) struct Scope<'a> {
 /// Media types of answers.
 const ANSWERS: &[&str] = &["application/json", "application/yaml"];
 
+/// What every request for a kind that is on its way out is told.
+const OLD_KINDS: &[(&str, &str)] = &[
+    ("componentstatuses", "v1 ComponentStatus is deprecated in v1.19+"),
+    ("endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+];
+
 impl ApiServer {
     pub(crate) fn dispatch(&self, call: &Call) -> Result<Answer> {
         if let Some(answer) = self.discover(call)? {
             return Ok(answer);
         }
-        let target = target(&call.path).ok_or_else(ApiError::no_path)?;
         let registry = self.registry();
+        let Some(target) = target(&call.path) else {
+            let group = call.path.strip_prefix("/apis/").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+            let is_known = registry.iter().any(|r| r.group == group && r.custom().is_none() && !group.is_empty());
+            return Err(if is_known { ApiError::no_resource() } else { ApiError::no_path() });
+        };
         if !registry.has_group_version(&target.group, &target.version) {
-            return Err(ApiError::no_path());
+            let is_known = registry.iter().any(|r| r.group == target.group && r.custom().is_none());
+            return Err(if is_known { ApiError::no_resource() } else { ApiError::no_path() });
         }
         let resource = registry.get(&target.group, &target.version, &target.resource).cloned();
         let resource = resource.ok_or_else(ApiError::no_resource)?;
@@ -54,7 +65,12 @@ impl ApiServer {
             return Err(ApiError::no_resource());
         }
         if call.output.is_none() {
-            return Err(ApiError::not_acceptable(ANSWERS));
+            return Err(ApiError::not_acceptable(ANSWERS).with_details());
+        }
+        for (storage, warning) in OLD_KINDS {
+            if resource.is(storage) {
+                call.warn(*warning);
+            }
         }
         let scope = Scope {
             server: self,
@@ -78,8 +94,8 @@ impl Scope<'_> {
         let verb = match (method, &target.name) {
             (&Method::GET, Some(_)) if target.watch => "watch",
             (&Method::GET, None) if target.watch || self.call.options.watch => "watch",
-            (&Method::GET | &Method::HEAD, Some(_)) => "get",
-            (&Method::GET | &Method::HEAD, None) => "list",
+            (&Method::GET, Some(_)) => "get",
+            (&Method::GET, None) => "list",
             (&Method::POST, None) => "create",
             (&Method::PUT, Some(_)) => "update",
             (&Method::PATCH, Some(_)) => "patch",
@@ -88,6 +104,9 @@ impl Scope<'_> {
             _ => return Err(ApiError::method_not_allowed()),
         };
         // An object of a namespaced resource is named with its namespace.
+        if verb == "watch" && !self.resource.allows(verb) {
+            return Err(ApiError::no_watch(&self.resource.plural));
+        }
         let needs_namespace = self.resource.namespaced && !matches!(verb, "list" | "watch");
         if !self.resource.allows(verb) || (needs_namespace && self.namespace.is_empty()) {
             return Err(ApiError::method_not_allowed());
@@ -97,6 +116,7 @@ impl Scope<'_> {
             "get" => self.get(name),
             "list" => self.list(),
             "watch" => self.watch(target.name.as_deref()),
+            "create" if self.resource.is("bindings") => self.bind_any(),
             "create" if self.is_review() => self.review(),
             "create" => self.create_from_body(),
             "update" => self.update_from_body(name),

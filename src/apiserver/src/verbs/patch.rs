@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::{Scope, strategy};
-use crate::apply::{Writer, apply, apply_last_applied, drop_resets};
+use crate::apply::{Writer, apply, drop_resets};
 use crate::meta;
 use crate::patch::Patch;
 use crate::reply::Answer;
-use crate::request::{Format, Parsed, parse_body};
-use crate::status::{ApiError, Result};
+use crate::request::{APPLY_OPTIONS, Format, Parsed, parse_body};
+use crate::status::{ApiError, Cause, Result, go_text};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -21,15 +21,12 @@ impl Scope<'_> {
         if kind == APPLY {
             return self.apply_patch(name);
         }
-        if self.call.options.force.is_some() {
-            let cause = crate::status::Cause::forbidden("force", "may not be specified for non-apply patch");
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
-        }
         let patch = self.read_patch(kind)?;
+        self.call.options.check_write("PatchOptions")?;
         let changed = self.change(name, false, "", &mut |live, now| {
             let live = live.ok_or_else(|| self.not_found(name))?;
             let mut new = patch.apply(live, self.resource.typed())?;
-            self.check_patched(&mut new, live)?;
+            self.check_patched(&mut new, &patch, name)?;
             self.track(Some(live), &mut new, now);
             Ok(new)
         })?;
@@ -40,53 +37,77 @@ impl Scope<'_> {
         let is_custom = self.resource.custom().is_some();
         let accepted: &[&str] = if is_custom { &[JSON, MERGE, APPLY] } else { &[JSON, MERGE, STRATEGIC, APPLY] };
         if !accepted.contains(&kind) {
-            return Err(ApiError::unsupported_media_type(accepted));
+            return Err(if is_custom && kind == STRATEGIC {
+                ApiError::unsupported_media_type(accepted)
+            } else {
+                ApiError::unsupported_patch()
+            });
         }
-        let Parsed { value, .. } = parse_body(&self.call.body, Format::Json)?;
-        Ok(match kind {
-            JSON => Patch::json(value)?,
-            MERGE => Patch::Merge(value),
-            _ => Patch::Strategic(value),
-        })
+        let parsed = parse_body(&self.call.body, Format::Json);
+        let Parsed { value, .. } =
+            parsed.map_err(|error| ApiError::bad_request(format!("error decoding patch: {}", error.message())))?;
+        match kind {
+            JSON => Patch::json(value),
+            other => Patch::map(value, other == STRATEGIC),
+        }
     }
 
     /// A patched object is read like a new one; its kind and version may not change.
-    fn check_patched(&self, new: &mut Value, live: &Value) -> Result<()> {
+    fn check_patched(&self, new: &mut Value, patch: &Patch, name: &str) -> Result<()> {
+        let shown = match patch {
+            Patch::Strategic(patch) => go_text(patch),
+            _ => new.to_string(),
+        };
+        let invalid = |why: &str| {
+            let cause = Cause::invalid("patch", &shown.as_str().into(), why);
+            ApiError::invalid("", "", "", &[cause])
+        };
         if !new.is_object() {
-            return Err(ApiError::bad_request("the patched object is no object"));
+            return Err(invalid("json: cannot unmarshal a value that is no object"));
         }
-        for field in ["apiVersion", "kind"] {
-            if new.get(field) != live.get(field) {
-                let (was, is) = (meta::text_at(live, &[field]), meta::text_at(new, &[field]));
-                return Err(ApiError::bad_request(format!("{field} of the patched object ({is}) must stay {was}")));
-            }
+        let (version, kind) = (meta::text_at(new, &["apiVersion"]), meta::text_at(new, &["kind"]));
+        let own = self.resource.api_version();
+        if kind != self.resource.kind || version != own {
+            let (group, short) = crate::resource::split_api_version(version);
+            let is_known =
+                self.resource.custom().is_none() && crate::schema::builtin().kind(group, short, kind).is_some();
+            return Err(invalid(&if is_known {
+                format!("converting ({short}.{kind}) to ({}): unknown conversion", self.resource.internal_kind())
+            } else {
+                super::decode::unregistered(kind, version)
+            }));
         }
-        self.bring_into_form(new, &[])
+        let told = self.form(new).map_err(|problem| {
+            let strategic = matches!(patch, Patch::Strategic(_));
+            invalid(if strategic { &problem.converter } else { &problem.json })
+        })?;
+        self.tell_strictly(told, &|why| invalid(why))?;
+        Self::check_name(new, name)
     }
 
     fn apply_patch(&self, name: &str) -> Result<Answer> {
         let options = &self.call.options;
-        if options.field_manager.is_none() {
-            let cause = crate::status::Cause::required("fieldManager", "is required for apply patch");
-            return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &[cause]));
-        }
+        options.check_write(APPLY_OPTIONS)?;
         let Parsed { value: mut config, .. } = parse_body(&self.call.body, Format::Yaml)?;
         self.check_config(&mut config, name)?;
-        let uid = meta::text(&config, "uid").to_owned();
         let (manager, api_version) = (self.call.manager(), self.resource.api_version());
         let resets = strategy::resets(&self.resource, &self.subresource);
         let may_create = self.subresource.is_empty();
-        let changed = self.change(name, may_create, &uid, &mut |live, now| {
+        let changed = self.change(name, may_create, "", &mut |live, now| {
+            if live.is_none() && meta::has(&config, "uid") {
+                let uid = meta::text(&config, "uid");
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(ApiError::conflict(&self.resource.group, &self.resource.plural, name, &why));
+            }
             let writer = Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
             let empty = strategy::empty(&self.resource);
             let typed = self.resource.typed();
-            let mut config = drop_resets(&config, typed, &resets);
-            if let Some(live) = live {
-                apply_last_applied(live, &mut config, &manager);
-            }
+            let config = drop_resets(&config, typed, &resets);
             let force = options.force.unwrap_or(false);
             let mut new = apply(live.unwrap_or(&empty), &config, typed, &writer, force, &resets)?;
             self.bring_into_form(&mut new, &[])?;
+            self.check_namespace(&mut new)?;
             Ok(new)
         })?;
         Ok(self.changed_answer(&changed))
@@ -98,14 +119,8 @@ impl Scope<'_> {
         }
         let own = self.resource.api_version();
         let (version, kind) = (meta::text_at(config, &["apiVersion"]), meta::text_at(config, &["kind"]));
-        if version.is_empty() || kind.is_empty() {
-            return Err(ApiError::bad_request("failed to convert: apiVersion and kind must be set for an apply patch"));
-        }
         if version != own || kind != self.resource.kind {
-            return Err(ApiError::bad_request(format!(
-                "apply patch is of {version}, Kind={kind}, expected {own}, Kind={}",
-                self.resource.kind
-            )));
+            return Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")));
         }
         if meta::has(config, "managedFields") {
             return Err(ApiError::bad_request("metadata.managedFields must be nil"));
@@ -114,6 +129,7 @@ impl Scope<'_> {
             meta::set(config, "name", name);
         }
         Self::check_name(config, name)?;
-        self.check_namespace(config)
+        let mut scratch = config.clone();
+        self.check_namespace(&mut scratch)
     }
 }

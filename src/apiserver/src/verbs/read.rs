@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Scope, strategy};
 use crate::reply::{Answer, ListAnswer};
-use crate::request::MatchVersion;
-use crate::status::{ApiError, Cause, Result};
+use crate::status::{ApiError, Result};
 use crate::store::{Compacted, Page, Range};
 use crate::{convert, watch};
 
@@ -24,6 +23,7 @@ impl Scope<'_> {
     pub(super) fn list(&self) -> Result<Answer> {
         self.check_fields()?;
         let options = &self.call.options;
+        options.check_list()?;
         let prefix = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
         let (at, after) = self.position(&prefix)?;
         let selects_all = options.labels.is_everything() && options.fields.is_everything();
@@ -68,43 +68,25 @@ impl Scope<'_> {
     /// Which version a list shows, and after which key it goes on.
     fn position(&self, prefix: &str) -> Result<(Option<u64>, Option<String>)> {
         let options = &self.call.options;
-        let invalid = |cause| ApiError::invalid("meta.k8s.io", "ListOptions", "", &[cause]);
-        if options.send_initial_events.is_some() {
-            return Err(invalid(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")));
-        }
         if let Some(text) = &options.continue_token {
-            if options.version_match.is_some() {
-                return Err(invalid(Cause::forbidden(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden when continue is provided",
-                )));
-            }
             if options.resource_version.as_deref().is_some_and(|version| version != "0") {
                 let why = "specifying resource version is not allowed when using continue";
                 return Err(ApiError::bad_request(why));
             }
             let (revision, after) = read_token(text)
                 .filter(|(_, after)| after.starts_with(prefix))
-                .ok_or_else(|| ApiError::bad_request("continue key is not valid"))?;
+                .ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))?;
             return Ok((Some(revision), Some(after)));
         }
-        let asked = watch::version(options)?;
+        let asked = watch::version(options).map_err(|why| {
+            let text = why.message();
+            ApiError::bad_request(format!("invalid resource version: {text}"))
+        })?;
         let present = self.server.inner.store.revision();
-        if options.version_match.is_some() && options.resource_version.is_none() {
-            return Err(invalid(Cause::forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            )));
-        }
-        if options.version_match == Some(MatchVersion::Exact) && asked == 0 {
-            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-            return Err(invalid(Cause::forbidden("resourceVersionMatch", why)));
-        }
         if asked > present {
             return Err(ApiError::future_version(asked, present));
         }
-        let exact = options.version_match == Some(MatchVersion::Exact)
-            || (options.version_match.is_none() && options.limit > 0 && asked > 0);
+        let exact = options.is_exact() || (options.version_match.is_none() && options.limit > 0 && asked > 0);
         Ok((exact.then_some(asked), None))
     }
 

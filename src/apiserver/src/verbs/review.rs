@@ -5,16 +5,25 @@ use serde_json::{Value, json};
 use super::Scope;
 use crate::meta;
 use crate::reply::Answer;
-use crate::status::Result;
+use crate::status::{ApiError, Cause, Result};
 
 impl Scope<'_> {
     pub(super) fn is_review(&self) -> bool {
         ["authentication.k8s.io", "authorization.k8s.io"].contains(&self.resource.group.as_str())
-            || self.resource.plural == "bindings"
     }
 
     pub(super) fn review(&self) -> Result<Answer> {
         let mut object = self.object_from_body()?;
+        if self.resource.plural.ends_with("accessreviews") {
+            let has = |field: &str| meta::at(&object, &["spec", field]).is_some();
+            if has("resourceAttributes") == has("nonResourceAttributes") {
+                let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+                let cause = Cause::invalid("spec.resourceAttributes", &Value::Null, why);
+                return Err(ApiError::invalid(&self.resource.group, "", "", &[cause]));
+            }
+            let now = self.server.inner.clock.now_text();
+            super::create::track_create(&self.resource, &mut object, &self.call.manager(), &now);
+        }
         let user = json!({"username": self.call.user.name, "groups": self.call.user.groups});
         let allowed = json!({"allowed": true});
         let status = match self.resource.plural.as_str() {

@@ -11,12 +11,10 @@ use crate::server::ApiServer;
 /// Fields that a write through an endpoint cannot change, and so does not own.
 pub(super) fn resets(resource: &Resource, subresource: &str) -> FieldSet {
     match subresource {
-        "status" if resource.custom().is_some() => FieldSet::of_fields(&[
-            &["spec"],
-            &["metadata", "labels"],
-            &["metadata", "annotations"],
-            &["metadata", "finalizers"],
-        ]),
+        "status" if resource.group == "apps" => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
+        "status" if resource.is("pods") => {
+            FieldSet::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+        }
         "status" => FieldSet::of_fields(&[&["spec"]]),
         "" if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
         _ => FieldSet::default(),
@@ -45,19 +43,31 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
     match resource.storage.as_str() {
         "namespaces" => {
             if let Some(spec) = meta::object_mut(object, &["spec"]) {
-                spec.insert("finalizers".to_owned(), json!(["kubernetes"]));
+                let list = spec.entry("finalizers").or_insert_with(|| json!([]));
+                if let Value::Array(list) = list
+                    && !list.contains(&json!("kubernetes"))
+                {
+                    list.push(json!("kubernetes"));
+                }
             }
             set_status(object, json!({"phase": "Active"}));
-            let name = meta::name(object).to_owned();
-            if let Some(labels) = meta::object_mut(object, &["metadata", "labels"]) {
-                labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
-            }
+            crate::defaults::complete(resource, object);
         }
         "pods" => {
             let class = quality_of_service(object);
             set_status(object, json!({"phase": "Pending", "qosClass": class}));
+            if !meta::list_at(object, &["spec", "schedulingGates"]).is_empty() {
+                let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                    "lastTransitionTime": server.inner.clock.now_text()});
+                super::subresource::set_condition(object, &condition);
+            }
         }
-        "persistentvolumes" | "persistentvolumeclaims" => set_status(object, json!({"phase": "Pending"})),
+        "persistentvolumes" => {
+            let now = server.inner.clock.now_text();
+            set_status(object, json!({"phase": "Pending", "lastPhaseTransitionTime": now}));
+        }
+        "persistentvolumeclaims" => set_status(object, json!({"phase": "Pending"})),
         "jobs.batch" => label_job(object),
         "services" => crate::defaults::service::assign_ip(server, object),
         _ => {}
@@ -101,6 +111,9 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
     }
     if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
         crate::crd::finish(object);
+    }
+    if resource.is("services") && subresource.is_empty() {
+        crate::defaults::service::keep(object, old);
     }
     if resource.is("namespaces") && subresource != "finalize" {
         let kept = meta::at(old, &["spec", "finalizers"]).cloned();
@@ -174,11 +187,12 @@ fn label_job(job: &mut Value) {
             ("batch.kubernetes.io/job-name", &name),
             ("job-name", &name),
         ] {
-            labels.insert(key.to_owned(), value.as_str().into());
+            meta::fill(labels, key, value.as_str());
         }
     }
-    if let Some(spec) = meta::object_mut(job, &["spec"]) {
-        spec.insert("selector".to_owned(), json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
+    crate::defaults::label_job(job);
+    if let Some(labels) = meta::object_mut(job, &["spec", "selector", "matchLabels"]) {
+        meta::fill(labels, "batch.kubernetes.io/controller-uid", uid);
     }
 }
 

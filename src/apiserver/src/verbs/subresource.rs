@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::Scope;
-use crate::apply::{Writer, apply};
+use crate::apply::{Writer, apply, own_scale, take_scale_owners, track_update};
 use crate::patch::Patch;
 use crate::reply::Answer;
 use crate::request::Parsed;
@@ -19,7 +19,7 @@ const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 impl Scope<'_> {
     pub(super) fn subresource_answer(&self, sub: &Subresource, name: &str) -> Result<Answer> {
         let verb = match self.call.method {
-            Method::GET | Method::HEAD => "get",
+            Method::GET => "get",
             Method::PUT => "update",
             Method::PATCH => "patch",
             Method::POST => "create",
@@ -40,11 +40,28 @@ impl Scope<'_> {
         }
     }
 
+    /// Binds the pod that a binding in the body names.
+    pub(super) fn bind_any(&self) -> Result<Answer> {
+        let Some(pods) = self.server.resource_of("pods") else { return Err(ApiError::no_resource()) };
+        let name = meta::name(&self.parse()?.value).to_owned();
+        let scope = Scope {
+            server: self.server,
+            call: self.call,
+            resource: pods,
+            namespace: self.namespace.clone(),
+            subresource: "binding".to_owned(),
+        };
+        scope.bind(&name)
+    }
+
     /// Binds a pod to a node, as a scheduler does.
     fn bind(&self, name: &str) -> Result<Answer> {
         let Parsed { value: binding, .. } = self.parse()?;
         let target = meta::text_at(&binding, &["target", "name"]).to_owned();
-        let invalid = |cause| ApiError::invalid("", "Binding", name, &[cause]);
+        if meta::name(&binding) != name {
+            return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+        }
+        let invalid = |cause: Cause| ApiError::unexpected(format!("{}: {}", cause.field, cause.message));
         let kind = meta::text_at(&binding, &["target", "kind"]);
         if !kind.is_empty() && kind != "Node" {
             return Err(invalid(Cause::not_supported("target.kind", &kind.into(), &["Node", "<empty>"])));
@@ -56,10 +73,9 @@ impl Scope<'_> {
         let conflict = |why: String| ApiError::conflict("", "pods/binding", name, &why);
         self.change_quietly(name, &mut |pod, now| {
             if !uid.is_empty() && uid != meta::text(pod, "uid") {
-                let has = meta::text(pod, "uid");
-                return Err(conflict(format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {has}"
-                )));
+                let (has, path) = (meta::text(pod, "uid"), self.resource.registry_path(&self.key(name)));
+                let why = format!("StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {has}");
+                return Err(ApiError::conflict("", "pods", name, &why));
             }
             if meta::has(pod, "deletionTimestamp") {
                 return Err(conflict(format!("pod {name} is being deleted, cannot be assigned to a host")));
@@ -93,6 +109,7 @@ impl Scope<'_> {
             let stored = store.get(&self.resource.storage, &key).ok_or_else(|| self.not_found(name))?;
             let mut value = stored.value();
             produce(&mut value, &self.server.inner.clock.now_text())?;
+            decode::decode(&mut value, self.resource.typed());
             let draft = super::create::draft(&self.resource, value);
             if self.call.options.dry_run {
                 return Ok(());
@@ -110,13 +127,12 @@ impl Scope<'_> {
         let Parsed { value: eviction, .. } = self.parse()?;
         let own = meta::name(&eviction);
         if !own.is_empty() && own != name {
-            return Err(ApiError::bad_request(
-                "name in URL does not match name in Eviction object: ".to_owned() + &format!("{name} != {own}"),
-            ));
+            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
         }
         let mut options = self.call.options.clone();
         if let Some(given) = eviction.get("deleteOptions") {
-            options.take_delete_options(given)?;
+            options.take_delete_options(given);
+            options.check_delete()?;
         }
         let pod = self.server.value("pods", &self.key(name)).ok_or_else(|| self.not_found(name))?;
         let phase = meta::text_at(&pod, &["status", "phase"]);
@@ -127,6 +143,7 @@ impl Scope<'_> {
         }
         if !options.dry_run {
             self.change_quietly(name, &mut |pod, now| {
+                super::delete::check_preconditions(&self.resource, name, pod, &options)?;
                 let message = "Eviction API: evicting";
                 set_condition(
                     pod,
@@ -152,7 +169,7 @@ impl Scope<'_> {
             [] => return Ok(()),
             [budget] => budget,
             _ => {
-                return Err(ApiError::internal(
+                return Err(ApiError::unexpected(
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
                 ));
             }
@@ -174,8 +191,11 @@ impl Scope<'_> {
         }
         if status("disruptionsAllowed") <= 0 {
             let (needs, has) = (status("desiredHealthy"), status("currentHealthy"));
-            let message =
-                format!("The disruption budget {budget_name} needs {needs} healthy pods and has {has} currently");
+            let message = if has <= needs {
+                format!("The disruption budget {budget_name} needs {needs} healthy pods and has {has} currently")
+            } else {
+                format!("The disruption budget {budget_name} does not allow evicting pods currently")
+            };
             return Err(ApiError::disruption_budget(message, 0));
         }
         if dry_run {
@@ -186,28 +206,37 @@ impl Scope<'_> {
 
     fn spend(&self, budget: &str, pod: &str) -> Result<()> {
         let Some(resource) = self.server.resource_of("poddisruptionbudgets.policy") else { return Ok(()) };
+        let call = crate::service::Call::internal("kube-apiserver");
         let scope = Scope {
             server: self.server,
-            call: self.call,
+            call: &call,
             resource,
             namespace: self.namespace.clone(),
-            subresource: String::new(),
+            subresource: "status".to_owned(),
         };
-        scope.change_quietly(budget, &mut |budget, now| {
-            let left = meta::int_at(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
+        let spent = scope.change(budget, false, "", &mut |live, now| {
+            let Some(live) = live else { return Err(scope.not_found(budget)) };
+            let mut new = live.clone();
+            let left = meta::int_at(live, &["status", "disruptionsAllowed"]).unwrap_or(0);
             if left <= 0 {
-                let name = meta::name(budget);
-                let message = format!("The disruption budget {name} does not allow a disruption now");
+                let message = format!("The disruption budget {budget} does not allow a disruption now");
                 return Err(ApiError::disruption_budget(message, 0));
             }
-            if let Some(status) = meta::object_mut(budget, &["status"]) {
+            if let Some(status) = meta::object_mut(&mut new, &["status"]) {
                 status.insert("disruptionsAllowed".to_owned(), (left - 1).into());
             }
-            if let Some(disrupted) = meta::object_mut(budget, &["status", "disruptedPods"]) {
+            if let Some(disrupted) = meta::object_mut(&mut new, &["status", "disruptedPods"]) {
                 disrupted.insert(pod.to_owned(), now.into());
             }
-            Ok(())
-        })
+            let (is_left, reason) = if left > 1 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+            let observed = meta::int_at(live, &["status", "observedGeneration"]).unwrap_or(0);
+            let condition = json!({"type": "DisruptionAllowed", "status": is_left, "reason": reason, "message": "",
+                                   "observedGeneration": observed, "lastTransitionTime": now});
+            set_condition(&mut new, &condition);
+            scope.track(Some(live), &mut new, now);
+            Ok(new)
+        });
+        spent.map(|_| ())
     }
 
     fn scale_of(&self, name: &str) -> Result<Value> {
@@ -215,10 +244,10 @@ impl Scope<'_> {
         let stored = stored.ok_or_else(|| self.not_found(name))?;
         let mut object = stored.value();
         convert::from_storage(&self.resource, &mut object);
-        self.scale(&object, name)
+        self.scale(&object)
     }
 
-    fn scale(&self, object: &Value, name: &str) -> Result<Value> {
+    fn scale(&self, object: &Value) -> Result<Value> {
         let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {}, "status": {"replicas": 0}});
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             meta::copy(&mut scale, object, field);
@@ -227,7 +256,7 @@ impl Scope<'_> {
         let number = |path: &[String]| meta::int_at(object, &path.iter().map(String::as_str).collect::<Vec<_>>());
         if self.resource.custom().is_some() && number(&paths.spec).is_none() {
             let path = paths.spec.join(".");
-            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist in {name}")));
+            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
         }
         let wanted = number(&paths.spec).unwrap_or(0);
         if wanted != 0
@@ -267,23 +296,31 @@ impl Scope<'_> {
         let kind = self.call.content_type.split(';').next().unwrap_or_default().trim().to_owned();
         let changed = self.change(name, false, "", &mut |live, now| {
             let live = live.ok_or_else(|| self.not_found(name))?;
-            let present = self.scale(live, name)?;
+            let replicas: Vec<&str> = paths.spec.iter().map(String::as_str).collect();
+            let mut present = self.scale(live)?;
+            own_scale(&mut present, live, &replicas);
+            let writer = Writer { manager: &manager, api_version, subresource: "scale", now };
+            let none = crate::apply::FieldSet::default();
+            let is_apply = kind == "application/apply-patch+yaml";
             let mut scale = if verb == "update" {
                 self.parse()?.value
-            } else if kind == "application/apply-patch+yaml" {
+            } else if is_apply {
                 let config = crate::request::parse_body(&self.call.body, crate::request::Format::Yaml)?.value;
-                let writer = Writer { manager: &manager, api_version, subresource: "scale", now };
-                let none = crate::apply::FieldSet::default();
-                apply(&present, &config, typed, &writer, true, &none)?
+                let force = self.call.options.force.unwrap_or(false);
+                apply(&present, &config, typed, &writer, force, &none)?
             } else {
                 match self.read_patch(&kind)? {
                     patch @ (Patch::Json(_) | Patch::Merge(_) | Patch::Strategic(_)) => patch.apply(&present, typed)?,
                 }
             };
+            if !meta::name(&scale).is_empty() {
+                Self::check_name(&scale, name)?;
+            }
             let problems = decode::decode(&mut scale, typed);
             if let Some(error) = problems.error {
                 return Err(ApiError::bad_request(format!(
-                    "Scale in version \"v1\" cannot be handled as a Scale: {error}"
+                    "Scale in version \"v1\" cannot be handled as a Scale: {}",
+                    error.json
                 )));
             }
             let wanted = meta::int_at(&scale, &["spec", "replicas"]).unwrap_or(0);
@@ -303,12 +340,16 @@ impl Scope<'_> {
             if let Some(parent) = meta::object_mut(&mut new, &parents) {
                 parent.insert(last.clone(), wanted.into());
             }
-            self.track(Some(live), &mut new, now);
+            if !is_apply {
+                meta::copy(&mut scale, &present, "managedFields");
+                track_update(&present, &mut scale, typed, &writer, &none);
+            }
+            take_scale_owners(&mut new, &scale, &replicas, &self.resource.api_version());
             Ok(new)
         })?;
         let mut object = changed.object.value();
         convert::from_storage(&self.resource, &mut object);
-        Ok(Answer::Value { code: 200, value: self.scale(&object, name)? })
+        Ok(Answer::Value { code: 200, value: self.scale(&object)? })
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) struct Changed {
 
 impl Scope<'_> {
     pub(super) fn update_from_body(&self, name: &str) -> Result<Answer> {
+        self.call.options.check_write("UpdateOptions")?;
         let mut object = self.object_from_body()?;
         Self::check_name(&object, name)?;
         self.check_namespace(&mut object)?;
@@ -45,7 +46,7 @@ impl Scope<'_> {
         let own = meta::name(object);
         if own.is_empty() {
             return Err(ApiError::bad_request(format!(
-                "name must be provided in the object, and match the name on the URL ({name})"
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
             )));
         }
         if own != name {
@@ -82,7 +83,10 @@ impl Scope<'_> {
                     return Err(self.not_found(name));
                 }
                 if !uid.is_empty() {
-                    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+                    let path = resource.registry_path(&key);
+                    let why = format!(
+                        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+                    );
                     return Err(ApiError::conflict(&resource.group, &resource.plural, name, &why));
                 }
                 let object = produce(None, &now)?;
@@ -92,7 +96,10 @@ impl Scope<'_> {
             convert::from_storage(resource, &mut old);
             if !uid.is_empty() && uid != meta::text(&old, "uid") {
                 let has = meta::text(&old, "uid");
-                let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {has}");
+                let path = resource.registry_path(&key);
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {has}"
+                );
                 return Err(ApiError::conflict(&resource.group, &resource.plural, name, &why));
             }
             let new = produce(Some(&old), &now)?;
@@ -119,16 +126,23 @@ impl Scope<'_> {
                 let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
                 return Err(Some(ApiError::invalid(&resource.group, &resource.plural, name, &[cause])));
             }
+            Some(version) if version.parse::<u64>().is_err() => {
+                let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+                return Err(Some(ApiError::unexpected(why)));
+            }
             Some(version) if version != stored.revision.to_string() => {
                 return Err(Some(ApiError::modified(&resource.group, &resource.plural, name)));
             }
             _ => {}
         }
+        admission::admit_update(self, &mut new, old)?;
         strategy::prepare_update(resource, &self.subresource, &mut new, old);
-        admission::admit_update(self, &mut new);
         let causes = validation::update(resource, &self.subresource, &new, old);
         if !causes.is_empty() {
-            return Err(Some(ApiError::invalid(&resource.group, &resource.kind, name, &causes)));
+            return Err(Some(ApiError::invalid(resource.group_of_errors(), &resource.kind, name, &causes)));
+        }
+        if self.subresource.is_empty() {
+            validation::warn(resource, &new, Some(old), self.call);
         }
         // The last finalizer of a deleted object takes it along.
         let is_over = meta::finalizers(&new).next().is_none()
@@ -148,7 +162,9 @@ impl Scope<'_> {
         }
         let store = &server.inner.store;
         let written = if is_over {
-            store.delete(&resource.storage, key, stored.revision, draft)
+            // The answer is what the client made of it, at the version that it had.
+            let last = Arc::new(draft.clone().versioned(key, stored.revision));
+            store.delete(&resource.storage, key, stored.revision, draft).map(|_| last)
         } else {
             store.update(&resource.storage, key, stored.revision, draft)
         };
