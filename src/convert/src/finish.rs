@@ -208,8 +208,13 @@ fn place_pods(
                     labels: pod.labels,
                     references: pod.references,
                 };
-                let candidate =
-                    PreAllocatable { owned_by: ownership.pre_allocating(who, cluster), priority: pod.pre_allocatable };
+                // One that says from which Reservation it draws is bound to no other, even if that one is spent.
+                let candidate = if pod.draws_from.is_some() {
+                    PreAllocatable::default()
+                } else {
+                    let owned_by = ownership.pre_allocating(who, cluster);
+                    PreAllocatable { owned_by, priority: pod.pre_allocatable }
+                };
                 let bound = BoundPod {
                     namespace: pod.namespace,
                     name: pod.name,

@@ -17,7 +17,12 @@ impl Scheduler<'_> {
         let pending = (0_u32..).zip(&self.cluster.reservations).filter(|(_, known)| {
             known.phase == Phase::Pending && known.pre_allocation.is_some() && !known.is_terminating
         });
-        pending.map(|(id, _)| id).filter(|&id| self.node_of(id).is_none()).collect()
+        // One that is spent already had its node.
+        pending.map(|(id, _)| id).filter(|&id| self.had_no_node(id)).collect()
+    }
+
+    fn had_no_node(&self, reservation: u32) -> bool {
+        self.places.get(reservation as usize).is_some_and(Option::is_none)
     }
 
     /// The node where a Reservation holds room now, by index.
@@ -67,7 +72,7 @@ impl Scheduler<'_> {
     fn bindings(&mut self, id: u32) -> Option<(Option<(usize, Binding, Vec<usize>)>, BTreeMap<String, u32>)> {
         let known = self.cluster.reservations.get(id as usize)?;
         let (how, class) = (known.pre_allocation?, self.universe.reserved.get(id as usize).copied().flatten()?);
-        if self.node_of(id).is_some() {
+        if !self.had_no_node(id) {
             return None;
         }
         let index = self.bare_index(class)?;

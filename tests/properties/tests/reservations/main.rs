@@ -2,5 +2,6 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod cases;
+mod histories;
 mod mk;
 mod rows;

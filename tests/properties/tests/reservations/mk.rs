@@ -88,7 +88,7 @@ impl World {
 
     /// A Reservation for pods of the app `web`, or whom `spec` says.
     pub(crate) fn reservation(&mut self, reservation: &Reserve<'_>) -> &mut Self {
-        let Reserve { name, requests, spec, template, container, labels, annotations, template_labels, on } =
+        let Reserve { name, requests, spec, template, container, labels, annotations, template_labels, on, phase } =
             reservation;
         let owners =
             if spec.contains("owners:") { "" } else { "owners: [{labelSelector: {matchLabels: {app: web}}}]," };
@@ -100,8 +100,10 @@ impl World {
              {{metadata: {{namespace: default, labels: {{{template_labels}}}}}, spec: {{{template} containers: [{{name: \
              c, image: i, {container} resources: {{requests: {{{requests}}}}}}}]}}}}}}"
         );
-        if let Some(node) = on {
-            let _ = write!(text, "\nstatus: {{phase: Available, nodeName: {node}, allocatable: {{{requests}}}}}");
+        let phase = if phase.is_empty() && on.is_some() { "Available" } else { phase };
+        if !phase.is_empty() {
+            let node = on.map_or_else(String::new, |node| format!("nodeName: {node}, allocatable: {{{requests}}}"));
+            let _ = write!(text, "\nstatus: {{phase: {phase}, {node}}}");
         }
         self.add(&text)
     }
@@ -186,8 +188,10 @@ pub(crate) struct Reserve<'a> {
     pub(crate) labels: &'a str,
     pub(crate) annotations: &'a str,
     pub(crate) template_labels: &'a str,
-    /// The node where it is available.
+    /// The node where it is.
     pub(crate) on: Option<&'a str>,
+    /// Its phase; where that is empty, Available if it has a node.
+    pub(crate) phase: &'a str,
 }
 
 /// A pod that must draw.
