@@ -22,6 +22,7 @@
 #[cfg(feature = "crd")]
 pub mod crd;
 mod crds;
+mod device;
 mod duration;
 mod fake_node_class;
 pub mod labels;
@@ -40,6 +41,9 @@ use std::collections::BTreeMap;
 use berth_quantity::Quantity;
 
 pub use crds::CRDS;
+pub use device::{
+    Device, DeviceInfo, DeviceSpec, DeviceStatus, DeviceTopology, NodeResourceTopology, TopologyZone, ZoneResource,
+};
 pub use duration::{DurationError, GoDuration, NillableDuration};
 pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus, FakeReservation};
 pub use misplaced::misplaced_field;

@@ -41,10 +41,12 @@ struct Allocated {
     uid: String,
 }
 
-/// Whether labels or annotations may say anything of Reservations.
+/// Whether labels or annotations may say anything of Reservations, or of CPUs of the pod's own.
 pub(crate) fn may_ask(metadata: &ObjectMeta) -> bool {
     metadata.annotations.is_some()
-        || metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(koordinator::RESERVATION_IGNORED))
+        || metadata.labels.as_ref().is_some_and(|labels| {
+            labels.contains_key(koordinator::RESERVATION_IGNORED) || labels.contains_key(koordinator::QOS_CLASS)
+        })
 }
 
 /// What a pod of this metadata asks for. Problems are relative to the object with that metadata.

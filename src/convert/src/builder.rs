@@ -2,9 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use berth_api::{FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
+use berth_api::{Device, FieldError, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
 use berth_catalogue::Catalogue;
-use berth_model::{Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Sym};
+use berth_model::{Assigned, Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Sym};
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,7 +17,9 @@ use crate::pod::Draft;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
-use crate::{ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pod, pool, reservation, terms};
+use crate::{
+    ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pod, pool, reservation, terms, units,
+};
 
 /// kube-scheduler's default namespace and kubectl's.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -35,6 +37,9 @@ pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
 /// then.
 pub struct Builder {
     pub(crate) options: Options,
+    /// CPUs and devices, by node.
+    pub(crate) cpus: FxHashMap<Sym, Vec<berth_model::Cpu>>,
+    pub(crate) devices: FxHashMap<Sym, Vec<berth_model::Device>>,
     pub(crate) cluster: Cluster,
     pub(crate) warnings: FxIndexSet<String>,
     pub(crate) drafts: FxIndexSet<Draft>,
@@ -92,6 +97,8 @@ pub(crate) struct PodRecord {
     pub(crate) uid: Option<Box<str>>,
     /// Set where the cluster's label says that Reservations may be bound to it: its priority among such pods.
     pub(crate) pre_allocatable: Option<i64>,
+    /// The CPUs and devices that it has to itself.
+    pub(crate) assigned: Option<Box<Assigned>>,
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -149,6 +156,8 @@ impl Builder {
             attach_limits: FxHashMap::default(),
             pools: FxIndexMap::default(),
             reservations: FxIndexMap::default(),
+            cpus: FxHashMap::default(),
+            devices: FxHashMap::default(),
             overlays: FxIndexMap::default(),
         }
     }
@@ -193,6 +202,7 @@ impl Builder {
             references: 0,
             uid: None,
             pre_allocatable: None,
+            assigned: None,
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
@@ -209,6 +219,11 @@ impl Builder {
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
             record.labels = self.cluster.intern_labels(labels);
             if ask::may_ask(metadata) {
+                let assigned = units::read_assigned(metadata, &mut self.cluster).map_err(|problem| {
+                    let name = format!("{}/{}", namespace_of(metadata), record.name);
+                    ConvertError::new("Pod", name, vec![problem])
+                })?;
+                record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
                 record.draws_from = ask::read_allocated(metadata, &mut self.cluster).map_err(|problem| {
                     let name = format!("{}/{}", namespace_of(metadata), record.name);
                     ConvertError::new("Pod", name, vec![problem])
@@ -421,6 +436,30 @@ impl Builder {
         Ok(())
     }
 
+    /// The CPUs of a node.
+    pub fn add_node_resource_topology(&mut self, object: &NodeResourceTopology) -> Result<(), ConvertError> {
+        let name = name_of("NodeResourceTopology", &object.metadata)?;
+        let cpus = units::read_topology(object)
+            .map_err(|problem| ConvertError::new("NodeResourceTopology", name, vec![problem]))?;
+        let sym = self.cluster.symbols.intern(name);
+        if self.cpus.insert(sym, cpus).is_some() {
+            self.warn_of_repeat("NodeResourceTopology", name);
+        }
+        Ok(())
+    }
+
+    /// The devices of a node.
+    pub fn add_device(&mut self, object: &Device) -> Result<(), ConvertError> {
+        let name = name_of("Device", &object.metadata)?;
+        let devices = units::read_devices(object, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("Device", name, vec![problem]))?;
+        let sym = self.cluster.symbols.intern(name);
+        if self.devices.insert(sym, devices).is_some() {
+            self.warn_of_repeat("Device", name);
+        }
+        Ok(())
+    }
+
     /// The instance types that every NodePool may launch; a later catalogue takes the place of an earlier one.
     ///
     /// # Errors
@@ -440,6 +479,7 @@ impl Builder {
 /// What a pod of this metadata asks of Reservations becomes part of its draft. One that must draw from a Reservation
 /// has no place where none is matched.
 pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cluster) -> Result<(), Problem> {
+    units::add_ask(metadata, draft)?;
     draft.spec.reservation = ask::read_ask(metadata, cluster)?;
     if draft.spec.reservation.affinity.is_some() {
         draft.spec.refusal.get_or_insert(Refusal(NO_RESERVATION.to_owned()));

@@ -9,7 +9,7 @@ use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::standing::{self, Standing};
 use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
-use crate::{ConvertError, overlay, pool};
+use crate::{ConvertError, overlay, pool, units};
 
 impl Builder {
     /// What all the objects mean together.
@@ -27,8 +27,10 @@ impl Builder {
 
         let wanted = self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
         let (limits, pools) = (self.attach_limits, &self.pools);
+        let units = units::together(self.cpus, self.devices);
         let mut standing =
             Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
+        standing.set_units(units);
         let fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
         // Running pods first: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
@@ -223,6 +225,7 @@ fn place_pods(
                     started: pod.started,
                     draws_from: standing.drawn_from(position, pod.draws_from, cluster),
                     candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),
+                    assigned: pod.assigned,
                 };
                 standing.bind(position, bound, daemon, cluster);
             }

@@ -44,6 +44,7 @@ mod standing;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod units;
 mod workloads;
 
 pub use builder::{Builder, Converted};

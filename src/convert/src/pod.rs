@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::Problem;
 use crate::claims::{Claim, ClaimTemplate};
-use crate::drivers;
 use crate::requests::{assumed, is_sidecar, pod_requests};
 use crate::terms::{node_key, node_selector, node_term, node_terms, selector};
+use crate::{drivers, units};
 
 /// kube-scheduler's condition on pods with scheduling gates.
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
@@ -57,6 +57,7 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
         refusal: refusal(spec),
         ..PodSpec::default()
     };
+    drafted.units.devices = units::devices_asked(&drafted.requests, cluster);
     if let Some(affinity) = &spec.affinity {
         add_affinity(affinity, &mut drafted, cluster).map_err(|problem| problem.under("affinity"))?;
     }

@@ -16,7 +16,7 @@ use crate::pod::{Draft, Priority, draft};
 use crate::quantities::{Amounts, resource_id};
 use crate::requests::reserved_requests;
 use crate::terms::{labels_of, selector};
-use crate::{Problem, annotations, node_reservation};
+use crate::{Problem, annotations, node_reservation, units};
 
 /// A Reservation as it is read.
 pub(crate) struct ReservationRecord {
@@ -115,6 +115,12 @@ pub(crate) fn read_reservation(
     stand_in.spec.requests = reservation.allocatable.clone();
     stand_in.spec.requests.set(ResourceId::PODS, reservation.allocatable.get(ResourceId::PODS).max(1));
     stand_in.spec.assumed = [0, 0];
+    stand_in.spec.units.devices = units::devices_asked(&stand_in.spec.requests, cluster);
+    let mut annotations = spec.template.metadata.as_ref().and_then(|template| template.annotations.clone());
+    annotations.get_or_insert_default().extend(metadata.annotations.clone().unwrap_or_default());
+    let of_pod = ObjectMeta { labels: Some(labels.clone()), annotations, ..ObjectMeta::default() };
+    units::add_ask(&of_pod, &mut stand_in)?;
+    reservation.assigned = units::read_assigned(metadata, cluster)?;
     if stand_in.priority == Priority::Default {
         // Without a priority of its own nothing may preempt a Reservation.
         let label = labels.get(koordinator::PRIORITY).and_then(|text| text.parse().ok());

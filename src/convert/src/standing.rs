@@ -1,8 +1,11 @@
 //! The nodes that stand: which of them are capacity, and what is left of each once pods, daemons to come and
 //! Reservations have their part.
 
+use std::collections::BTreeMap;
+
 use berth_model::{
-    BoundPod, Cluster, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, first_untolerated,
+    BoundPod, Cluster, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, Units,
+    first_untolerated,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -92,11 +95,19 @@ impl Standing {
                 node_pool: None,
                 attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),
                 holdings: Vec::new(),
+                units: Units::default(),
                 pods: Vec::new(),
             });
         }
         let positions = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
         Standing { daemons_on: vec![FxHashSet::default(); nodes.len()], nodes, positions, deleting }
+    }
+
+    /// Says which CPUs and devices the nodes have.
+    pub(crate) fn set_units(&mut self, mut units: BTreeMap<Sym, Units>) {
+        for node in &mut self.nodes {
+            node.units = units.remove(&node.name).unwrap_or_default();
+        }
     }
 
     /// The images of its nodes.

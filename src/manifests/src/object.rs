@@ -78,5 +78,7 @@ objects! {
     NodeClaim(berth_api::NodeClaim) in "karpenter.sh/v1",
     NodeOverlay(berth_api::NodeOverlay) in "karpenter.sh/v1alpha1",
     Reservation(berth_api::Reservation) in "scheduling.koordinator.sh/v1alpha1",
+    Device(berth_api::Device) in "scheduling.koordinator.sh/v1alpha1",
+    NodeResourceTopology(berth_api::NodeResourceTopology) in "topology.node.k8s.io/v1alpha1",
     FakeNodeClass(berth_api::FakeNodeClass) in "berth.sh/v1alpha1",
 }

@@ -1,6 +1,6 @@
 //! Nodes that exist and NodePools that may launch more.
 
-use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Taint};
+use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Taint, Units};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub struct Node {
     pub holdings: Vec<Holding>,
     /// The pods on it.
     pub pods: Vec<BoundPod>,
+    /// Its CPUs and devices one by one, where it says so.
+    pub units: Units,
 }
 
 /// Whether a node is cordoned.

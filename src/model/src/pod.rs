@@ -1,6 +1,6 @@
 //! What a pod asks for, as far as placement is concerned.
 
-use crate::{Labels, Requirements, ReservationAsk, Resources, Selector, Sym, Toleration};
+use crate::{Assigned, Labels, Requirements, ReservationAsk, Resources, Selector, Sym, Toleration, UnitsAsk};
 
 /// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,6 +132,8 @@ pub struct PodSpec {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// CPUs and devices that it must have to itself.
+    pub units: UnitsAsk,
     /// What the pod asks of Reservations.
     pub reservation: ReservationAsk,
     /// Set when the pod cannot be planned at all.
@@ -200,6 +202,8 @@ pub struct BoundPod {
     pub draws_from: Option<u32>,
     /// Set where pre-allocating Reservations may be bound to it.
     pub candidate: Option<Box<PreAllocatable>>,
+    /// The CPUs and devices that it has to itself.
+    pub assigned: Option<Box<Assigned>>,
 }
 
 /// A running pod as pre-allocating Reservations see it.

@@ -1,7 +1,7 @@
 //! Reservations, room on a node that is held for pods that come later, and what pods ask of them.
 
 use crate::{
-    HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Symbols, Taint, Toleration, Volumes,
+    Assigned, HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Symbols, Taint, Toleration, Volumes,
 };
 
 /// How owners that need more than is reserved are treated.
@@ -164,6 +164,8 @@ pub struct Reservation {
     pub priority: i32,
     /// Set where it is to be bound to running pods.
     pub pre_allocation: Option<PreAllocation>,
+    /// The CPUs and devices that it holds.
+    pub assigned: Assigned,
     /// The pod of its template; `None` where nothing but amounts is known of it.
     pub template: Option<Template>,
 }
@@ -203,6 +205,7 @@ impl Reservation {
             created: None,
             priority: i32::MAX,
             pre_allocation: None,
+            assigned: Assigned::default(),
             template: None,
         }
     }

@@ -110,6 +110,8 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::NodeClaim(object) => builder.add_node_claim(object),
         Object::NodeOverlay(object) => builder.add_node_overlay(object),
         Object::Reservation(object) => builder.add_reservation(object),
+        Object::Device(object) => builder.add_device(object),
+        Object::NodeResourceTopology(object) => builder.add_node_resource_topology(object),
         // Read, so that a mistake in them is found; a plan does not depend on them.
         _ => Ok(()),
     }

@@ -8,6 +8,7 @@ use berth_model::{
 use crate::admission::matches_any;
 use crate::reasons::{self, Insufficient};
 use crate::reservation::Lack;
+use crate::units::UnitsLack;
 
 /// The filter plugins of kube-scheduler's default profile, in the order in which they run, and Koordinator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +26,8 @@ pub enum Plugin {
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
+    NodeNUMAResource,
+    DeviceShare,
     Reservation,
 }
 
@@ -44,6 +47,8 @@ impl Plugin {
             Plugin::VolumeZone => "VolumeZone",
             Plugin::PodTopologySpread => "PodTopologySpread",
             Plugin::InterPodAffinity => "InterPodAffinity",
+            Plugin::NodeNUMAResource => "NodeNUMAResource",
+            Plugin::DeviceShare => "DeviceShare",
             Plugin::Reservation => "Reservation",
         }
     }
@@ -93,6 +98,8 @@ pub enum Obstacle {
     OtherNode,
     /// Reservations of another allocate policy are there.
     PolicyConflict,
+    /// CPUs or devices that the pod must have to itself.
+    Units(UnitsLack),
 }
 
 impl Obstacle {
@@ -115,6 +122,8 @@ impl Obstacle {
             Obstacle::NoReservation | Obstacle::Reservations(..) | Obstacle::OtherNode | Obstacle::PolicyConflict => {
                 Plugin::Reservation
             }
+            Obstacle::Units(UnitsLack::Devices(_)) => Plugin::DeviceShare,
+            Obstacle::Units(_) => Plugin::NodeNUMAResource,
         }
     }
 
@@ -128,7 +137,8 @@ impl Obstacle {
             | Obstacle::VolumeCount
             | Obstacle::Spread
             | Obstacle::PodAntiAffinity
-            | Obstacle::ExistingAntiAffinity => true,
+            | Obstacle::ExistingAntiAffinity
+            | Obstacle::Units(UnitsLack::Cpus | UnitsLack::Devices(_)) => true,
             _ => false,
         }
     }
@@ -143,6 +153,7 @@ impl Obstacle {
             Obstacle::Reservations(lacks, _) => {
                 return crate::reservation::in_words(lacks, &cluster.resource_names, &cluster.symbols);
             }
+            Obstacle::Units(lack) => return vec![lack.in_words(&cluster.symbols)],
             Obstacle::NoReservation => crate::reservation::reasons::AFFINITY,
             Obstacle::OtherNode => crate::reservation::reasons::OTHER_NODE,
             Obstacle::PolicyConflict => crate::reservation::reasons::POLICY_CONFLICT,

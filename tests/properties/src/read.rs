@@ -25,6 +25,8 @@ pub fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
         Object::CSINode(object) => builder.add_csi_node(object)?,
         Object::NodePool(object) => builder.add_node_pool(object)?,
         Object::Reservation(object) => builder.add_reservation(object)?,
+        Object::Device(object) => builder.add_device(object)?,
+        Object::NodeResourceTopology(object) => builder.add_node_resource_topology(object)?,
         _ => {}
     }
     Ok(())

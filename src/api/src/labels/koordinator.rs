@@ -43,3 +43,19 @@ pub const DISABLE_PREEMPTIBLE: &str = "scheduling.koordinator.sh/disable-preempt
 pub const PRIORITY: &str = "koordinator.sh/priority";
 /// Label on a pod: Reservations in mode Cluster may be bound to it.
 pub const IS_PRE_ALLOCATABLE: &str = "pod.koordinator.sh/is-pre-allocatable";
+/// Label on a pod: its quality of service; `LSE` and `LSR` have their CPUs to themselves.
+pub const QOS_CLASS: &str = "koordinator.sh/qosClass";
+/// Annotation on a pod: how its CPUs are bound, `{"preferredCPUBindPolicy"}`.
+pub const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
+/// Annotation on a pod or Reservation: the CPUs that it has, `{"cpuset"}`.
+pub const RESOURCE_STATUS: &str = "scheduling.koordinator.sh/resource-status";
+/// Annotation on a pod or Reservation: the devices that it has, `{"gpu":[{"minor","resources"}]}`.
+pub const DEVICE_ALLOCATED: &str = "scheduling.koordinator.sh/device-allocated";
+/// Annotation on a NodeResourceTopology: the node's CPUs, `{"detail":[{"id","core","socket","node"}]}`.
+pub const NODE_CPU_TOPOLOGY: &str = "node.koordinator.sh/cpu-topology";
+/// Annotation on a NodeResourceTopology: CPUs that kubelet gave to pods, `[{"cpuset"}]`.
+pub const NODE_CPU_ALLOCS: &str = "node.koordinator.sh/pod-cpu-allocs";
+/// Annotation on a NodeResourceTopology: kubelet's CPU manager, `{"policy","reservedCPUs"}`.
+pub const KUBELET_CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
+/// Annotation on a NodeResourceTopology: CPUs of the system, `{"cpuset","cpusetExclusive"}`.
+pub const NODE_SYSTEM_QOS: &str = "node.koordinator.sh/system-qos-resource";

@@ -5,7 +5,9 @@ mod node;
 
 use smallvec::SmallVec;
 
-use crate::{ClassId, Cluster, Constraint, CounterId, Resources, SlotId, Sym, Universe};
+use crate::{
+    Assigned, ClassId, Cluster, Constraint, CounterId, HeldUnits, Reservation, Resources, SlotId, Sym, Universe,
+};
 
 pub use bins::Bin;
 pub use node::NodeState;
@@ -108,6 +110,10 @@ impl Snapshot {
         for (index, node) in cluster.nodes.iter().enumerate() {
             let mut state =
                 NodeState { free: node.free.clone(), holdings: node.holdings.clone(), ..NodeState::default() };
+            for holding in &node.holdings {
+                let known = cluster.reservations.get(holding.reservation as usize);
+                state.units.held.extend(known.and_then(|known| held_units(holding.reservation, known)));
+            }
             for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
                 if let Some(spec) = cluster.specs.get(pod.spec as usize) {
                     state.ports.extend(&spec.host_ports);
@@ -116,6 +122,9 @@ impl Snapshot {
                     for &claim in &spec.volumes.exclusive_claims {
                         snapshot.use_claim(claim);
                     }
+                }
+                if let Some(assigned) = &pod.assigned {
+                    state.units.take(assigned, pod.draws_from);
                 }
                 snapshot.count_on(cluster, universe, *class, index, &mut state, &counts_on);
             }
@@ -410,6 +419,17 @@ impl Snapshot {
             self.claims.insert(claim, users);
         }
     }
+}
+
+/// What a Reservation holds of a node's units; `None` where it holds none.
+fn held_units(id: u32, reservation: &Reservation) -> Option<HeldUnits> {
+    let held = HeldUnits {
+        reservation: id,
+        policy: reservation.policy,
+        reserved: reservation.assigned.clone(),
+        drawn: Assigned::default(),
+    };
+    (!held.reserved.is_empty()).then_some(held)
 }
 
 /// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::HostCounts;
 use crate::room::change;
-use crate::{ClassId, Holding, HostPort, Resources, Room, Sym};
+use crate::{Assigned, ClassId, Holding, HostPort, Resources, Room, Sym, UnitsState};
 
 /// What a decision has changed of an existing node.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,11 @@ pub struct NodeState {
     pub host_counts: HostCounts,
     /// Host ports in use, and those held by Reservations: once for each.
     pub ports: Vec<HostPort>,
+    /// CPUs and devices that pods and Reservations have to themselves.
+    pub units: UnitsState,
+    /// What added pods and Reservations got of them, in the order in which they came, and from which Reservation pods
+    /// draw.
+    pub assigned: Vec<(ClassId, Option<u32>, Assigned)>,
     /// Volumes attached, and those that Reservations hold: (driver, volume), sorted, once for each.
     pub attached: Vec<(Sym, Sym)>,
 }
@@ -62,6 +67,7 @@ impl NodeState {
         let at = self.holdings.iter().position(|holding| holding.reservation == reservation)?;
         let holding = self.holdings.remove(at);
         self.free.add(&holding.held());
+        self.units.held.retain(|held| held.reservation != reservation);
         Some(holding)
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
             started: i64::MAX,
             draws_from: None,
             candidate: None,
+            assigned: None,
         });
     }
     let name = cluster.symbols.intern(name);
@@ -95,6 +96,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         node_pool: None,
         attach_limits: Vec::new(),
         holdings: Vec::new(),
+        units: berth_model::Units::default(),
         pods: bound,
     });
 }

@@ -118,6 +118,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         is_coming_up: false,
         images: Vec::new(),
         holdings: Vec::new(),
+        units: berth_model::Units::default(),
         pods: Vec::new(),
     }];
     let mut requests = Resources::from_amounts(&[1500, 1 << 30, 1]);

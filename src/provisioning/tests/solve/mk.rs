@@ -175,6 +175,7 @@ impl World {
                 started: i64::MAX,
                 draws_from: None,
                 candidate: None,
+                assigned: None,
             });
         }
         let pairs = [(HOSTNAME, name), (ZONE, zone)].map(|(key, value)| (self.sym(key), self.sym(value)));
@@ -192,6 +193,7 @@ impl World {
             node_pool: None,
             attach_limits: Vec::new(),
             holdings: Vec::new(),
+            units: berth_model::Units::default(),
             pods,
         };
         self.cluster.nodes.push(node);

@@ -215,6 +215,7 @@ fn bind(cluster: &mut Cluster, place: &Place, spec: u32, reservation: u32) {
         started: i64::MAX,
         draws_from: Some(reservation),
         candidate: None,
+        assigned: None,
     });
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use berth_model::{Cluster, Cordon, Node, NodeState, Requirements, Resources, Sym, Taint};
+use berth_model::{Cluster, Cordon, Node, NodeState, Requirements, Resources, Sym, Taint, Units};
 use rustc_hash::FxHashMap;
 
 /// Changes kept at most; indexes that are further behind are made anew.
@@ -18,6 +18,7 @@ struct Key {
     host_counts: berth_model::HostCounts,
     ports: Vec<berth_model::HostPort>,
     attached: Vec<(Sym, Sym)>,
+    units: berth_model::UnitsState,
     /// Set on a node that is looked at alone.
     apart: Option<u32>,
 }
@@ -105,6 +106,7 @@ impl Groups {
             host_counts: state.host_counts.clone(),
             ports,
             attached: state.attached.clone(),
+            units: state.units.clone(),
             apart: (apart || !state.holdings.is_empty()).then(|| index(node)),
         };
         let to = self.ids.get(&key).copied().unwrap_or_else(|| {
@@ -186,7 +188,8 @@ impl Groups {
 }
 
 /// What a pod can tell nodes apart by, their names and what is on them aside.
-type Kind<'a> = (Vec<(Sym, Sym)>, &'a [Taint], &'a Resources, &'a [(Sym, u32)], &'a [(Sym, i64)], Cordon, bool);
+type Kind<'a> =
+    (Vec<(Sym, Sym)>, &'a [Taint], &'a Resources, &'a [(Sym, u32)], &'a [(Sym, i64)], Cordon, bool, &'a Units);
 
 fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
     let own = [cluster.well_known.hostname, cluster.well_known.field_name];
@@ -202,6 +205,7 @@ fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
             &node.images,
             node.cordon,
             node.is_coming_up,
+            &node.units,
         );
         *ids.entry(kind).or_insert_with(|| {
             samples.push(index(at));

@@ -1,6 +1,6 @@
 //! Reservations come to nodes and leave them, and pods draw from them.
 
-use berth_model::{ClassId, Holding, MemberKind};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, MemberKind};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Scheduler};
@@ -46,9 +46,16 @@ impl Scheduler<'_> {
         let Some(reservation) = self.cluster.reservations.get(id as usize) else { return };
         let mut holding = Holding::new(id, reservation);
         holding.waits = false;
+        let Some((_, spec)) = self.class_and_spec(class) else { return };
+        let reserved = self.assigned_on(spec, node, None);
         self.hold(holding, node);
         self.state.change_node(node, |state| {
             state.placed.push(id);
+            if !reserved.is_empty() {
+                state.assigned.push((class, Some(id), reserved.clone()));
+                let (policy, drawn) = (reservation.policy, Assigned::default());
+                state.units.held.push(HeldUnits { reservation: id, policy, reserved, drawn });
+            }
             match state.added.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, count)) => *count = count.saturating_add(1),
                 None => state.added.push((class, 1)),

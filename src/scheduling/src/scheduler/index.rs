@@ -88,6 +88,8 @@ pub(super) struct World<'w> {
     /// By Reservation: the node where it was held last.
     pub(super) places: &'w [Option<u32>],
     pub(super) rules: &'w Rules,
+    /// Whether any node says which CPUs it has.
+    pub(super) reports_cpus: bool,
 }
 
 impl World<'_> {

@@ -102,6 +102,7 @@ pub struct Scheduler<'a> {
     /// Running pods that Reservations were bound to.
     bound_to: FxHashMap<Eviction, u32>,
     rules: Rules,
+    reports_cpus: bool,
 }
 
 impl<'a> Scheduler<'a> {
@@ -139,6 +140,7 @@ impl<'a> Scheduler<'a> {
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
             rules: Rules::default(),
+            reports_cpus: cluster.nodes.iter().any(|node| !node.units.cpus.is_empty()),
         }
     }
 
@@ -178,6 +180,7 @@ impl<'a> Scheduler<'a> {
             universe: self.universe,
             places: &self.places,
             rules: &self.rules,
+            reports_cpus: self.reports_cpus,
         }
     }
 

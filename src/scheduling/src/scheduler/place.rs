@@ -1,6 +1,6 @@
 //! Pods come to nodes and leave them: what is left, what is counted, which group a node is in.
 
-use berth_model::{ClassId, CounterId, MemberKind, NodeState, PodClass, PodSpec, add_assumed};
+use berth_model::{Assigned, ClassId, CounterId, MemberKind, NodeState, PodClass, PodSpec, add_assumed};
 
 use super::{Eviction, Scheduler};
 
@@ -20,10 +20,15 @@ impl<'a> Scheduler<'a> {
             self.state.use_claim(claim);
         }
         let on_host = self.host_counters(class, node);
+        let assigned = self.assigned_on(spec, node, draws_from);
         self.change_owners(node, draws_from, |scheduler| {
             scheduler.state.change_node(node, |state| add_to(state, spec, draws_from, &on_host));
         });
         self.state.change_node(node, |state| {
+            if !assigned.is_empty() {
+                state.units.take(&assigned, draws_from);
+                state.assigned.push((id, draws_from, assigned));
+            }
             state.draws.extend(draws_from.map(|reservation| (id, reservation)));
             match state.added.iter_mut().find(|(known, _)| *known == id) {
                 Some((_, count)) => *count = count.saturating_add(1),
@@ -51,11 +56,15 @@ impl<'a> Scheduler<'a> {
         self.count(class, node, false);
         let on_host = self.host_counters(class, node);
         let draws_from = self.drawn_by(node, pod);
+        let assigned = self.assigned_to(node, pod);
         self.change_owners(node, draws_from, |scheduler| {
             scheduler.state.change_node(node, |state| {
                 state.give_back(&spec.requests, draws_from);
                 state.assumed = add_assumed(state.assumed, spec.assumed, -1);
                 state.detach(&spec.host_ports, &spec.volumes.attachments);
+                if let Some(assigned) = assigned {
+                    state.units.give_back(assigned, draws_from);
+                }
                 for counter in on_host {
                     state.host_counts.subtract(counter, 1);
                 }
@@ -70,9 +79,26 @@ impl<'a> Scheduler<'a> {
         self.count(class, node, true);
         let on_host = self.host_counters(class, node);
         let draws_from = self.drawn_by(node, pod);
+        let assigned = self.assigned_to(node, pod);
         self.change_owners(node, draws_from, |scheduler| {
-            scheduler.state.change_node(node, |state| add_to(state, spec, draws_from, &on_host));
+            scheduler.state.change_node(node, |state| {
+                add_to(state, spec, draws_from, &on_host);
+                if let Some(assigned) = assigned {
+                    state.units.take(assigned, draws_from);
+                }
+            });
         });
+    }
+
+    /// The CPUs and devices that a running pod has to itself.
+    pub(super) fn assigned_to(&self, node: usize, pod: usize) -> Option<&'a Assigned> {
+        self.cluster.nodes.get(node)?.pods.get(pod)?.assigned.as_deref()
+    }
+
+    /// Those that a pod gets now.
+    pub(super) fn assigned_on(&self, spec: &PodSpec, node: usize, draws_from: Option<u32>) -> Assigned {
+        let Some(state) = self.state.nodes().get(node) else { return Assigned::default() };
+        self.world().given(node, state, spec, draws_from).map(|given| given.assigned).unwrap_or_default()
     }
 
     /// Holds room on a node for a pod of a class that is to come, against pods of equal and lower priority.

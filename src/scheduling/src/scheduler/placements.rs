@@ -1,6 +1,6 @@
 //! Who went where, by name.
 
-use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, Universe};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -16,6 +16,8 @@ pub struct Placement {
     pub node: usize,
     /// The Reservation that a pod draws from, by index into [`Cluster::reservations`].
     pub draws_from: Option<u32>,
+    /// The CPUs and devices that it has to itself.
+    pub assigned: Assigned,
 }
 
 /// The names of the members of a class, one after another.
@@ -61,26 +63,39 @@ impl Scheduler<'_> {
         let mut placements = Vec::new();
         let mut names: FxHashMap<ClassId, Names<'_>> = FxHashMap::default();
         for (node, state) in self.state().nodes().iter().enumerate() {
-            let reservations = state.placed.iter().filter_map(|&id| self.cluster.reservations.get(id as usize));
-            placements.extend(reservations.map(|known| Placement {
-                name: self.cluster.symbols.text(known.name).into(),
-                kind: MemberKind::Reservation,
-                node,
-                draws_from: None,
-            }));
+            for &id in &state.placed {
+                let Some(known) = self.cluster.reservations.get(id as usize) else { continue };
+                let held = state.assigned.iter().find(|(class, from, _)| {
+                    *from == Some(id) && self.universe.class(*class).is_some_and(|c| c.kind == MemberKind::Reservation)
+                });
+                placements.push(Placement {
+                    name: self.cluster.symbols.text(known.name).into(),
+                    kind: MemberKind::Reservation,
+                    node,
+                    draws_from: None,
+                    assigned: held.map(|(.., assigned)| assigned.clone()).unwrap_or_default(),
+                });
+            }
             for &(class, count) in &state.added {
                 if self.universe.class(class).is_none_or(|class| class.kind != MemberKind::Pod) {
                     continue;
                 }
                 let names = names.entry(class).or_insert_with(|| Names::new(self.cluster, self.universe, class));
-                let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
-                let drawn = drawn.map(|(_, reservation)| Some(*reservation)).chain(std::iter::repeat(None));
-                let pods = names.take(count as usize).zip(drawn);
-                placements.extend(pods.map(|(name, draws_from)| Placement {
+                let assigned = state.assigned.iter().filter(|(known, ..)| *known == class);
+                let mut came: Vec<(Option<u32>, Assigned)> =
+                    assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();
+                if came.is_empty() {
+                    let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
+                    came.extend(drawn.map(|(_, reservation)| (Some(*reservation), Assigned::default())));
+                }
+                let came = came.into_iter().chain(std::iter::repeat_with(|| (None, Assigned::default())));
+                let pods = names.take(count as usize).zip(came);
+                placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
                     name,
                     kind: MemberKind::Pod,
                     node,
                     draws_from,
+                    assigned,
                 }));
             }
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Holding, Phase, PreAllocation, PreAllocationMode, Reservation};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, Phase, PreAllocation, PreAllocationMode, Reservation};
 
 use super::groups::stands;
 use super::index::Index;
@@ -53,8 +53,26 @@ impl Scheduler<'_> {
             }
             self.bound_to.insert(Eviction { node, pod }, reservation);
         }
+        // It inherits the CPUs and devices of those pods, or takes free ones.
+        let mut reserved = Assigned::default();
+        let bound = self.bound_pods(reservation);
+        for pod in &bound {
+            if let Some(assigned) = self.assigned_to(pod.node, pod.pod) {
+                reserved.add(assigned);
+            }
+        }
+        let drawn = reserved.clone();
+        let class = self.universe.reserved.get(reservation as usize).copied().flatten();
+        if let Some((_, spec)) = class.and_then(|class| self.class_and_spec(class)).filter(|_| bound.is_empty()) {
+            reserved = self.assigned_on(spec, node, None);
+        }
         self.hold(holding, node);
-        self.state.change_node(node, |state| state.placed.push(reservation));
+        self.state.change_node(node, |state| {
+            state.placed.push(reservation);
+            if !reserved.is_empty() {
+                state.units.held.push(HeldUnits { reservation, policy: known.policy, reserved, drawn });
+            }
+        });
         self.regroup(node);
         Some(node)
     }

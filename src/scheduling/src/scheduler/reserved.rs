@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use berth_model::{ClassId, CounterId, MemberKind, NodeState, PodSpec, Reservation, ResourceId};
+use berth_model::{Assigned, ClassId, CounterId, MemberKind, NodeState, PodSpec, Reservation, ResourceId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -12,6 +12,7 @@ use super::shape::Shape;
 use crate::filter::Obstacle;
 use crate::reasons::Insufficient;
 use crate::reservation::{Claim, Fit, NodeOffer, Seeker, fit, may_draw_from, may_share_node, nominate, score};
+use crate::units::{Given, UnitsLack, assign};
 
 /// A node in the eyes of a class.
 #[derive(Clone, Debug)]
@@ -126,14 +127,22 @@ impl<'w> World<'w> {
         let state = &*seen.state;
         if spec.reservation.ignores && !seen.matched.is_empty() {
             let free = state.room().free_ignoring();
-            return if spec.requests.fits(&free) { Ok(None) } else { Err(insufficient(&free)) };
+            return if spec.requests.fits(&free) {
+                self.given(node, state, spec, None).map(|_| None).map_err(Obstacle::Units)
+            } else {
+                Err(insufficient(&free))
+            };
         }
         let affinity = spec.reservation.affinity.as_ref();
         if seen.matched.is_empty() {
             if affinity.is_some() {
                 return Err(Obstacle::NoReservation);
             }
-            return if spec.requests.fits(&state.free) { Ok(None) } else { Err(insufficient(&state.free)) };
+            return if spec.requests.fits(&state.free) {
+                self.given(node, state, spec, None).map(|_| None).map_err(Obstacle::Units)
+            } else {
+                Err(insufficient(&state.free))
+            };
         }
         let claim = Claim {
             requests: &spec.requests,
@@ -145,9 +154,29 @@ impl<'w> World<'w> {
             Fit::Draws(mut serving) => {
                 // A Reservation that has nothing left gives a pod no more than free room would.
                 serving.retain(|&at| claim.must_draw || gives_any(state, at, spec));
-                Ok(self.offer(state, &serving, spec))
+                let mut lack = None;
+                serving.retain(|&at| {
+                    let from = state.holdings.get(at).map(|holding| holding.reservation);
+                    match self.given(node, state, spec, from) {
+                        Ok(given) => claim.must_draw || given.draws,
+                        Err(why) => {
+                            lack = Some(why);
+                            false
+                        }
+                    }
+                });
+                if let Some(offer) = self.offer(state, &serving, spec) {
+                    return Ok(Some(offer));
+                }
+                if let Some(lack) = lack.filter(|_| claim.must_draw) {
+                    return Err(Obstacle::Units(lack));
+                }
+                if !spec.requests.fits(&state.free) {
+                    return Err(lack.map_or_else(|| insufficient(&state.free), Obstacle::Units));
+                }
+                self.given(node, state, spec, None).map(|_| None).map_err(Obstacle::Units)
             }
-            Fit::FreeRoom => Ok(None),
+            Fit::FreeRoom => self.given(node, state, spec, None).map(|_| None).map_err(Obstacle::Units),
             Fit::Refused(lacks) => {
                 let allocatable = self.cluster.nodes.get(node).map(|node| &node.allocatable);
                 let exceeds = |lack: &crate::reservation::Lack| {
@@ -159,6 +188,23 @@ impl<'w> World<'w> {
                 Err(Obstacle::Reservations(lacks, exceeds_node))
             }
         }
+    }
+
+    /// Which CPUs and devices a pod gets on a node to itself that draws from a Reservation there, or from none.
+    pub(super) fn given(
+        &self,
+        node: usize,
+        state: &NodeState,
+        spec: &PodSpec,
+        from: Option<u32>,
+    ) -> Result<Given, UnitsLack> {
+        let Some(fixed) = self.cluster.nodes.get(node).filter(|_| !spec.units.is_empty()) else {
+            return Ok(Given { assigned: Assigned::default(), draws: true });
+        };
+        if spec.units.cpus > 0 && fixed.units.cpus.is_empty() && self.reports_cpus {
+            return Err(UnitsLack::Topology);
+        }
+        assign(&fixed.units, &state.units, &spec.units, from)
     }
 
     fn offer(&self, state: &NodeState, serving: &[usize], spec: &PodSpec) -> Option<Offer> {

@@ -104,6 +104,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str) -> Node {
         node_pool: None,
         attach_limits: Vec::new(),
         holdings: Vec::new(),
+        units: berth_model::Units::default(),
         pods: Vec::new(),
     }
 }

@@ -46,6 +46,7 @@ impl World {
             images: Vec::new(),
             pods: Vec::new(),
             holdings: Vec::new(),
+            units: berth_model::Units::default(),
         });
         self.cluster.nodes.last_mut().unwrap()
     }
@@ -62,7 +63,16 @@ impl World {
         let node = self.cluster.nodes.last_mut().unwrap();
         node.free.subtract(&spec.requests);
         let name = format!("{app}-{}", node.pods.len()).into();
-        node.pods.push(BoundPod { namespace, name, spec: spec_id, labels, started, draws_from: None, candidate: None });
+        node.pods.push(BoundPod {
+            namespace,
+            name,
+            spec: spec_id,
+            labels,
+            started,
+            draws_from: None,
+            candidate: None,
+            assigned: None,
+        });
     }
 
     pub(crate) fn mk_pods(&mut self, app: &str, count: u32, spec: &PodSpec) {

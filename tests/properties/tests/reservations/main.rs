@@ -5,3 +5,4 @@ mod cases;
 mod histories;
 mod mk;
 mod rows;
+mod units;

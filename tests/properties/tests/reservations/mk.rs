@@ -28,6 +28,10 @@ pub(crate) struct Outcome {
     pub(crate) allocated: BTreeMap<String, (u32, i64, i64)>,
     /// Who was evicted.
     pub(crate) evicted: Vec<String>,
+    /// CPUs, or devices as `gpu 0`, of pods and Reservations that have any to themselves.
+    pub(crate) assigned: BTreeMap<String, String>,
+    /// What pods are refused for that no node takes.
+    refusals: BTreeMap<String, String>,
     /// Running pods that Reservations were bound to, `reservation: pod`.
     pub(crate) bound: Vec<String>,
 }
@@ -36,6 +40,11 @@ impl Outcome {
     /// Where a pod or Reservation went, or why it is left.
     pub(crate) fn of(&self, name: &str) -> &str {
         self.places.get(name).map_or("unknown", String::as_str)
+    }
+
+    /// Why a pod is left, whatever the nodes, or because of them.
+    pub(crate) fn refusal_of(&self, name: &str) -> &str {
+        self.refusals.get(name).map_or_else(|| self.of(name), String::as_str)
     }
 }
 
@@ -128,6 +137,12 @@ impl World {
         for placement in scheduler.placements() {
             let from = placement.draws_from.map(|id| format!(" of {}", reservation_name(id))).unwrap_or_default();
             let name = placement.name.trim_start_matches("default/").to_owned();
+            let assigned = &placement.assigned;
+            let mut units: Vec<String> = Vec::new();
+            units.extend((!assigned.cpus.is_empty()).then(|| assigned.cpus.to_string()));
+            let devices = assigned.devices.iter();
+            units.extend(devices.map(|(kind, minor, _)| format!("{} {minor}", cluster.symbols.text(*kind))));
+            outcome.assigned.insert(name.clone(), units.join(", "));
             let known = outcome.places.insert(name, format!("{}{from}", node_name(placement.node)));
             assert_eq!(known, None, "bound twice");
         }
@@ -139,6 +154,10 @@ impl World {
             let names: Vec<String> = members.map(|run| run.name.to_string()).collect();
             let unplaced: Vec<String> =
                 names.into_iter().filter(|name| !outcome.places.contains_key(name)).take(count as usize).collect();
+            let spec = &cluster.specs[known.spec as usize];
+            if let Some(refusal) = &spec.refusal {
+                outcome.refusals.extend(unplaced.iter().map(|name| (name.clone(), refusal.0.clone())));
+            }
             outcome.places.extend(unplaced.into_iter().map(|name| (name, reasons.join(", "))));
         }
         for id in scheduler.pre_allocating() {

@@ -1,0 +1,199 @@
+//! CPUs and devices of a node one by one, for pods that have some of them to themselves.
+
+use crate::{AllocatePolicy, CpuSet, ResourceId, Resources, Sym};
+
+/// A logical CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cpu {
+    /// Its number.
+    pub id: u32,
+    /// The physical core that it is a thread of; no two cores of a node have one number.
+    pub core: u32,
+    /// The NUMA node.
+    pub numa: u32,
+}
+
+/// A device that works, such as a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// `gpu`, `rdma`, `fpga`.
+    pub kind: Sym,
+    /// Its minor number, by which it is known among those of its kind.
+    pub minor: u32,
+    /// What it has.
+    pub total: Resources,
+    /// Of a GPU: its memory in percent and in bytes, of which pods ask for either.
+    pub memory: Option<(ResourceId, ResourceId)>,
+}
+
+impl Device {
+    /// What a pod takes of it that asks for so much: memory in percent is memory in bytes, too.
+    pub fn taken(&self, each: &Resources) -> Resources {
+        let mut taken = each.clone();
+        if let Some((percent, bytes)) = self.memory {
+            let total = i128::from(self.total.get(bytes)).max(1);
+            let share = |amount: i64, of: i128, whole: i128| {
+                i64::try_from((i128::from(amount) * whole + of - 1) / of).unwrap_or(i64::MAX)
+            };
+            match (each.get(percent), each.get(bytes)) {
+                (asked, 0) if asked > 0 => taken.set(bytes, share(asked, 100, total).min(self.total.get(bytes))),
+                (0, asked) if asked > 0 => taken.set(percent, share(asked, total, 100)),
+                _ => {}
+            }
+        }
+        taken
+    }
+}
+
+/// What a node has, where it says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Units {
+    /// The CPUs that pods may be bound to, ascending.
+    pub cpus: Vec<Cpu>,
+    /// The devices, by kind and minor number.
+    pub devices: Vec<Device>,
+}
+
+/// How the CPUs of a pod lie on physical cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CpuBinding {
+    /// All threads of as few cores as possible (`FullPCPUs`).
+    #[default]
+    FullCores,
+    /// One thread of as many cores as possible (`SpreadByPCPUs`).
+    SpreadCores,
+}
+
+/// Devices that a pod asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceAsk {
+    /// The kind.
+    pub kind: Sym,
+    /// How many.
+    pub count: u32,
+    /// What of each; more than one is asked for whole.
+    pub each: Resources,
+}
+
+/// What a pod asks for that it has to itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitsAsk {
+    /// CPUs of its own; 0 for a pod that shares CPUs with others.
+    pub cpus: u32,
+    /// How they lie.
+    pub binding: CpuBinding,
+    /// Whether they must lie so (`requiredCPUBindPolicy`).
+    pub must_bind_so: bool,
+    /// Devices, by kind.
+    pub devices: Vec<DeviceAsk>,
+}
+
+impl UnitsAsk {
+    /// Whether it asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.cpus == 0 && self.devices.is_empty()
+    }
+}
+
+/// What a pod or a Reservation has to itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Assigned {
+    /// CPUs.
+    pub cpus: CpuSet,
+    /// Parts of devices: kind, minor number, and how much; by kind and number.
+    pub devices: Vec<(Sym, u32, Resources)>,
+}
+
+impl Assigned {
+    /// Whether it is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.cpus.is_empty() && self.devices.is_empty()
+    }
+
+    /// What of a device.
+    pub fn of_device(&self, kind: Sym, minor: u32) -> Resources {
+        let found = self.devices.iter().find(|(k, m, _)| (*k, *m) == (kind, minor));
+        found.map_or_else(Resources::new, |(.., amounts)| amounts.clone())
+    }
+
+    /// Adds what another has.
+    pub fn add(&mut self, other: &Assigned) {
+        self.change(other, 1);
+    }
+
+    fn change(&mut self, other: &Assigned, times: i64) {
+        self.cpus = if times > 0 { self.cpus.union(&other.cpus) } else { self.cpus.difference(&other.cpus) };
+        for (kind, minor, amounts) in &other.devices {
+            let at = self.devices.iter().position(|(k, m, _)| (k, m) == (kind, minor));
+            let at = at.unwrap_or_else(|| {
+                self.devices.push((*kind, *minor, Resources::new()));
+                self.devices.len() - 1
+            });
+            if let Some((.., sum)) = self.devices.get_mut(at) {
+                sum.add_times(amounts, times);
+            }
+        }
+        self.devices.retain(|(.., amounts)| amounts.iter().any(|(_, amount)| amount != 0));
+        self.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
+    }
+}
+
+/// What one Reservation holds of a node's units.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HeldUnits {
+    /// Which Reservation.
+    pub reservation: u32,
+    /// How owners that need more are treated.
+    pub policy: AllocatePolicy,
+    /// What it reserves.
+    pub reserved: Assigned,
+    /// What its owners have, of these and others.
+    pub drawn: Assigned,
+}
+
+impl HeldUnits {
+    /// The CPUs that no owner has yet.
+    pub fn cpus_left(&self) -> CpuSet {
+        self.reserved.cpus.difference(&self.drawn.cpus)
+    }
+
+    /// What of a device no owner has yet.
+    pub fn device_left(&self, kind: Sym, minor: u32) -> Resources {
+        let (mut left, drawn) = (self.reserved.of_device(kind, minor), self.drawn.of_device(kind, minor));
+        for (id, amount) in self.reserved.of_device(kind, minor).iter() {
+            left.set(id, (amount - drawn.get(id)).max(0));
+        }
+        left
+    }
+}
+
+/// Who has which units of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct UnitsState {
+    /// What pods have.
+    pub used: Assigned,
+    /// What Reservations hold.
+    pub held: Vec<HeldUnits>,
+}
+
+impl UnitsState {
+    /// A pod comes, of a Reservation that it draws from or of none.
+    pub fn take(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
+        self.change(assigned, draws_from, 1);
+    }
+
+    /// A pod goes.
+    pub fn give_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
+        self.change(assigned, draws_from, -1);
+    }
+
+    fn change(&mut self, assigned: &Assigned, draws_from: Option<u32>, times: i64) {
+        if assigned.is_empty() {
+            return;
+        }
+        self.used.change(assigned, times);
+        if let Some(held) = self.held.iter_mut().find(|held| Some(held.reservation) == draws_from) {
+            held.drawn.change(assigned, times);
+        }
+    }
+}

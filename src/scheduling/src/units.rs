@@ -1,0 +1,194 @@
+//! Which CPUs and devices of a node a pod gets to itself: of the Reservation that it draws from first, of no other's.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use berth_model::{
+    AllocatePolicy, Assigned, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, HeldUnits, ResourceId, Resources, Sym, Units,
+    UnitsAsk, UnitsState,
+};
+
+/// What a node lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitsLack {
+    /// The node does not say which CPUs it has, as others do.
+    Topology,
+    /// The number is no multiple of the threads of a core, as it must be.
+    Alignment,
+    /// CPUs.
+    Cpus,
+    /// Devices of a kind.
+    Devices(Sym),
+}
+
+impl UnitsLack {
+    /// Koordinator's words.
+    pub fn in_words(self, symbols: &berth_model::Symbols) -> String {
+        match self {
+            UnitsLack::Topology => "node(s) invalid CPU Topology".to_owned(),
+            UnitsLack::Alignment => "node(s) requested cpus not multiple cpus per core".to_owned(),
+            UnitsLack::Cpus => "not enough cpus available to satisfy request".to_owned(),
+            UnitsLack::Devices(kind) => format!("Insufficient {} devices", symbols.text(kind)),
+        }
+    }
+}
+
+/// What a pod gets on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// CPUs and devices.
+    pub assigned: Assigned,
+    /// Whether the Reservation gives some of all kinds that it has and the pod asks for.
+    pub draws: bool,
+}
+
+/// What a pod gets that draws from a Reservation, or from none. A Restricted Reservation gives of its own alone, of the
+/// kinds that it reserves; others give theirs first and the node the rest.
+///
+/// # Errors
+/// What the node, or the Reservation, lacks.
+pub fn assign(units: &Units, state: &UnitsState, ask: &UnitsAsk, from: Option<u32>) -> Result<Given, UnitsLack> {
+    let own = state.held.iter().find(|held| Some(held.reservation) == from);
+    let mut given = Given { assigned: Assigned::default(), draws: true };
+    if ask.cpus > 0 && !units.cpus.is_empty() {
+        let left = own.map(HeldUnits::cpus_left).unwrap_or_default();
+        given.assigned.cpus = cpus(units, state, ask, own, &left)?;
+        let reserves = own.is_some_and(|own| !own.reserved.cpus.is_empty());
+        given.draws &= !reserves || given.assigned.cpus.iter().any(|cpu| left.contains(cpu));
+    }
+    for ask in &ask.devices {
+        if !units.devices.iter().any(|device| device.kind == ask.kind) {
+            continue;
+        }
+        let found = devices(units, state, ask, own).ok_or(UnitsLack::Devices(ask.kind))?;
+        let has_left = |own: &HeldUnits, minor: u32| own.device_left(ask.kind, minor).iter().any(|(_, left)| left > 0);
+        let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
+        given.draws &= !reserves || own.is_some_and(|own| found.iter().any(|&minor| has_left(own, minor)));
+        let of_kind = units.devices.iter().filter(|device| device.kind == ask.kind && found.contains(&device.minor));
+        given.assigned.devices.extend(of_kind.map(|device| (ask.kind, device.minor, device.taken(&ask.each))));
+    }
+    given.assigned.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
+    Ok(given)
+}
+
+fn is_restricted(own: Option<&HeldUnits>) -> bool {
+    own.is_some_and(|own| own.policy == AllocatePolicy::Restricted)
+}
+
+fn cpus(
+    units: &Units,
+    state: &UnitsState,
+    ask: &UnitsAsk,
+    own: Option<&HeldUnits>,
+    left: &CpuSet,
+) -> Result<CpuSet, UnitsLack> {
+    let wanted = ask.cpus as usize;
+    if ask.must_bind_so && ask.binding == CpuBinding::FullCores {
+        let cores: std::collections::BTreeSet<u32> = units.cpus.iter().map(|cpu| cpu.core).collect();
+        if !wanted.is_multiple_of((units.cpus.len() / cores.len().max(1)).max(1)) {
+            return Err(UnitsLack::Alignment);
+        }
+    }
+    let is_held = |cpu: u32| {
+        let others = state.held.iter().filter(|held| own.is_none_or(|own| own.reservation != held.reservation));
+        let mut others = others.filter(|held| held.reserved.cpus.contains(cpu) && !held.drawn.cpus.contains(cpu));
+        others.next().is_some()
+    };
+    let is_free = |cpu: &&Cpu| !state.used.cpus.contains(cpu.id) && !is_held(cpu.id);
+    let free: Vec<Cpu> = units.cpus.iter().filter(is_free).copied().collect();
+    let (first, rest): (Vec<Cpu>, Vec<Cpu>) = free.into_iter().partition(|cpu| left.contains(cpu.id));
+    let restricts = is_restricted(own) && own.is_some_and(|own| !own.reserved.cpus.is_empty());
+    let rest = if restricts { Vec::new() } else { rest };
+    if first.len() + rest.len() < wanted {
+        return Err(UnitsLack::Cpus);
+    }
+    if first.len() >= wanted {
+        return Ok(pick(&first, &[], wanted, ask.binding).into_iter().collect());
+    }
+    let more = pick(&rest, &first, wanted - first.len(), ask.binding);
+    Ok(first.iter().map(|cpu| cpu.id).chain(more).collect())
+}
+
+// Of free CPUs: on as few NUMA nodes as possible, those of `near` first, else on the one that they fill best; there by
+// cores as the binding says.
+fn pick(free: &[Cpu], near: &[Cpu], wanted: usize, binding: CpuBinding) -> Vec<u32> {
+    let mut by_numa: BTreeMap<u32, Vec<Cpu>> = BTreeMap::new();
+    for cpu in free {
+        by_numa.entry(cpu.numa).or_default().push(*cpu);
+    }
+    let mut numas: Vec<(u32, Vec<Cpu>)> = by_numa.into_iter().collect();
+    numas.sort_by_key(|(numa, cpus)| {
+        let is_near = near.iter().any(|cpu| cpu.numa == *numa);
+        let is_enough = cpus.len() >= wanted;
+        let size = i64::try_from(cpus.len()).unwrap_or(i64::MAX);
+        // The smallest that is enough, else the largest.
+        (!is_near, !is_enough, if is_enough { size } else { -size }, *numa)
+    });
+    let ordered = numas.into_iter().flat_map(|(_, cpus)| by_cores(cpus, binding));
+    ordered.take(wanted).collect()
+}
+
+fn by_cores(cpus: Vec<Cpu>, binding: CpuBinding) -> Vec<u32> {
+    let mut by_core: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for cpu in cpus {
+        by_core.entry(cpu.core).or_default().push(cpu.id);
+    }
+    let mut cores: Vec<(u32, Vec<u32>)> = by_core.into_iter().collect();
+    match binding {
+        CpuBinding::FullCores => {
+            cores.sort_by_key(|(core, threads)| (Reverse(threads.len()), *core));
+            cores.into_iter().flat_map(|(_, threads)| threads).collect()
+        }
+        CpuBinding::SpreadCores => {
+            let mut turns: Vec<(usize, u32, u32)> = Vec::new();
+            for (core, threads) in cores {
+                turns.extend(threads.into_iter().enumerate().map(|(turn, cpu)| (turn, core, cpu)));
+            }
+            turns.sort_unstable();
+            turns.into_iter().map(|(.., cpu)| cpu).collect()
+        }
+    }
+}
+
+// The minor numbers of devices that have what is asked for: those that the Reservation has it of alone, then those of
+// which it has some, then others; of equals the fullest.
+fn devices(units: &Units, state: &UnitsState, ask: &DeviceAsk, own: Option<&HeldUnits>) -> Option<Vec<u32>> {
+    let of_kind = units.devices.iter().filter(|device| device.kind == ask.kind);
+    let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
+    let mut found: Vec<(u8, i64, u32)> = of_kind
+        .filter_map(|device| {
+            let left = own.map(|own| own.device_left(ask.kind, device.minor)).unwrap_or_default();
+            let is_own = left.iter().any(|(_, amount)| amount > 0);
+            let each = device.taken(&ask.each);
+            // What was recorded of it may be percents alone.
+            let recorded = own.map(|own| own.reserved.of_device(ask.kind, device.minor)).unwrap_or_default();
+            let is_short = |(id, amount): (ResourceId, i64)| recorded.get(id) > 0 && amount > left.get(id);
+            let is_enough = is_own && !each.iter().any(is_short);
+            if is_restricted(own) && reserves && !is_enough {
+                return None;
+            }
+            let free = free_of(device, state, own);
+            if !each.fits(&free) {
+                return None;
+            }
+            let rank = if is_enough { 0 } else { u8::from(!is_own) + 1 };
+            let sum = free.iter().map(|(_, amount)| amount).fold(0, i64::saturating_add);
+            Some((rank, sum, device.minor))
+        })
+        .collect();
+    found.sort_unstable();
+    found.truncate(ask.count as usize);
+    let mut minors: Vec<u32> = found.iter().map(|(.., minor)| *minor).collect();
+    minors.sort_unstable();
+    (minors.len() == ask.count as usize).then_some(minors)
+}
+
+// What of a device neither pods nor other Reservations have.
+fn free_of(device: &Device, state: &UnitsState, own: Option<&HeldUnits>) -> Resources {
+    let mut free = device.total.clone();
+    free.subtract(&state.used.of_device(device.kind, device.minor));
+    for held in state.held.iter().filter(|held| own.is_none_or(|own| own.reservation != held.reservation)) {
+        free.subtract(&held.device_left(device.kind, device.minor));
+    }
+    free
+}
