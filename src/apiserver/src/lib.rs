@@ -44,7 +44,7 @@
 //! - `resourceVersion` counts the writes of the whole server from 1; a continue token shows the state of its version for as
 //!   long as the history of the resource is kept ([`Config::history`] changes), not for five minutes.
 //! - New nodes are not tainted, and volumes and claims get no protection finalizer, unless [`Admission`] says so: without
-//!   controllers nobody would undo that. There is no ServiceAccount in a namespace and no root certificate.
+//!   controllers ([`Controllers`], which run where [`ApiServer::run_controllers`] does) nobody would undo that. There is no ServiceAccount in a namespace and no root certificate.
 //! - Quota is counted when something is admitted, under a lock, so it is exact; `status.used` is not written.
 //! - A CustomResourceDefinition is established by the request that creates it, and its objects go with the request that
 //!   deletes it.
@@ -56,7 +56,8 @@
 //!   EndpointSlice are checked by their schema alone.
 //! - Pods: resize and ephemeral containers are taken as plain updates; security contexts and volume sources are checked by
 //!   their schema alone.
-//! - Of the controllers, see [`Controllers`] for those that are there.
+//! - Of the controllers, see [`Controllers`] for those that are there. There is no CronJob, no ReplicationController, no
+//!   EndpointSlice and no autoscaler, and nobody adopts pods that match a selector.
 
 mod admission;
 mod apply;

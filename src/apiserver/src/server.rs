@@ -117,6 +117,7 @@ pub(crate) struct Inner {
     /// Held while quota is counted and the object that it admits is written.
     pub(crate) quota: Mutex<()>,
     token: Mutex<Option<String>>,
+    pub(crate) memory: crate::controllers::Memory,
 }
 
 // === impl ApiServer ===
@@ -134,6 +135,7 @@ impl ApiServer {
             config,
             quota: Mutex::new(()),
             token: Mutex::new(None),
+            memory: crate::controllers::Memory::default(),
         };
         let server = Self { inner: Arc::new(inner) };
         server.bootstrap();

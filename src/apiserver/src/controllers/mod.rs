@@ -1,9 +1,27 @@
 //! Stand-ins for the controllers of a cluster, each behind a switch.
 
+mod budgets;
+mod claims;
+mod daemon_sets;
+mod deployments;
 mod garbage;
+mod jobs;
 mod namespaces;
+mod nodes;
+mod replica_sets;
+mod stateful_sets;
+mod taints;
+#[cfg(test)]
+mod tests;
+mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
 
 use crate::meta;
 use crate::request::Options;
@@ -19,16 +37,83 @@ pub struct Controllers {
     pub garbage_collector: bool,
     /// Empties namespaces that are being deleted, and lets them go.
     pub namespaces: bool,
+    /// Rolls the ReplicaSets of Deployments, without undoing and without the deadline of progress.
+    pub deployments: bool,
+    /// Makes and removes the pods of ReplicaSets.
+    pub replica_sets: bool,
+    /// Makes, replaces and removes the pods and claims of StatefulSets, without ControllerRevisions.
+    pub stateful_sets: bool,
+    /// Makes a pod on every node that a DaemonSet is for, and replaces those of an old template.
+    pub daemon_sets: bool,
+    /// Runs the pods of Jobs until they are complete or have failed too often.
+    pub jobs: bool,
+    /// Says in the status of PodDisruptionBudgets how many pods may be disrupted.
+    pub disruption_budgets: bool,
+    /// Taints nodes by their conditions, marks those without heartbeats, and removes pods of nodes that are gone.
+    pub node_lifecycle: bool,
+    /// Removes pods from nodes with taints of effect NoExecute when their tolerations end.
+    pub taint_eviction: bool,
+    /// Binds claims to volumes, makes volumes for classes with a provisioner, and waits for a node where a class says so.
+    pub volume_binder: bool,
+}
+
+impl Controllers {
+    /// No stand-in at all, as a base for some.
+    pub const NONE: Self = Self {
+        garbage_collector: false,
+        namespaces: false,
+        deployments: false,
+        replica_sets: false,
+        stateful_sets: false,
+        daemon_sets: false,
+        jobs: false,
+        disruption_budgets: false,
+        node_lifecycle: false,
+        taint_eviction: false,
+        volume_binder: false,
+    };
 }
 
 impl Default for Controllers {
     fn default() -> Self {
-        Self { garbage_collector: true, namespaces: true }
+        Self {
+            garbage_collector: true,
+            namespaces: true,
+            deployments: true,
+            replica_sets: true,
+            stateful_sets: true,
+            daemon_sets: true,
+            jobs: true,
+            disruption_budgets: true,
+            node_lifecycle: true,
+            taint_eviction: true,
+            volume_binder: true,
+        }
     }
+}
+
+/// An object as it was left.
+#[derive(Debug)]
+struct Settled {
+    /// Of the versions of the object and of what it owns.
+    fingerprint: u64,
+    /// When to look at it although nothing changed.
+    due: Option<Timestamp>,
+}
+
+/// What the stand-ins remember from round to round.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// What was looked at and left as it is, by uid.
+    settled: Mutex<FxHashMap<Box<str>, Settled>>,
+    /// When to look again although nothing changes.
+    due: Mutex<Option<Timestamp>>,
 }
 
 /// Changes come in bursts: they are looked at together.
 const SETTLE: Duration = Duration::from_millis(10);
+/// Without anything due, a change is waited for.
+const FAR: Duration = Duration::from_secs(3600);
 
 impl ApiServer {
     /// Runs the stand-ins until the future is dropped. They act a few milliseconds of tokio's time after a change.
@@ -36,8 +121,14 @@ impl ApiServer {
         let mut seen = 0;
         loop {
             let present = self.inner.store.revision();
-            if present == seen {
-                self.inner.store.changed(seen).await;
+            let due = *self.inner.memory.due.lock();
+            let now = self.now();
+            if present == seen && due.is_none_or(|due| due > now) {
+                let wait = due.map_or(FAR, |due| Duration::try_from(due - now).unwrap_or(SETTLE));
+                tokio::select! {
+                    () = self.inner.store.changed(seen) => {}
+                    () = tokio::time::sleep(wait + SETTLE) => {}
+                }
                 tokio::time::sleep(SETTLE).await;
                 continue;
             }
@@ -49,6 +140,23 @@ impl ApiServer {
     /// Lets the stand-ins act once on the present state. Gives whether they changed anything.
     pub fn reconcile(&self, switches: Controllers) -> bool {
         let before = self.inner.store.revision();
+        *self.inner.memory.due.lock() = None;
+        let world = world::World::of(self);
+        for (is_on, act) in [
+            (switches.node_lifecycle, Self::reconcile_nodes as fn(&Self, &world::World)),
+            (switches.taint_eviction, Self::evict_by_taints),
+            (switches.deployments, Self::reconcile_deployments),
+            (switches.replica_sets, Self::reconcile_replica_sets),
+            (switches.stateful_sets, Self::reconcile_stateful_sets),
+            (switches.daemon_sets, Self::reconcile_daemon_sets),
+            (switches.jobs, Self::reconcile_jobs),
+            (switches.volume_binder, Self::bind_volumes),
+            (switches.disruption_budgets, Self::count_budgets),
+        ] {
+            if is_on {
+                act(self, &world);
+            }
+        }
         if switches.garbage_collector {
             self.collect_garbage();
         }
@@ -58,14 +166,71 @@ impl ApiServer {
         self.inner.store.revision() != before
     }
 
+    /// Asks for another round at a time, whatever changes until then.
+    fn look_again_at(&self, time: Timestamp) {
+        let mut due = self.inner.memory.due.lock();
+        *due = Some(due.map_or(time, |due| due.min(time)));
+    }
+
+    /// Whether something is as it was when it was last left as it is; from now on it is.
+    fn is_settled(&self, uid: &str, fingerprint: u64) -> bool {
+        let mut settled = self.inner.memory.settled.lock();
+        if let Some(known) = settled.get(uid).filter(|known| known.fingerprint == fingerprint) {
+            match known.due {
+                None => return true,
+                Some(due) if due > self.now() => {
+                    self.look_again_at(due);
+                    return true;
+                }
+                Some(_) => {}
+            }
+        }
+        settled.insert(uid.into(), Settled { fingerprint, due: None });
+        false
+    }
+
+    /// Asks for an object to be looked at again at a time.
+    fn look_again(&self, uid: &str, time: Timestamp) {
+        if let Some(known) = self.inner.memory.settled.lock().get_mut(uid) {
+            known.due = Some(known.due.map_or(time, |due| due.min(time)));
+        }
+        self.look_again_at(time);
+    }
+
+    /// Makes an object; a refusal is tried again when something changes.
+    fn make(&self, storage: &str, namespace: &str, object: Value, manager: &str) -> bool {
+        let Some(resource) = self.resource_of(storage) else { return false };
+        self.create_internal(&resource, namespace, object, manager).is_ok()
+    }
+
+    /// Changes an object of a built-in collection.
+    fn change_object(&self, storage: &str, key: &str, change: impl FnOnce(&mut Value)) {
+        if let Some(resource) = self.resource_of(storage) {
+            self.amend(&resource, key, change);
+        }
+    }
+
+    /// Deletes an object of a built-in collection.
+    fn remove_object(&self, storage: &str, key: &str, grace_period: Option<i64>) {
+        if let Some(resource) = self.resource_of(storage) {
+            self.delete_quietly(&resource, key, &Options { grace_period, ..Options::default() });
+        }
+    }
+
     /// Changes an object as a controller; gone or changed meanwhile is no error, the next round sees it.
-    fn amend(&self, resource: &Resource, key: &str, change: impl FnOnce(&mut serde_json::Value)) {
+    fn amend(&self, resource: &Resource, key: &str, change: impl FnOnce(&mut Value)) {
         let Some(stored) = self.inner.store.get(&resource.storage, key) else { return };
         let old = stored.value();
         let mut new = old.clone();
         change(&mut new);
+        if resource.custom().is_none() {
+            crate::schema::decode::decode(&mut new, resource.typed());
+        }
         if new == old {
             return;
+        }
+        if resource.habits.generation && resource.custom().is_none() && new.get("spec") != old.get("spec") {
+            meta::set(&mut new, "generation", meta::number(&old, "generation").unwrap_or(0) + 1);
         }
         let is_over = meta::has(&new, "deletionTimestamp")
             && meta::finalizers(&new).next().is_none()
@@ -85,7 +250,7 @@ impl ApiServer {
         }
     }
 
-    fn delete_quietly(&self, resource: &std::sync::Arc<Resource>, key: &str, options: &Options) {
+    fn delete_quietly(&self, resource: &Arc<Resource>, key: &str, options: &Options) {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         // Gone already is what is wanted.
         let _ = self.delete_object(resource, namespace, name, options);

@@ -23,6 +23,7 @@ use crate::status::{ApiError, Result};
 
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub(crate) use strategy::selectable_fields;
+pub(crate) use subresource::set_condition;
 
 /// A request for one resource.
 pub(crate) struct Scope<'a> {
