@@ -18,13 +18,14 @@ declare -A allowed=(
     [berth-manifests]="berth-api berth-quantity"
     [berth-convert]="berth-api berth-catalogue berth-model berth-quantity"
     [berth-scheduling]="berth-model"
-    [berth-provisioning]="berth-model berth-scheduling"
+    [berth-packing]=""
+    [berth-provisioning]="berth-model berth-packing berth-scheduling"
     [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
     [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity"
     [berth]="berth-api berth-plan"
 )
-pure=(quantity catalogue model convert scheduling provisioning)
+pure=(quantity catalogue model convert scheduling packing provisioning)
 
 # Names of the crates in a crate's tree of normal dependencies, itself aside.
 tree() {

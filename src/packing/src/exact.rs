@@ -1,0 +1,242 @@
+//! Filling one bin by branch and bound over its linear relaxation, for where a quick search leaves a gap.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::cuts::{self, Resource, Row};
+use crate::knapsack::float;
+use crate::simplex::{Basis, Relaxation};
+
+/// A bin's columns as a search in whole numbers.
+pub(crate) struct Search<'a> {
+    relaxation: Relaxation,
+    /// By column: worth and how often at most.
+    columns: Vec<(f64, u32)>,
+    resources: Vec<Resource>,
+    /// What else a filling must keep to.
+    allows: &'a dyn Fn(&[u32]) -> bool,
+}
+
+/// Rounds of cuts before the first branch, how many a round adds, and how many are kept.
+const ROUNDS: usize = 12;
+const CUTS_A_ROUND: usize = 3;
+const CUTS: usize = 12;
+
+/// What is still to be looked at: bounds of columns that differ from those of all, and where to start.
+#[derive(Debug)]
+struct Node {
+    bounds: Vec<(usize, f64, f64)>,
+    basis: Basis,
+    at_most: f64,
+    /// The how many-th to be made.
+    number: u32,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Node {}
+
+impl PartialOrd for Node {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Node {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at_most.total_cmp(&other.at_most).then(self.number.cmp(&other.number))
+    }
+}
+
+/// How far a search is.
+struct Tree {
+    /// A filling is looked for that is worth more than this by `slack`.
+    enough: f64,
+    slack: f64,
+    /// Relaxations that may still be solved, and nodes that were made.
+    left: u32,
+    made: u32,
+    /// What nodes may be worth that were not looked into as far as they could be.
+    unseen: f64,
+    found: Vec<(f64, Vec<u32>)>,
+    open: BinaryHeap<Node>,
+}
+
+impl Tree {
+    fn wants(&self, at_most: f64) -> bool {
+        at_most > self.enough * self.slack
+    }
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    /// Fillings, each better than the one before.
+    pub(crate) fillings: Vec<(f64, Vec<u32>)>,
+    /// No filling is worth more, that which `enough` left aside.
+    pub(crate) at_most: f64,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(columns: Vec<(f64, u32)>, resources: Vec<Resource>, allows: &'a dyn Fn(&[u32]) -> bool) -> Self {
+        Search { relaxation: Relaxation::default(), columns, resources, allows }
+    }
+
+    // Makes the relaxation of the resources and of cuts.
+    fn relax(&mut self, cuts: &[Row]) {
+        let n_rows = self.resources.len() + cuts.len();
+        self.relaxation.reset(n_rows);
+        for (column, &(worth, at_most)) in self.columns.iter().enumerate() {
+            let share = |resource: &Resource| {
+                let size = resource.sizes.get(column).copied().unwrap_or(0);
+                if size == 0 { 0.0 } else { float(size) / float(resource.room) }
+            };
+            let cut = cuts.iter().map(|cut| cut.get(column).copied().unwrap_or(0.0));
+            self.relaxation.push(worth, f64::from(at_most), self.resources.iter().map(share).chain(cut));
+        }
+        self.relaxation.begin();
+    }
+
+    fn cut(&mut self, enough: f64) {
+        let mut cuts: Vec<Row> = Vec::new();
+        self.relax(&cuts);
+        for _ in 0..ROUNDS {
+            let Some(prices) = self.relaxation.solve() else { return };
+            if self.relaxation.bound(&prices) <= enough || self.relaxation.fractions().next().is_none() {
+                return;
+            }
+            let uses = self.relaxation.uses();
+            let together = cuts::together(&prices, &self.resources);
+            let resources: Vec<Resource> = self.resources.iter().cloned().chain(together).collect();
+            let new = cuts::broken_by(&uses, &resources, CUTS_A_ROUND);
+            if new.is_empty() {
+                return;
+            }
+            // Cuts that are worth nothing make room.
+            let n = self.resources.len();
+            let mut kept: Vec<Row> = cuts
+                .iter()
+                .zip(prices.iter().skip(n))
+                .filter(|(_, price)| **price > 1e-9)
+                .map(|(cut, _)| cut.clone())
+                .collect();
+            if kept.len() + new.len() > CUTS {
+                return;
+            }
+            kept.extend(new);
+            cuts = kept;
+            self.relax(&cuts);
+        }
+    }
+
+    /// Looks at up to `nodes` nodes for fillings worth more than `enough`. A better filling must be so by `slack`,
+    /// relative.
+    pub(crate) fn run(&mut self, enough: f64, slack: f64, nodes: u32) -> Found {
+        self.cut(enough * slack);
+        self.relaxation.begin();
+        let mut tree =
+            Tree { enough, slack, left: nodes, made: 0, unseen: 0.0, found: Vec::new(), open: BinaryHeap::new() };
+        tree.open.push(Node { bounds: Vec::new(), basis: self.relaxation.basis(), at_most: f64::INFINITY, number: 0 });
+        let whole_bounds = (self.relaxation.lower.clone(), self.relaxation.upper.clone());
+        while let Some(first) = tree.open.pop() {
+            // From the most promising, straight down.
+            let mut next = Some(first);
+            while let Some(node) = next {
+                next = self.look_into(&node, &whole_bounds, &mut tree);
+            }
+        }
+        Found { at_most: tree.unseen.max(tree.enough * slack), fillings: tree.found }
+    }
+
+    // Solves a node, and says which of its children to look into next; the other is put aside.
+    fn look_into(&mut self, node: &Node, whole_bounds: &(Vec<f64>, Vec<f64>), tree: &mut Tree) -> Option<Node> {
+        if !tree.wants(node.at_most) {
+            return None;
+        }
+        if tree.left == 0 {
+            tree.unseen = tree.unseen.max(node.at_most);
+            return None;
+        }
+        self.relaxation.lower.clone_from(&whole_bounds.0);
+        self.relaxation.upper.clone_from(&whole_bounds.1);
+        for &(column, from, to) in &node.bounds {
+            self.relaxation.set_bounds(column, (from, to));
+        }
+        self.relaxation.restore(&node.basis);
+        let at_most = self.relaxed(tree).min(node.at_most);
+        if !tree.wants(at_most) {
+            return None;
+        }
+        let uses = self.relaxation.uses();
+        let rounded: Vec<u32> = uses.iter().map(|uses| whole(*uses)).collect();
+        if let Some(value) = self.value(&rounded)
+            && value > tree.enough
+        {
+            tree.enough = value;
+            tree.found.push((value, rounded));
+        }
+        let fractions: Vec<(usize, f64)> = self.relaxation.fractions().collect();
+        if fractions.is_empty() {
+            // Whole, as far as numbers tell.
+            tree.unseen = tree.unseen.max(at_most);
+            return None;
+        }
+        let basis = self.relaxation.basis();
+        let mut best: Option<(f64, [Node; 2])> = None;
+        for (column, value) in fractions {
+            let bounds = self.relaxation.bounds_of(column);
+            let children = [(bounds.0, value.floor()), (value.ceil(), bounds.1)].map(|child| {
+                self.relaxation.set_bounds(column, child);
+                self.relaxation.restore(&basis);
+                let at_most = self.relaxed(tree).min(at_most);
+                let mut bounds = node.bounds.clone();
+                bounds.retain(|(known, ..)| *known != column);
+                bounds.push((column, child.0, child.1));
+                tree.made += 1;
+                Node { bounds, basis: self.relaxation.basis(), at_most, number: tree.made }
+            });
+            self.relaxation.set_bounds(column, bounds);
+            let [down, up] = &children;
+            let falls = |child: &Node| (at_most - child.at_most.max(tree.enough * tree.slack)).max(at_most * 1e-6);
+            let score = falls(down) * falls(up);
+            let is_closed = !tree.wants(down.at_most) && !tree.wants(up.at_most);
+            if is_closed {
+                return None;
+            }
+            if best.as_ref().is_none_or(|(known, _)| score > *known) {
+                best = Some((score, children));
+            }
+        }
+        let (_, [down, up]) = best?;
+        let (next, aside) = if up.at_most >= down.at_most * 0.999 { (up, down) } else { (down, up) };
+        if tree.wants(aside.at_most) {
+            tree.open.push(aside);
+        }
+        Some(next)
+    }
+
+    // What nothing in the node is worth more than.
+    fn relaxed(&mut self, tree: &mut Tree) -> f64 {
+        tree.left = tree.left.saturating_sub(1);
+        self.relaxation.solve().map_or(0.0, |prices| self.relaxation.bound(&prices))
+    }
+
+    // What a filling is worth, if it fits.
+    fn value(&self, uses: &[u32]) -> Option<f64> {
+        let fits = |resource: &Resource| {
+            let sum: i128 = resource.sizes.iter().zip(uses).map(|(size, n)| i128::from(*size) * i128::from(*n)).sum();
+            sum <= i128::from(resource.room)
+        };
+        let worth = || self.columns.iter().zip(uses).map(|((worth, _), n)| worth * f64::from(*n)).sum();
+        (self.resources.iter().all(fits) && (self.allows)(uses)).then(worth)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
+fn whole(uses: f64) -> u32 {
+    (uses + 1e-6).floor().clamp(0.0, f64::from(u32::MAX)) as u32
+}

@@ -1,0 +1,294 @@
+//! Column generation: the linear program over the patterns known so far says what items are worth, and for these worths
+//! the best filling of each type of bin is looked for, until none is worth more than its bin costs.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Budget;
+use crate::knapsack::{Depth, Knapsack};
+use crate::master::{Master, Prices};
+use crate::problem::{BinType, Pattern, Problem};
+
+/// The patterns known so far.
+pub(crate) struct Generator<'p> {
+    pub(crate) problem: &'p Problem,
+    pub(crate) knapsack: Knapsack<'p>,
+    pub(crate) columns: Vec<Pattern>,
+    known: FxHashSet<Pattern>,
+    groups: Vec<Alike>,
+    penalty: f64,
+    /// No packing of all items costs less.
+    pub(crate) bound: f64,
+}
+
+/// How exactly linear programs are solved, relative. Prices from the middle of those that are nearly as good make better
+/// patterns than extreme ones, so that exactness follows what the last patterns gained, this share of it.
+const LOOSEST: f64 = 1e-2;
+const ENOUGH: f64 = 1e-6;
+const TIGHTEST: f64 = 1e-8;
+const EAGER: f64 = 0.02;
+
+/// After an exact search of bins has found something.
+const AGAIN: f64 = 1e-3;
+
+/// A gain of less than this, relative, is looked for more exactly.
+const NOTICED: f64 = 1e-5;
+
+/// Patterns that cost so much more than they are worth, relative, are forgotten where there are many.
+const DEAR: f64 = 0.1;
+
+/// Fillings of a bin beside the best that become patterns.
+const OTHERS: usize = 2;
+
+/// How long to generate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    pub(crate) at_most: u32,
+    /// Steps of the quick search of a bin.
+    pub(crate) steps: u32,
+    /// Relaxations that the exact search of a bin may solve; the same in a proof; and how many proofs there may be.
+    pub(crate) nodes: u32,
+    pub(crate) proof_nodes: u32,
+    pub(crate) proofs: u32,
+    /// What may stay open between bound and value, relative.
+    pub(crate) gap: f64,
+}
+
+impl From<Budget> for Rounds {
+    fn from(budget: Budget) -> Self {
+        let Budget { rounds, steps, nodes, proof_nodes, proofs, gap, .. } = budget;
+        Rounds { at_most: rounds, steps, nodes, proof_nodes, proofs, gap }
+    }
+}
+
+/// What is to be packed at which prices.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    prices: &'a Prices,
+    counts: &'a [u32],
+    stocks: &'a [f64],
+}
+
+/// Bins that hold the same: what fills one fills all.
+type Alike = Vec<usize>;
+
+impl<'p> Generator<'p> {
+    pub(crate) fn new(problem: &'p Problem) -> Self {
+        let dearest = problem.bins.iter().map(|bin| bin.cost).fold(0.0, f64::max);
+        let mut alike: FxHashMap<(&[i64], &FixedBitSet), usize> = FxHashMap::default();
+        let mut groups: Vec<Alike> = Vec::new();
+        for (index, bin) in problem.bins.iter().enumerate() {
+            let next = groups.len();
+            let group = *alike.entry((&bin.room, &bin.admits)).or_insert(next);
+            match groups.get_mut(group) {
+                Some(group) => group.push(index),
+                None => groups.push(vec![index]),
+            }
+        }
+        Generator {
+            problem,
+            knapsack: Knapsack::new(problem),
+            columns: Vec::new(),
+            known: FxHashSet::default(),
+            groups,
+            penalty: (dearest * 4.0).max(1.0),
+            bound: 0.0,
+        }
+    }
+
+    /// Makes a pattern known.
+    pub(crate) fn add(&mut self, pattern: Pattern) -> bool {
+        let is_new = !pattern.items.is_empty() && self.known.insert(pattern.clone());
+        if is_new {
+            self.columns.push(pattern);
+        }
+        is_new
+    }
+
+    /// Hands all patterns out, and knows none any more.
+    pub(crate) fn take_columns(&mut self) -> Vec<Pattern> {
+        self.known.clear();
+        std::mem::take(&mut self.columns)
+    }
+
+    /// Solves the linear program for what is to be packed, and generates until nothing improves it or `rounds` are
+    /// over. `is_whole` says that all items are to be packed, so that what is learned bounds the whole.
+    pub(crate) fn solve(&mut self, counts: &[u32], stocks: &[f64], rounds: Rounds, is_whole: bool) -> Option<Prices> {
+        let mut tolerance = LOOSEST;
+        let mut proofs = 0;
+        let mut is_last = rounds.at_most == 0;
+        for round in 1.. {
+            is_last |= round > rounds.at_most;
+            let master = Master {
+                problem: self.problem,
+                counts,
+                stocks,
+                columns: &self.columns,
+                penalty: self.penalty,
+                breaks_ties: is_last,
+                tolerance: if is_last { TIGHTEST } else { tolerance },
+            };
+            let prices = master.solve()?;
+            if is_last {
+                return Some(prices);
+            }
+            let asked = Asked { prices: &prices, counts, stocks };
+            let (gained, at_most) = self.price(asked, Depth { steps: rounds.steps, nodes: rounds.nodes, slack: 1.0 });
+            if is_whole {
+                self.bound = self.bound.max(self.certify(&prices, &at_most));
+            }
+            if gained > NOTICED {
+                tolerance = (gained * EAGER).clamp(ENOUGH, tolerance.max(ENOUGH));
+            } else if tolerance > ENOUGH {
+                tolerance *= 0.1;
+            } else if proofs < rounds.proofs {
+                proofs += 1;
+                let slack = 1.0 + rounds.gap * 0.1;
+                let (gained, at_most) =
+                    self.price(asked, Depth { steps: rounds.steps, nodes: rounds.proof_nodes, slack });
+                if is_whole {
+                    self.bound = self.bound.max(self.certify(&prices, &at_most));
+                }
+                is_last = gained <= 0.0 || is_whole && self.bound >= prices.value * (1.0 - rounds.gap);
+                tolerance = AGAIN;
+            } else {
+                is_last = true;
+            }
+            if proofs == 0 {
+                self.forget_dear(&prices);
+            }
+        }
+        None
+    }
+
+    // Adds for each type of bin the patterns that would improve the linear program most. Returns by how much the best
+    // is worth more than its bin, relative, 0 if there is none; and by type what no filling is worth more than.
+    fn price(&mut self, asked: Asked<'_>, depth: Depth) -> (f64, Vec<f64>) {
+        let Asked { prices, counts, stocks } = asked;
+        let mut found: Vec<(f64, Pattern)> = Vec::new();
+        let mut at_most = vec![0.0; self.problem.bins.len()];
+        let typical = prices.typical();
+        for group in &self.groups {
+            let bins = || group.iter().filter_map(|&index| Some((index, self.problem.bins.get(index)?)));
+            let is_there = |bin: &BinType| bin.draws.iter().all(|&(stock, amount)| stocks.get(stock) >= Some(&amount));
+            let thresholds: Vec<(usize, f64)> = bins()
+                .filter(|(_, bin)| is_there(bin))
+                .map(|(index, bin)| (index, (bin.cost + bin.bias + rent(&bin.draws, &prices.rents)) * (1.0 + 1e-7)))
+                .collect();
+            let Some(&(first, _)) = thresholds.first() else { continue };
+            let least = thresholds.iter().map(|(_, threshold)| *threshold).fold(f64::INFINITY, f64::min);
+            let filling = self.knapsack.fill(first, &prices.worths, counts, least, depth);
+            for (index, threshold) in thresholds {
+                if let Some(at_most) = at_most.get_mut(index) {
+                    *at_most = filling.at_most;
+                }
+                let bin = u32::try_from(index).unwrap_or(u32::MAX);
+                let mut add = |value: f64, items: &[(u32, u32)]| {
+                    if value > threshold && !items.is_empty() {
+                        let over = (threshold - value) / threshold.max(typical);
+                        found.push((over, Pattern { bin, items: items.to_vec() }));
+                    }
+                };
+                for (value, items) in filling.others.iter().rev().take(OTHERS) {
+                    add(*value, items);
+                }
+                add(filling.value, &filling.items);
+            }
+        }
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut gained = 0.0_f64;
+        for (over, pattern) in found {
+            if self.add(pattern) {
+                gained = gained.max(-over);
+            }
+        }
+        (gained, at_most)
+    }
+
+    // A bound from prices under which no filling is worth more than `at_most` of its bin: rents are raised until
+    // finite bins pay for themselves, then all prices are scaled down until the others do. What is left is a solution
+    // of the linear program's dual over all patterns, known or not.
+    fn certify(&self, prices: &Prices, at_most: &[f64]) -> f64 {
+        let mut rents = prices.rents.clone();
+        rents.resize(self.problem.stocks.len(), 0.0);
+        let bins = || self.problem.bins.iter().zip(at_most).filter(|(_, at_most)| **at_most > 0.0);
+        for (bin, at_most) in bins() {
+            if bin.cost > 0.0 {
+                continue;
+            }
+            let Some(&(stock, amount)) = bin.draws.first() else { return 0.0 };
+            let short = at_most - rent(&bin.draws, &rents);
+            if let Some(rent) = rents.get_mut(stock)
+                && short > 0.0
+                && amount > 0.0
+            {
+                *rent += short / amount;
+            }
+        }
+        let mut scale = 1.0_f64;
+        for (bin, at_most) in bins().filter(|(bin, _)| bin.cost > 0.0) {
+            let over = at_most - rent(&bin.draws, &rents);
+            if over > bin.cost {
+                scale = scale.min(bin.cost / over);
+            }
+        }
+        let earned: f64 = self
+            .problem
+            .items
+            .iter()
+            .zip(&prices.worths)
+            .map(|(item, worth)| f64::from(item.count) * worth.min(self.penalty))
+            .sum();
+        let rented: f64 = self.problem.stocks.iter().zip(&rents).map(|(stock, rent)| stock * rent).sum();
+        scale * (earned - rented)
+    }
+
+    // Keeps the linear program small: columns that are far from being used are forgotten.
+    fn forget_dear(&mut self, prices: &Prices) {
+        let at_most = 12 * (self.problem.items.len() + self.problem.stocks.len()) + 1_000;
+        if self.columns.len() <= at_most {
+            return;
+        }
+        let typical = prices.typical();
+        let mut order: Vec<(f64, usize)> = (0..self.columns.len())
+            .map(|at| {
+                let Some(column) = self.columns.get(at).filter(|_| prices.uses.get(at).is_none_or(|n| *n < 1e-7))
+                else {
+                    return (f64::NEG_INFINITY, at);
+                };
+                let Some(bin) = self.problem.bins.get(column.bin as usize) else { return (0.0, at) };
+                // What is newer than the prices is kept.
+                if at >= prices.uses.len() {
+                    return (f64::NEG_INFINITY, at);
+                }
+                let worth: f64 = column
+                    .items
+                    .iter()
+                    .map(|&(item, n)| prices.worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n))
+                    .sum();
+                let cost = bin.cost + bin.bias + rent(&bin.draws, &prices.rents);
+                ((cost - worth) / cost.max(typical), at)
+            })
+            .collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut keep = vec![false; self.columns.len()];
+        for &(_, at) in order.iter().filter(|(over, _)| *over < DEAR) {
+            if let Some(keep) = keep.get_mut(at) {
+                *keep = true;
+            }
+        }
+        let mut keeps = keep.into_iter();
+        let known = &mut self.known;
+        self.columns.retain(|column| {
+            let stays = keeps.next().unwrap_or(true);
+            if !stays {
+                known.remove(column);
+            }
+            stays
+        });
+    }
+}
+
+pub(crate) fn rent(draws: &[(usize, f64)], rents: &[f64]) -> f64 {
+    draws.iter().map(|&(stock, amount)| rents.get(stock).copied().unwrap_or(0.0) * amount).sum()
+}

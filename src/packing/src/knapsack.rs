@@ -1,0 +1,469 @@
+//! The best way to fill one bin, given what each item is worth: branch and bound over a surrogate relaxation, in which
+//! one weighted sum of the resources stands for all of them.
+
+use crate::cuts::Resource;
+use crate::exact::Search;
+use crate::problem::{Problem, Rule};
+
+/// What the search of a bin found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filling {
+    /// The best filling that was found to be worth more than the threshold; empty if none was.
+    pub(crate) items: Vec<(u32, u32)>,
+    /// The fillings before it that were worth more than the threshold.
+    pub(crate) others: Vec<(f64, Vec<(u32, u32)>)>,
+    /// What it is worth, or the threshold.
+    pub(crate) value: f64,
+    /// No filling is worth more, the threshold aside: certain, whether or not the search was complete.
+    pub(crate) at_most: f64,
+}
+
+/// How much a search of a bin may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depth {
+    /// Steps of the quick search.
+    pub(crate) steps: u32,
+    /// Relaxations that the exact one may solve, where the quick one was cut short; none, and there is no exact one.
+    pub(crate) nodes: u32,
+    /// A filling is looked for that is worth so many times as much as the best, or the threshold.
+    pub(crate) slack: f64,
+}
+
+/// An item as one search sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub(crate) item: u32,
+    pub(crate) worth: f64,
+    /// Its size in the surrogate's measure.
+    weight: f64,
+    pub(crate) at_most: u32,
+}
+
+/// Prices of the resources, and what the choices from each on could earn at most beyond paying them.
+#[derive(Clone, Debug, Default)]
+struct Lagrangian {
+    multipliers: Vec<f64>,
+    rest: Vec<f64>,
+}
+
+/// Rules that an exact search takes for resources, in a bin.
+const PLAIN_RULES: usize = 8;
+
+/// Room for the search of many bins of one problem.
+#[derive(Clone, Debug)]
+pub(crate) struct Knapsack<'p> {
+    problem: &'p Problem,
+    n_resources: usize,
+    /// By item: its size.
+    sizes: Vec<i64>,
+    /// By item: how many a bin may hold.
+    caps: Vec<u32>,
+    /// By item: the rules that it is a subject of, and those it counts in; without those of one item alone.
+    subject_of: Vec<Vec<u32>>,
+    counts_in: Vec<Vec<u32>>,
+    choices: Vec<Choice>,
+    room: Vec<i64>,
+    /// By rule: subjects and counted items in the bin.
+    subjects: Vec<u32>,
+    counted: Vec<u32>,
+    chosen: Vec<(u32, u32)>,
+    best: Filling,
+    steps: u32,
+    has_leaf: bool,
+    slack: f64,
+    lagrangian: Lagrangian,
+    ratios: Vec<(f64, f64)>,
+    /// Surrogate multipliers by bin type, where the last search left them.
+    multipliers: Vec<Vec<f64>>,
+}
+
+impl<'p> Knapsack<'p> {
+    pub(crate) fn new(problem: &'p Problem) -> Self {
+        let n_resources = problem.n_resources();
+        let mut sizes = Vec::with_capacity(problem.items.len() * n_resources);
+        for item in &problem.items {
+            sizes.extend((0..n_resources).map(|at| item.size.get(at).copied().unwrap_or(0)));
+        }
+        let mut subject_of = vec![Vec::new(); problem.items.len()];
+        let mut counts_in = vec![Vec::new(); problem.items.len()];
+        let mut caps: Vec<u32> = problem.items.iter().map(|item| item.at_most).collect();
+        for (rule, index) in problem.rules.iter().zip(0_u32..) {
+            if let (true, &[item]) = (rule.is_plain(), rule.subjects.as_slice()) {
+                if let Some(cap) = caps.get_mut(item as usize) {
+                    *cap = rule.at_most.min(*cap);
+                }
+                continue;
+            }
+            let list = |into: &mut Vec<Vec<u32>>, items: &[u32]| {
+                for &item in items {
+                    if let Some(rules) = into.get_mut(item as usize) {
+                        rules.push(index);
+                    }
+                }
+            };
+            list(&mut subject_of, &rule.subjects);
+            list(&mut counts_in, &rule.counted);
+        }
+        Knapsack {
+            problem,
+            n_resources,
+            sizes,
+            caps,
+            subject_of,
+            counts_in,
+            choices: Vec::new(),
+            room: Vec::new(),
+            subjects: vec![0; problem.rules.len()],
+            counted: vec![0; problem.rules.len()],
+            chosen: Vec::new(),
+            best: Filling::default(),
+            steps: 0,
+            has_leaf: false,
+            slack: 0.0,
+            lagrangian: Lagrangian::default(),
+            ratios: Vec::new(),
+            multipliers: vec![Vec::new(); problem.bins.len()],
+        }
+    }
+
+    /// The best filling of a bin that is worth more than `threshold`, with at most `counts` of each item, each worth
+    /// `worths`.
+    pub(crate) fn fill(&mut self, bin: usize, worths: &[f64], counts: &[u32], threshold: f64, depth: Depth) -> Filling {
+        self.best = Filling { value: threshold, at_most: threshold, ..Filling::default() };
+        let Some(kind) = self.problem.bins.get(bin) else { return std::mem::take(&mut self.best) };
+        self.room.clear();
+        self.room.extend((0..self.n_resources).map(|at| kind.room.get(at).copied().unwrap_or(0)));
+        self.list_choices(bin, worths, counts);
+        if self.choices.is_empty() {
+            return std::mem::take(&mut self.best);
+        }
+        let multipliers = self.find_multipliers(bin);
+        self.weigh(&multipliers);
+        let capacity = dot(&multipliers, &self.room);
+        self.set_lagrangian(multipliers.clone());
+        if let Some(known) = self.multipliers.get_mut(bin) {
+            *known = multipliers;
+        }
+        self.subjects.fill(0);
+        self.counted.fill(0);
+        self.chosen.clear();
+        self.steps = depth.steps;
+        self.has_leaf = false;
+        self.slack = depth.slack;
+        self.descend(0, 0.0, capacity);
+        if depth.nodes > 0 && self.steps == 0 {
+            self.fill_exactly(depth.nodes);
+        }
+        let mut best = std::mem::take(&mut self.best);
+        best.at_most = best.at_most.max(best.value * self.slack) * (1.0 + 1e-9);
+        best
+    }
+
+    fn list_choices(&mut self, bin: usize, worths: &[f64], counts: &[u32]) {
+        let (sizes, room, n) = (&self.sizes, &self.room, self.n_resources);
+        self.choices.clear();
+        let Some(kind) = self.problem.bins.get(bin) else { return };
+        for index in kind.admits.ones() {
+            let (Some(&worth), Some(&count), Some(&cap)) = (worths.get(index), counts.get(index), self.caps.get(index))
+            else {
+                continue;
+            };
+            if worth <= 0.0 || count == 0 {
+                continue;
+            }
+            let size = sizes.get(index * n..(index + 1) * n).unwrap_or_default();
+            let at_most = fits(size, room, count.min(cap));
+            if at_most > 0 {
+                let item = u32::try_from(index).unwrap_or(u32::MAX);
+                self.choices.push(Choice { item, worth, weight: 0.0, at_most });
+            }
+        }
+    }
+
+    // Lagrange multipliers of the resources for the choices from one on, improved one at a time from where they were:
+    // any are valid, better ones bound tighter.
+    fn improve(&mut self, from: usize, multipliers: &mut [f64], sweeps: u32) {
+        let n = self.n_resources;
+        let mut ratios = std::mem::take(&mut self.ratios);
+        for _ in 0..sweeps {
+            for at in 0..n {
+                let room = float(self.room.get(at).copied().unwrap_or(0));
+                ratios.clear();
+                for choice in self.choices.get(from..).unwrap_or_default() {
+                    let size = self.size(choice.item);
+                    let here = size.get(at).map_or(0.0, |size| float(*size));
+                    if here <= 0.0 {
+                        continue;
+                    }
+                    let rest = choice.worth - dot(multipliers, size) + multipliers.get(at).map_or(0.0, |by| by * here);
+                    if rest > 0.0 {
+                        let n = fits(size, &self.room, choice.at_most);
+                        ratios.push((rest / here, here * f64::from(n)));
+                    }
+                }
+                // The least multiplier at which what is still worth taking fits.
+                ratios.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+                let mut filled = 0.0;
+                let mut found = 0.0;
+                for &(ratio, size) in &ratios {
+                    filled += size;
+                    if filled > room {
+                        found = ratio;
+                        break;
+                    }
+                }
+                if let Some(by) = multipliers.get_mut(at) {
+                    *by = found;
+                }
+            }
+        }
+        self.ratios = ratios;
+    }
+
+    fn find_multipliers(&mut self, bin: usize) -> Vec<f64> {
+        let mut multipliers = match self.multipliers.get(bin) {
+            Some(known) if known.len() == self.n_resources => known.clone(),
+            _ => vec![0.0; self.n_resources],
+        };
+        let is_new = multipliers.iter().all(|by| *by == 0.0);
+        self.improve(0, &mut multipliers, if is_new { 3 } else { 1 });
+        if multipliers.iter().all(|by| *by <= 0.0) {
+            // Everything fits at once, each resource alone: any measure will do.
+            for (by, room) in multipliers.iter_mut().zip(&self.room) {
+                *by = if *room > 0 { 1.0 / float(*room) } else { 0.0 };
+            }
+        }
+        multipliers
+    }
+
+    fn set_lagrangian(&mut self, multipliers: Vec<f64>) {
+        let mut rest = vec![0.0; self.choices.len() + 1];
+        let mut sum = 0.0;
+        for (at, choice) in self.choices.iter().enumerate().rev() {
+            let over = choice.worth - dot(&multipliers, self.size(choice.item));
+            sum += over.max(0.0) * f64::from(choice.at_most);
+            if let Some(rest) = rest.get_mut(at) {
+                *rest = sum;
+            }
+        }
+        self.lagrangian = Lagrangian { multipliers, rest };
+    }
+
+    // What choices from one on could add at most, by the Lagrangian.
+    fn priced(&self, from: usize) -> f64 {
+        dot(&self.lagrangian.multipliers, &self.room) + self.lagrangian.rest.get(from).copied().unwrap_or(0.0)
+    }
+
+    // Goes on where the quick search gave up.
+    fn fill_exactly(&mut self, nodes: u32) {
+        let choices = &self.choices;
+        let columns = choices.iter().map(|choice| (choice.worth, choice.at_most)).collect();
+        let resource = |at: usize| Resource {
+            sizes: choices.iter().map(|choice| self.size(choice.item).get(at).copied().unwrap_or(0)).collect(),
+            room: self.room.get(at).copied().unwrap_or(0),
+        };
+        let mut resources: Vec<Resource> = (0..self.n_resources).map(resource).collect();
+        let mut rules: Vec<u32> = choices
+            .iter()
+            .filter_map(|choice| self.subject_of.get(choice.item as usize))
+            .flat_map(|rules| rules.iter().copied())
+            .collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let rules: Vec<&Rule> = rules.into_iter().filter_map(|rule| self.problem.rules.get(rule as usize)).collect();
+        for rule in rules.iter().filter(|rule| rule.is_plain() && rule.at_most > 0).take(PLAIN_RULES) {
+            let counts = |item: u32| i64::from(rule.counted.binary_search(&item).is_ok());
+            let sizes = choices.iter().map(|choice| counts(choice.item)).collect();
+            resources.push(Resource { sizes, room: i64::from(rule.at_most) });
+        }
+        let allows = |uses: &[u32]| {
+            let each = |item: u32| {
+                let at = choices.iter().position(|choice| choice.item == item);
+                at.and_then(|at| uses.get(at)).copied().unwrap_or(0)
+            };
+            rules.iter().all(|rule| rule.holds(each))
+        };
+        let found = Search::new(columns, resources, &allows).run(self.best.value, self.slack, nodes);
+        for (value, uses) in found.fillings {
+            let mut items: Vec<(u32, u32)> =
+                self.choices.iter().zip(uses).filter(|(_, n)| *n > 0).map(|(choice, n)| (choice.item, n)).collect();
+            items.sort_unstable();
+            let before = std::mem::replace(&mut self.best.items, items);
+            if !before.is_empty() {
+                self.best.others.push((self.best.value, before));
+            }
+            self.best.value = value;
+        }
+        self.best.at_most = found.at_most;
+    }
+
+    fn weigh(&mut self, multipliers: &[f64]) {
+        let (sizes, n) = (&self.sizes, self.n_resources);
+        for choice in &mut self.choices {
+            let at = choice.item as usize * n;
+            let size = sizes.get(at..at + n).unwrap_or_default();
+            choice.weight = dot(multipliers, size);
+        }
+        // By worth per weight, the best first.
+        self.choices.sort_by(|a, b| {
+            let (a_first, b_first) = (a.worth * b.weight, b.worth * a.weight);
+            b_first.total_cmp(&a_first).then(b.worth.total_cmp(&a.worth)).then(a.item.cmp(&b.item))
+        });
+    }
+
+    fn size(&self, item: u32) -> &[i64] {
+        let at = item as usize * self.n_resources;
+        self.sizes.get(at..at + self.n_resources).unwrap_or_default()
+    }
+
+    // How many more of an item the bin takes.
+    fn room_for(&self, choice: &Choice) -> u32 {
+        let mut n = fits(self.size(choice.item), &self.room, choice.at_most);
+        let item = choice.item as usize;
+        let counts = |rule: u32| self.counts_in.get(item).is_some_and(|rules| rules.contains(&rule));
+        let left = |rule: u32| {
+            let at_most = self.problem.rules.get(rule as usize).map_or(0, |rule| rule.at_most);
+            let counted = self.counted.get(rule as usize).copied().unwrap_or(0);
+            at_most.checked_sub(counted)
+        };
+        for &rule in self.subject_of.get(item).into_iter().flatten() {
+            match left(rule) {
+                None => return 0,
+                Some(left) if counts(rule) => n = n.min(left),
+                Some(_) => {}
+            }
+        }
+        for &rule in self.counts_in.get(item).into_iter().flatten() {
+            if self.subjects.get(rule as usize).is_some_and(|subjects| *subjects > 0) {
+                n = n.min(left(rule).unwrap_or(0));
+            }
+        }
+        n
+    }
+
+    fn put(&mut self, item: u32, n: u32, is_in: bool) {
+        let at = item as usize * self.n_resources;
+        let sign = if is_in { -1 } else { 1 };
+        for (room, size) in self.room.iter_mut().zip(self.sizes.get(at..at + self.n_resources).unwrap_or_default()) {
+            *room += sign * size * i64::from(n);
+        }
+        let change = |number: &mut u32, by: u32| *number = if is_in { *number + by } else { *number - by };
+        for &rule in self.subject_of.get(item as usize).into_iter().flatten() {
+            if let Some(subjects) = self.subjects.get_mut(rule as usize) {
+                change(subjects, 1);
+            }
+        }
+        for &rule in self.counts_in.get(item as usize).into_iter().flatten() {
+            if let Some(counted) = self.counted.get_mut(rule as usize) {
+                change(counted, n);
+            }
+        }
+    }
+
+    // What the rest of the choices could add: the surrogate filled with fractions, each item no more than fits.
+    fn bound(&self, from: usize, mut capacity: f64) -> f64 {
+        let mut value = 0.0;
+        for choice in self.choices.get(from..).unwrap_or_default() {
+            let n = fits(self.size(choice.item), &self.room, choice.at_most);
+            if n == 0 {
+                continue;
+            }
+            let n = f64::from(n);
+            let weight = choice.weight * n;
+            if weight <= capacity {
+                value += choice.worth * n;
+                capacity -= weight;
+            } else {
+                return value + choice.worth * (capacity.max(0.0) / choice.weight);
+            }
+        }
+        value
+    }
+
+    fn descend(&mut self, from: usize, value: f64, capacity: f64) {
+        let enough = self.best.value * self.slack;
+        let priced = self.priced(from);
+        if value + priced <= enough {
+            self.has_leaf = true;
+            return;
+        }
+        let bound = value + self.bound(from, capacity).min(priced);
+        if bound <= enough {
+            self.has_leaf = true;
+            return;
+        }
+        if self.is_spent() {
+            self.best.at_most = self.best.at_most.max(bound);
+            return;
+        }
+        self.steps = self.steps.saturating_sub(1);
+        // The next item that still fits.
+        let mut at = from;
+        let next = loop {
+            let Some(&choice) = self.choices.get(at) else { break None };
+            at += 1;
+            let n = self.room_for(&choice);
+            if n > 0 {
+                break Some((choice, n));
+            }
+        };
+        let Some((choice, most)) = next else {
+            self.has_leaf = true;
+            if value > self.best.value {
+                let mut chosen = self.chosen.clone();
+                chosen.sort_unstable();
+                let before = std::mem::replace(&mut self.best.items, chosen);
+                if !before.is_empty() {
+                    self.best.others.push((self.best.value, before));
+                }
+                self.best.value = value;
+            }
+            return;
+        };
+        for n in (0..=most).rev() {
+            if n > 0 {
+                self.put(choice.item, n, true);
+                self.chosen.push((choice.item, n));
+            }
+            self.descend(at, value + choice.worth * f64::from(n), capacity - choice.weight * f64::from(n));
+            if n > 0 {
+                self.chosen.pop();
+                self.put(choice.item, n, false);
+            }
+            if self.is_spent() {
+                self.best.at_most = self.best.at_most.max(bound);
+                return;
+            }
+        }
+    }
+
+    // A first filling is always finished, unless it is seen to be worth too little.
+    fn is_spent(&self) -> bool {
+        self.steps == 0 && self.has_leaf
+    }
+}
+
+pub(crate) fn dot(multipliers: &[f64], amounts: &[i64]) -> f64 {
+    multipliers.iter().zip(amounts).map(|(by, amount)| by * float(*amount)).sum()
+}
+
+// How many times `size` fits in `room`.
+fn fits(size: &[i64], room: &[i64], at_most: u32) -> u32 {
+    let mut n = i64::from(at_most);
+    for (size, room) in size.iter().zip(room) {
+        if *size > 0 {
+            if *room < *size {
+                return 0;
+            }
+            if size.saturating_mul(n) > *room {
+                n = room / size;
+            }
+        }
+    }
+    u32::try_from(n.max(0)).unwrap_or(u32::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bounds carry a margin; what fits is decided on whole numbers")]
+pub(crate) fn float(amount: i64) -> f64 {
+    amount as f64
+}

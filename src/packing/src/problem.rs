@@ -1,0 +1,121 @@
+//! What is to be packed, and into what.
+
+use fixedbitset::FixedBitSet;
+
+/// Alike items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// How many there are.
+    pub count: u32,
+    /// What one takes, by resource; not negative.
+    pub size: Vec<i64>,
+    /// How many a bin may hold; `u32::MAX` for no limit.
+    pub at_most: u32,
+}
+
+/// A type of bin, of which any number can be had as far as stocks allow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BinType {
+    /// What one costs; not negative.
+    pub cost: f64,
+    /// What using one is disliked beyond its cost, to choose between equals; small against any cost.
+    pub bias: f64,
+    /// What it holds, by resource.
+    pub room: Vec<i64>,
+    /// The items that may be in it.
+    pub admits: FixedBitSet,
+    /// Stocks that one draws from, by index, and how much; not negative. Where the first is a count of instances, a
+    /// bin that costs nothing is finite.
+    pub draws: Vec<(usize, f64)>,
+}
+
+/// If any of `subjects` is in a bin, the bin holds at most so many of `counted`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Items for whose sake it holds, ascending.
+    pub subjects: Vec<u32>,
+    /// Items that count, ascending.
+    pub counted: Vec<u32>,
+    /// How many of them.
+    pub at_most: u32,
+}
+
+/// What is to be packed, and into what.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Problem {
+    /// The items.
+    pub items: Vec<Item>,
+    /// The types of bins.
+    pub bins: Vec<BinType>,
+    /// What there is of each stock: instances of a finite supply, or room within a limit.
+    pub stocks: Vec<f64>,
+    /// What must hold within a bin.
+    pub rules: Vec<Rule>,
+}
+
+impl Problem {
+    /// How many resources sizes and rooms have.
+    pub fn n_resources(&self) -> usize {
+        let sizes = self.items.iter().map(|item| item.size.len());
+        sizes.chain(self.bins.iter().map(|bin| bin.room.len())).max().unwrap_or(0)
+    }
+
+    /// Items that are not packed by `plan`.
+    pub fn left_by(&self, plan: &[(Pattern, u32)]) -> Vec<u32> {
+        let mut left: Vec<u32> = self.items.iter().map(|item| item.count).collect();
+        for (pattern, bins) in plan {
+            for &(item, each) in &pattern.items {
+                if let Some(left) = left.get_mut(item as usize) {
+                    *left = left.saturating_sub(each.saturating_mul(*bins));
+                }
+            }
+        }
+        left
+    }
+
+    /// What `plan` costs, biases aside.
+    pub fn cost_of(&self, plan: &[(Pattern, u32)]) -> f64 {
+        let cost = |pattern: &Pattern| self.bins.get(pattern.bin as usize).map_or(0.0, |bin| bin.cost);
+        plan.iter().map(|(pattern, bins)| cost(pattern) * f64::from(*bins)).sum()
+    }
+
+    /// Whether a bin may be filled so: room, admission, limits on each item, and rules.
+    pub fn allows(&self, pattern: &Pattern) -> bool {
+        let Some(bin) = self.bins.get(pattern.bin as usize) else { return false };
+        let mut room = bin.room.clone();
+        for &(index, each) in &pattern.items {
+            let Some(item) = self.items.get(index as usize) else { return false };
+            if !bin.admits.contains(index as usize) || each > item.at_most {
+                return false;
+            }
+            for (at, need) in item.size.iter().enumerate().filter(|(_, need)| **need > 0) {
+                let Some(room) = room.get_mut(at) else { return false };
+                *room = room.saturating_sub(need.saturating_mul(i64::from(each)));
+            }
+        }
+        let each = |item: u32| pattern.items.iter().find(|(known, _)| *known == item).map_or(0, |(_, each)| *each);
+        room.iter().all(|room| *room >= 0) && self.rules.iter().all(|rule| rule.holds(each))
+    }
+}
+
+impl Rule {
+    /// Whether it holds in a bin with so many of each item.
+    pub(crate) fn holds(&self, each: impl Fn(u32) -> u32) -> bool {
+        !self.subjects.iter().any(|&subject| each(subject) > 0)
+            || self.counted.iter().map(|&counted| u64::from(each(counted))).sum::<u64>() <= u64::from(self.at_most)
+    }
+
+    /// Whether it limits the number of its items whoever is in the bin.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.subjects == self.counted
+    }
+}
+
+/// A way to fill a bin.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pattern {
+    /// The type of bin.
+    pub bin: u32,
+    /// Items in it and how many of each, ascending, none with 0.
+    pub items: Vec<(u32, u32)>,
+}

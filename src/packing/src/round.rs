@@ -1,0 +1,196 @@
+//! From fractions to whole bins: fix what is whole, then the fullest fractions, a few at a time, and solve again for the
+//! rest; what is left in the end is packed bin by bin.
+
+use std::collections::BTreeMap;
+
+use crate::Budget;
+use crate::generate::{Generator, Rounds};
+use crate::knapsack::Depth;
+use crate::master::Prices;
+use crate::problem::{Pattern, Problem};
+
+/// A plan that is being made.
+pub(crate) struct Dive<'g, 'p> {
+    generator: &'g mut Generator<'p>,
+    problem: &'p Problem,
+    budget: Budget,
+    /// By item and by stock: what is left.
+    counts: Vec<u32>,
+    stocks: Vec<f64>,
+    plan: BTreeMap<Pattern, u32>,
+}
+
+impl<'g, 'p> Dive<'g, 'p> {
+    pub(crate) fn new(generator: &'g mut Generator<'p>, budget: Budget) -> Self {
+        let problem = generator.problem;
+        Dive {
+            generator,
+            problem,
+            budget,
+            counts: problem.items.iter().map(|item| item.count).collect(),
+            stocks: problem.stocks.clone(),
+            plan: BTreeMap::new(),
+        }
+    }
+
+    /// Makes a plan from the answer of the linear program.
+    pub(crate) fn run(mut self, prices: &Prices) -> Vec<(Pattern, u32)> {
+        let mut prices = prices.clone();
+        for _ in 0..self.budget.dives {
+            let fixed = self.fix(&prices);
+            if self.is_done() {
+                break;
+            }
+            if !fixed {
+                break;
+            }
+            self.trim_columns();
+            let rounds = Rounds { at_most: self.budget.dive_rounds, proofs: 0, ..self.budget.into() };
+            match self.generator.solve(&self.counts, &self.stocks, rounds, false) {
+                Some(next) => prices = next,
+                None => break,
+            }
+        }
+        self.pack_rest(&prices.worths);
+        self.plan.into_iter().collect()
+    }
+
+    fn is_done(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0)
+    }
+
+    // Fixes the whole parts of all columns; where there are none, the largest fractions.
+    fn fix(&mut self, prices: &Prices) -> bool {
+        let mut order: Vec<(f64, usize)> =
+            prices.uses.iter().copied().enumerate().filter(|(_, uses)| *uses > 1e-6).map(|(at, n)| (n, at)).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let total: f64 = order.iter().map(|(uses, _)| uses).sum();
+        let columns: Vec<(f64, Pattern)> = order
+            .iter()
+            .filter_map(|&(uses, at)| self.generator.columns.get(at).map(|column| (uses, column.clone())))
+            .collect();
+        let mut fixed = 0.0;
+        for (uses, column) in &columns {
+            let whole = (uses + 1e-6).floor();
+            if whole >= 1.0 {
+                fixed += f64::from(self.take(column, whole, true));
+            }
+        }
+        if fixed >= 1.0 {
+            return true;
+        }
+        // So much of what is left at once, one at least.
+        let goal = (total * self.budget.share).max(1.0);
+        for (uses, column) in &columns {
+            if fixed > 0.0 && (fixed + 1.0 > goal || *uses < 0.5) {
+                break;
+            }
+            fixed += f64::from(self.take(column, 1.0, fixed > 0.0));
+        }
+        fixed > 0.0
+    }
+
+    // Uses a column up to `at_most` times, as long as its items (some of them, unless `in_full`) are still wanted.
+    fn take(&mut self, column: &Pattern, at_most: f64, in_full: bool) -> u32 {
+        let Some(bin) = self.problem.bins.get(column.bin as usize) else { return 0 };
+        let left = |item: u32| self.counts.get(item as usize).copied().unwrap_or(0);
+        let mut items: Vec<(u32, u32)> = column.items.clone();
+        if !in_full {
+            items = items.into_iter().map(|(item, n)| (item, n.min(left(item)))).filter(|(_, n)| *n > 0).collect();
+        }
+        let mut n = items.iter().map(|&(item, n)| left(item) / n.max(1)).min().unwrap_or(0);
+        for &(stock, amount) in &bin.draws {
+            let there = self.stocks.get(stock).copied().unwrap_or(0.0);
+            n = n.min(whole(there / amount));
+        }
+        n = n.min(whole(at_most));
+        if n == 0 {
+            return 0;
+        }
+        for &(item, each) in &items {
+            if let Some(count) = self.counts.get_mut(item as usize) {
+                *count -= each * n;
+            }
+        }
+        for &(stock, amount) in &bin.draws {
+            if let Some(stock) = self.stocks.get_mut(stock) {
+                *stock -= amount * f64::from(n);
+            }
+        }
+        *self.plan.entry(Pattern { bin: column.bin, items }).or_default() += n;
+        n
+    }
+
+    // Columns as they are of use for what is left.
+    fn trim_columns(&mut self) {
+        let columns = self.generator.take_columns();
+        for mut column in columns {
+            column.items.retain_mut(|(item, n)| {
+                *n = (*n).min(self.counts.get(*item as usize).copied().unwrap_or(0));
+                *n > 0
+            });
+            self.generator.add(column);
+        }
+    }
+
+    // Bin by bin, each time the one that gives most for its cost.
+    fn pack_rest(&mut self, worths: &[f64]) {
+        // An item that is worth nothing would never be packed.
+        let least = worths.iter().copied().filter(|worth| *worth > 0.0).fold(f64::INFINITY, f64::min);
+        let least = if least.is_finite() { least * 0.01 } else { 1.0 };
+        let worths: Vec<f64> = worths.iter().map(|worth| worth.max(least)).collect();
+        // Rates only fall as items go, so an old rate is a bound on the new one.
+        let n_bins = self.problem.bins.len();
+        let mut rates: Vec<f64> = vec![f64::INFINITY; n_bins];
+        let mut is_fresh = vec![false; n_bins];
+        let mut fillings: Vec<Vec<(u32, u32)>> = vec![Vec::new(); n_bins];
+        while !self.is_done() {
+            let best = (0..n_bins).filter(|&at| rates.get(at) > Some(&0.0)).max_by(|&a, &b| {
+                let rate = |at: usize| rates.get(at).copied().unwrap_or(0.0);
+                rate(a).total_cmp(&rate(b)).then(b.cmp(&a))
+            });
+            let Some(at) = best else { return };
+            if is_fresh.get(at) == Some(&true) {
+                let items = fillings.get(at).cloned().unwrap_or_default();
+                let pattern = Pattern { bin: u32::try_from(at).unwrap_or(u32::MAX), items };
+                if self.take(&pattern, f64::from(u32::MAX), true) == 0 {
+                    if let Some(rate) = rates.get_mut(at) {
+                        *rate = 0.0;
+                    }
+                    continue;
+                }
+                is_fresh.fill(false);
+                continue;
+            }
+            let rate = self.rate(at, &worths, &mut fillings);
+            if let (Some(known), Some(is_fresh)) = (rates.get_mut(at), is_fresh.get_mut(at)) {
+                *known = rate.min(*known);
+                *is_fresh = true;
+            }
+        }
+    }
+
+    fn rate(&mut self, at: usize, worths: &[f64], fillings: &mut [Vec<(u32, u32)>]) -> f64 {
+        let Some(bin) = self.problem.bins.get(at) else { return 0.0 };
+        if bin.draws.iter().any(|&(stock, amount)| self.stocks.get(stock) < Some(&amount)) {
+            return 0.0;
+        }
+        let filling = self.generator.knapsack.fill(
+            at,
+            worths,
+            &self.counts,
+            0.0,
+            Depth { steps: self.budget.steps, nodes: 0, slack: 1.0 },
+        );
+        let value = filling.value;
+        if let Some(known) = fillings.get_mut(at) {
+            *known = filling.items;
+        }
+        value / (bin.cost + bin.bias).max(1e-9)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
+fn whole(number: f64) -> u32 {
+    (number + 1e-6).floor().clamp(0.0, f64::from(u32::MAX)) as u32
+}

@@ -1,0 +1,43 @@
+//! Patterns to begin with.
+
+use crate::generate::Generator;
+use crate::problem::{Item, Pattern, Problem};
+
+/// Bin types that each item is tried alone in.
+const TYPES_PER_ITEM: usize = 2;
+
+/// Makes known for each item the cheapest ways to pack it alone, of those without stocks, and one of each finite type.
+pub(crate) fn seed(generator: &mut Generator<'_>) {
+    let problem = generator.problem;
+    for (item, index) in problem.items.iter().zip(0_u32..) {
+        let mut ways: Vec<(f64, u32, u32)> = Vec::new();
+        for (bin, at) in problem.bins.iter().zip(0_u32..) {
+            if !bin.draws.is_empty() || !bin.admits.contains(index as usize) {
+                continue;
+            }
+            let n = alone(problem, index, item, at);
+            if n > 0 {
+                ways.push(((bin.cost + bin.bias) / f64::from(n), at, n));
+            }
+        }
+        ways.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        for &(_, bin, n) in ways.iter().take(TYPES_PER_ITEM) {
+            generator.add(Pattern { bin, items: vec![(index, n)] });
+        }
+    }
+}
+
+// How many of an item a bin holds with nothing else.
+fn alone(problem: &Problem, index: u32, item: &Item, bin: u32) -> u32 {
+    let mut n = item.count.min(item.at_most);
+    let Some(bin) = problem.bins.get(bin as usize) else { return 0 };
+    for (size, room) in item.size.iter().zip(&bin.room).filter(|(size, _)| **size > 0) {
+        n = n.min(u32::try_from(room / size).unwrap_or(if *room < 0 { 0 } else { u32::MAX }));
+    }
+    for rule in &problem.rules {
+        if rule.subjects.binary_search(&index).is_ok() && rule.counted.binary_search(&index).is_ok() {
+            n = n.min(rule.at_most);
+        }
+    }
+    n
+}

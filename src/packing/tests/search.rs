@@ -1,0 +1,181 @@
+//! Plans are packings, bounds are below every packing: on small problems, against all packings there are.
+
+use std::collections::BTreeMap;
+
+use berth_packing::{BinType, Budget, Item, Pattern, Problem, Rule, search};
+use fixedbitset::FixedBitSet;
+use proptest::prelude::*;
+
+fn item(count: u32, size: &[i64]) -> Item {
+    Item { count, size: size.to_vec(), at_most: u32::MAX }
+}
+
+fn bin(cost: f64, room: &[i64], items: usize, stock: Option<usize>) -> BinType {
+    let mut admits = FixedBitSet::with_capacity(items);
+    admits.insert_range(..);
+    BinType {
+        cost,
+        bias: 0.0,
+        room: room.to_vec(),
+        admits,
+        draws: stock.map(|stock| (stock, 1.0)).into_iter().collect(),
+    }
+}
+
+/// The least cost of a packing of all items, by trying all of them; infinite if there is none.
+struct Exhaustive<'a> {
+    problem: &'a Problem,
+    known: BTreeMap<(Vec<u32>, Vec<i64>), f64>,
+}
+
+impl Exhaustive<'_> {
+    fn cost(&mut self, counts: &[u32], stocks: &[i64]) -> f64 {
+        let Some(first) = counts.iter().position(|count| *count > 0) else { return 0.0 };
+        let key = (counts.to_vec(), stocks.to_vec());
+        if let Some(&cost) = self.known.get(&key) {
+            return cost;
+        }
+        let mut least = f64::INFINITY;
+        for (bin, index) in self.problem.bins.iter().zip(0_u32..) {
+            let left: Vec<i64> = stocks
+                .iter()
+                .enumerate()
+                .map(|(at, there)| there - i64::from(bin.draws.iter().any(|(stock, _)| *stock == at)))
+                .collect();
+            if left.iter().any(|there| *there < 0) {
+                continue;
+            }
+            for filling in fillings(counts) {
+                let items: Vec<(u32, u32)> =
+                    filling.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, item)| (item, *n)).collect();
+                // Some bin holds the first item: try which one does.
+                let pattern = Pattern { bin: index, items };
+                if filling[first] == 0 || !self.problem.allows(&pattern) {
+                    continue;
+                }
+                let rest: Vec<u32> = counts.iter().zip(&filling).map(|(count, n)| count - n).collect();
+                least = least.min(bin.cost + self.cost(&rest, &left));
+            }
+        }
+        self.known.insert(key, least);
+        least
+    }
+}
+
+/// All ways to take some of each item.
+fn fillings(counts: &[u32]) -> Vec<Vec<u32>> {
+    counts.iter().fold(vec![Vec::new()], |all, &count| {
+        all.into_iter().flat_map(|known| (0..=count).map(move |n| [known.clone(), vec![n]].concat())).collect()
+    })
+}
+
+fn problems() -> impl Strategy<Value = Problem> {
+    let sizes = prop::collection::vec((1..4_u32, prop::collection::vec(0..7_i64, 2)), 1..4);
+    let bins = prop::collection::vec(
+        (0..9_u32, prop::collection::vec(3..14_i64, 2), prop::option::of(0..3_u32), any::<u8>()),
+        1..4,
+    );
+    let rules = prop::collection::vec((any::<u8>(), any::<u8>(), 0..3_u32), 0..2);
+    (sizes, bins, rules).prop_map(|(sizes, bins, rules)| {
+        let items: Vec<Item> = sizes.iter().map(|(count, size)| item(*count, size)).collect();
+        let mut stocks = Vec::new();
+        let bins = bins.into_iter().map(|(cost, room, supply, admits)| {
+            let stock = supply.map(|supply| {
+                stocks.push(f64::from(supply));
+                stocks.len() - 1
+            });
+            // What is finite may be free; what is not, is not.
+            let cost = if stock.is_some() { f64::from(cost / 4) } else { f64::from(cost + 1) };
+            let mut bin = bin(cost, &room, items.len(), stock);
+            (0..items.len())
+                .filter(|item| admits & (1 << item) != 0 && admits > 127)
+                .for_each(|item| bin.admits.set(item, false));
+            bin
+        });
+        let bins: Vec<BinType> = bins.collect();
+        let members = |mask: u8| (0..).take(items.len()).filter(|item| mask & (1 << item) != 0).collect::<Vec<u32>>();
+        let rules = rules.iter().map(|&(subjects, counted, at_most)| Rule {
+            subjects: members(subjects),
+            counted: members(counted),
+            at_most,
+        });
+        Problem { rules: rules.collect(), items, bins, stocks }
+    })
+}
+
+fn budgets() -> impl Strategy<Value = Budget> {
+    let quick = Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+    prop_oneof![Just(quick), Just(Budget { steps: 2, ..Budget::default() }), Just(Budget::default())]
+}
+
+proptest! {
+    #[test]
+    fn a_plan_is_a_packing_and_no_packing_costs_less_than_the_bound(problem in problems(), budget in budgets()) {
+        let answer = search(&problem, &[], budget);
+        let mut stocks = problem.stocks.clone();
+        let mut packed = vec![0; problem.items.len()];
+        for (pattern, bins) in &answer.plan {
+            prop_assert!(problem.allows(pattern), "{pattern:?}");
+            for &(item, each) in &pattern.items {
+                packed[item as usize] += each * bins;
+            }
+            for &(stock, amount) in &problem.bins[pattern.bin as usize].draws {
+                stocks[stock] -= amount * f64::from(*bins);
+            }
+        }
+        prop_assert!(stocks.iter().all(|there| *there >= 0.0), "{stocks:?}");
+        for (item, packed) in problem.items.iter().zip(&packed) {
+            prop_assert!(*packed <= item.count);
+        }
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| *there as i64).collect();
+        let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
+        prop_assert!(answer.bound <= least + 1e-6, "bound {} where {least} is possible", answer.bound);
+        if problem.left_by(&answer.plan).iter().all(|left| *left == 0) {
+            prop_assert!(problem.cost_of(&answer.plan) >= least - 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_same_problem_has_the_same_answer(problem in problems(), budget in budgets()) {
+        prop_assert_eq!(search(&problem, &[], budget), search(&problem, &[], budget));
+    }
+}
+
+#[test]
+fn two_kinds_of_items_share_a_bin_where_first_fit_wastes_one() {
+    // Six of 6 and six of 4 fill six bins of 10; each kind by itself takes six and three.
+    let problem = Problem {
+        items: vec![item(6, &[6]), item(6, &[4])],
+        bins: vec![bin(1.0, &[10], 2, None)],
+        ..Problem::default()
+    };
+    let answer = search(&problem, &[], Budget::default());
+    assert!((problem.cost_of(&answer.plan) - 6.0).abs() < 1e-9);
+    assert!(answer.bound > 5.999 && answer.bound <= 6.0, "{}", answer.bound);
+}
+
+#[test]
+fn what_is_free_is_used_for_what_costs_most_elsewhere() {
+    // One free bin of 4 takes either four of 1 or one of 3, which otherwise needs the bin of 5.
+    let mut problem = Problem {
+        items: vec![item(4, &[1, 0]), item(1, &[3, 1])],
+        bins: vec![bin(0.0, &[4, 1], 2, Some(0)), bin(1.0, &[4, 0], 2, None), bin(5.0, &[4, 1], 2, None)],
+        stocks: vec![1.0],
+        ..Problem::default()
+    };
+    let answer = search(&problem, &[], Budget::default());
+    assert!((problem.cost_of(&answer.plan) - 1.0).abs() < 1e-9, "{:?}", answer.plan);
+    problem.stocks = vec![0.0];
+    let answer = search(&problem, &[], Budget::default());
+    assert!((problem.cost_of(&answer.plan) - 6.0).abs() < 1e-9, "{:?}", answer.plan);
+}
+
+#[test]
+fn a_large_bin_is_proved_where_fractions_alone_leave_a_gap() {
+    // Three of 5 do not fit into 14, though 2.8 of them would.
+    let problem = Problem { items: vec![item(20, &[5])], bins: vec![bin(1.0, &[14], 1, None)], ..Problem::default() };
+    let answer = search(&problem, &[], Budget { steps: 1, ..Budget::default() });
+    assert!(answer.bound > 9.99, "{}", answer.bound);
+}
