@@ -206,20 +206,32 @@ impl Planner<'_> {
         if before != planned {
             self.replan(pool, before, planned, nodes);
         }
-        let mut changed = bin_with(self.tables.get(pool), self.state.bins().get(index), join, planned);
+        let Some(bin) = self.state.bins().get(index) else { return };
+        let mut changed = self.joined(bin, scope, pods, join, planned);
         changed.nodes = nodes;
-        self.count_on_bin(&mut changed, scope, pods);
-        match changed.contents.iter_mut().find(|(class, _)| *class == scope.class) {
-            Some((_, count)) => *count = count.saturating_add(pods),
-            None => changed.contents.push((scope.class, pods)),
-        }
-        changed.ports.extend(scope.spec().host_ports.iter().copied());
+        self.count_in_domains(&changed, scope, pods);
         if whole {
             self.state.change_bin(index, |bin| *bin = changed);
         } else {
             self.state.change_bin(index, |bin| bin.nodes -= nodes.min(bin.nodes));
             self.state.push_bin(changed);
         }
+    }
+
+    /// A node of a bin after `pods` of a demand have joined it.
+    pub(crate) fn joined(&self, bin: &Bin, scope: &Scope<'_>, pods: u32, join: Join, planned: usize) -> Bin {
+        let mut changed = bin_with(self.tables.get(bin.pool), bin, join, planned);
+        for &counter in &scope.host_counts {
+            if self.counts_on(&changed, counter) {
+                changed.host_counts.add(counter, pods);
+            }
+        }
+        match changed.contents.iter_mut().find(|(class, _)| *class == scope.class) {
+            Some((_, count)) => *count = count.saturating_add(pods),
+            None => changed.contents.push((scope.class, pods)),
+        }
+        changed.ports.extend(scope.spec().host_ports.iter().copied());
+        changed
     }
 
     // Moves the ledger and the limits from one planned column to another.
@@ -258,7 +270,7 @@ impl Planner<'_> {
         });
     }
 
-    fn count_on_bin(&mut self, bin: &mut Bin, scope: &Scope<'_>, pods: u32) {
+    fn count_in_domains(&mut self, bin: &Bin, scope: &Scope<'_>, pods: u32) {
         let all = pods.saturating_mul(bin.nodes);
         let universe = self.universe;
         for &counter in &scope.keyed_counts {
@@ -270,7 +282,6 @@ impl Planner<'_> {
         }
         for &counter in &scope.host_counts {
             if self.counts_on(bin, counter) {
-                bin.host_counts.add(counter, pods);
                 self.state.add_count(counter, None, all);
             }
         }
@@ -312,21 +323,21 @@ impl Planner<'_> {
     }
 }
 
-fn bin_with(table: Option<&ColumnTable>, bin: Option<&Bin>, join: Join, planned: usize) -> Bin {
+fn bin_with(table: Option<&ColumnTable>, bin: &Bin, join: Join, planned: usize) -> Bin {
     let room = table.and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
     let mut slack = room.unwrap_or_default();
     slack.subtract(&join.used);
     Bin {
-        pool: bin.map_or(0, |bin| bin.pool),
-        nodes: 0,
+        pool: bin.pool,
+        nodes: bin.nodes,
         columns: join.columns,
         planned,
         slack,
         open: join.open,
         domains: join.domains,
         used: join.used,
-        contents: bin.map(|bin| bin.contents.clone()).unwrap_or_default(),
-        host_counts: bin.map(|bin| bin.host_counts.clone()).unwrap_or_default(),
-        ports: bin.map(|bin| bin.ports.clone()).unwrap_or_default(),
+        contents: bin.contents.clone(),
+        host_counts: bin.host_counts.clone(),
+        ports: bin.ports.clone(),
     }
 }

@@ -24,6 +24,7 @@ mod planner;
 mod portfolio;
 mod prepared;
 mod refusals;
+mod search;
 mod shrink;
 mod slots;
 mod solution;

@@ -39,6 +39,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
     /// By class: how many were not placed, with the demand that was tried last.
     pub(crate) left: Vec<(ClassId, u32)>,
+    /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
+    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
     /// How this packing goes about it.
     pub(crate) strategy: crate::portfolio::Strategy,
     /// Preferences given up, over all pods placed.
@@ -81,6 +83,7 @@ impl<'a> Planner<'a> {
             remaining: Resources::new(),
             frontiers: FxHashMap::default(),
             left: Vec::new(),
+            placed_as: FxHashMap::default(),
             strategy: crate::portfolio::Strategy::default(),
             relaxations: 0,
             domains: vec![None; universe.counters.len()],
@@ -136,8 +139,13 @@ impl<'a> Planner<'a> {
             demands.drain(..demands.len().saturating_sub(1));
         }
         for demand in demands {
-            for prepared in Prepared::alternatives(self, &demand) {
+            for (way, prepared) in Prepared::alternatives(self, &demand).into_iter().enumerate() {
                 let more = self.place(&prepared, count - placed);
+                if more > 0 {
+                    let placed_as = (prepared.demand.relaxed, way);
+                    let known = self.placed_as.entry(id).or_insert(Some(placed_as));
+                    *known = known.filter(|known| *known == placed_as);
+                }
                 placed += more;
                 self.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
                 if placed == count {

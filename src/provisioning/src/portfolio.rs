@@ -40,8 +40,27 @@ const HIGH_BUDGET: usize = 12_000;
 type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
 
 impl Planner<'_> {
-    /// Packs by the best of the strategies that the effort's budget of work allows.
+    /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
+    /// search above them.
     pub(crate) fn pack_best(&mut self, effort: Effort) {
+        self.pack_by_best_strategy(effort);
+        if effort == Effort::Low {
+            return;
+        }
+        let (before, mark) = (self.score(), self.state.mark());
+        let is_better = self.search(effort) && {
+            self.shrink();
+            self.match_slots();
+            self.shrink();
+            self.score() < before
+        };
+        if !is_better {
+            self.state.rollback(mark);
+        }
+        self.state.forget(mark);
+    }
+
+    fn pack_by_best_strategy(&mut self, effort: Effort) {
         let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
         let budget = match effort {
             Effort::Low => 0,
@@ -107,6 +126,7 @@ impl Planner<'_> {
 
     pub(crate) fn pack_once(&mut self) {
         self.left.clear();
+        self.placed_as.clear();
         self.relaxations = 0;
         self.remaining = berth_model::Resources::new();
         self.pack();

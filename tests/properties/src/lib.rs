@@ -15,7 +15,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use berth_checker::{Case, Size, random_case};
-use berth_plan::{Options, plan_documents};
+use berth_plan::{Effort, Options, plan_documents};
+use serde_json::Value;
 
 /// One thing that is wrong with the plan of a case.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -41,31 +42,67 @@ pub fn has_reserved_capacity(seed: u64) -> bool {
     seed % 5 != 4
 }
 
+/// The effort that a seed is planned with: high for one in four, low for one in eight.
+pub fn effort_of(seed: u64) -> Effort {
+    match seed % 8 {
+        1 | 6 => Effort::High,
+        3 => Effort::Low,
+        _ => Effort::Default,
+    }
+}
+
 /// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
-/// and every violation that the checker finds.
+/// every violation that the checker finds, and a plan that is worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
-    let reserved_capacity = has_reserved_capacity(seed);
-    let tried = catch_unwind(AssertUnwindSafe(|| try_plan(&case, reserved_capacity)));
+    let mut options = Options::default();
+    options.gates.reserved_capacity = has_reserved_capacity(seed);
+    options.effort = effort_of(seed);
+    let tried = catch_unwind(AssertUnwindSafe(|| try_plan(&case, &options)));
     tried.unwrap_or_else(|panic| vec![failure("panic", &panic_message(panic.as_ref()))])
 }
 
-fn try_plan(case: &Case, reserved_capacity: bool) -> Vec<Failure> {
-    let mut options = Options::default();
-    options.gates.reserved_capacity = reserved_capacity;
-    let plan = || plan_documents(&case.objects, Some(&case.catalogue), &options);
-    let (first, second) = match (plan(), plan()) {
+fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
+    let plan = |options: &Options| plan_documents(&case.objects, Some(&case.catalogue), options);
+    let (first, second) = match (plan(options), plan(options)) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(error), _) | (_, Err(error)) => return vec![failure("refused", &error)],
     };
-    let checked = berth_checker::Options { reserved_capacity, ..berth_checker::Options::default() };
+    let checked = berth_checker::Options {
+        reserved_capacity: options.gates.reserved_capacity,
+        ..berth_checker::Options::default()
+    };
     let found = berth_checker::check(&case.objects, &case.catalogue, &first, &checked);
     let mut failures: Vec<Failure> =
         found.into_iter().map(|v| failure(v.rule, &format!("{}: {}", v.object, v.detail))).collect();
     if first.to_string().as_bytes() != second.to_string().as_bytes() {
         failures.push(failure("not-deterministic", &"a second plan of the same input differs"));
     }
+    if options.effort != Effort::Low {
+        match plan(&Options { effort: Effort::Low, ..options.clone() }) {
+            Ok(low) => failures.extend(worse_than(&low, &first, case)),
+            Err(error) => failures.push(failure("refused", &error)),
+        }
+    }
     failures
+}
+
+// What is worse in a plan than in that of first fit. Weights and wishes come before cost, so cost is compared where
+// there are none; priorities before numbers, so numbers where all are the same.
+fn worse_than(low: &Value, plan: &Value, case: &Case) -> Option<Failure> {
+    let text = serde_json::to_string(&case.objects).unwrap_or_default();
+    let has = |word: &str| text.contains(word);
+    let number = |plan: &Value, name: &str| plan["summary"][name].as_f64().unwrap_or(f64::NAN);
+    let of_both = |name| (number(low, name), number(plan, name));
+    let (placed_low, placed) = of_both("placed");
+    if placed < placed_low && !has("priority") {
+        return Some(failure("fewer-than-first-fit", &format!("{placed} pods are placed, {placed_low} by first fit")));
+    }
+    let has_wishes = ["\"weight\"", "ScheduleAnyway", "PreferNoSchedule"].into_iter().any(has);
+    let (cost_low, cost) = of_both("hourlyCost");
+    let is_dearer = placed <= placed_low && cost > cost_low * (1.0 + 1e-9) && !has_wishes;
+    (is_dearer && !(has("priority") && placed < placed_low))
+        .then(|| failure("dearer-than-first-fit", &format!("{cost} $/h, {cost_low} by first fit")))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

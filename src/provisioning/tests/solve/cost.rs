@@ -1,6 +1,8 @@
 //! Which types nodes are planned on.
 
-use crate::mk::{milli, mk_world, pod};
+use berth_provisioning::Effort;
+
+use crate::mk::{HOSTNAME, milli, mk_world, pod};
 
 #[test]
 fn node_cost_makes_fewer_and_larger_nodes() {
@@ -65,4 +67,41 @@ fn the_same_input_gives_the_same_plan() {
         format!("{solution:?}")
     };
     assert_eq!(plan(), plan());
+}
+
+/// Six of 4 and twelve of 3 fill six nodes of 10; first fit puts fours together, and threes, and takes seven.
+#[test]
+fn a_search_finds_what_first_fit_misses_within_what_holds_there() {
+    for (effort, apart, expected) in [
+        (Effort::Low, false, 700),
+        (Effort::Default, false, 600),
+        (Effort::High, false, 600),
+        (Effort::High, true, 700),
+    ] {
+        let mut world = mk_world();
+        world.options.effort = effort;
+        world.mk_pool("default");
+        world.mk_type("ten", 10).on_demand("a", 100);
+        let four = pod(4000).app("four");
+        world.mk_pods("four", 6, &if apart { four.apart(HOSTNAME, "three") } else { four });
+        world.mk_pods("three", 12, &pod(3000).app("three"));
+        let plan = world.plan();
+        assert!(plan.left().is_empty());
+        assert_eq!(plan.cost(), expected, "{effort:?}, apart: {apart}");
+    }
+}
+
+/// The same with three of the nodes in a reservation and a limit on nodes.
+#[test]
+fn a_search_uses_all_slots_and_keeps_to_limits() {
+    let mut world = mk_world();
+    world.options.effort = Effort::High;
+    world.mk_pool("default").limit_nodes(7);
+    world.mk_type("ten", 10).on_demand("a", 100).reserved("a", "cr", 3, 100);
+    world.mk_pods("four", 6, &pod(4000));
+    world.mk_pods("three", 12, &pod(3000));
+    let plan = world.plan();
+    assert!(plan.left().is_empty());
+    assert_eq!(plan.cost(), 300);
+    plan.check();
 }

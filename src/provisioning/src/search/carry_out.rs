@@ -1,0 +1,186 @@
+//! Nodes are taken out of the plan, and others put in their place.
+
+use berth_model::{Bin, Resources};
+use berth_packing::Pattern;
+use smallvec::SmallVec;
+
+use super::offers::Offers;
+use super::rows::{Member, Rows};
+use crate::planner::Planner;
+
+/// A group of nodes as it was before it was taken out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Withdrawn {
+    pub(crate) pool: usize,
+    pub(crate) planned: usize,
+    pub(crate) nodes: u32,
+}
+
+/// Pods on each node of a group: row, member of the row, and how many.
+type Contents = Vec<(usize, usize, u32)>;
+
+impl Planner<'_> {
+    /// Takes nodes out, and gives back their slots and their share of limits. What domains count stays, as the pods
+    /// will go to the same domains again.
+    pub(crate) fn withdraw(&mut self, bins: &[(usize, Vec<(u32, u32)>)]) -> Vec<Withdrawn> {
+        let mut out = Vec::with_capacity(bins.len());
+        for &(index, _) in bins {
+            let Some(bin) = self.state.bins().get(index) else { continue };
+            let was = Withdrawn { pool: bin.pool, planned: bin.planned, nodes: bin.nodes };
+            self.state.change_bin(index, |bin| bin.nodes = 0);
+            if let Some(slot) = self.slot_at(was.pool, was.planned) {
+                self.state.return_slots(slot, was.nodes);
+            }
+            if let Some(capacity) = self.capacity(was.pool, was.planned).cloned() {
+                self.state.use_pool(was.pool, &capacity, -i64::from(was.nodes));
+            }
+            out.push(was);
+        }
+        out
+    }
+
+    /// Puts nodes in by a plan over rows and offers; false if some pods found no node.
+    pub(crate) fn put_plan_in(&mut self, rows: &Rows<'_>, offers: &Offers, plan: &[(Pattern, u32)]) -> bool {
+        let mut left: Vec<Vec<u32>> =
+            rows.list.iter().map(|row| row.members.iter().map(|member| member.count).collect()).collect();
+        for (pattern, nodes) in plan {
+            let Some(offer) = offers.offers.get(pattern.bin as usize) else { continue };
+            let mut nodes = *nodes;
+            while nodes > 0 {
+                let Some((contents, alike)) = deal(&left, pattern, nodes) else { break };
+                if !self.put_in(rows, offer.pool, offer.column, &contents, alike) {
+                    break;
+                }
+                for (row, member, each) in contents {
+                    if let Some(left) = left.get_mut(row).and_then(|left| left.get_mut(member)) {
+                        *left -= (each * alike).min(*left);
+                    }
+                }
+                nodes -= alike;
+            }
+        }
+        // What a pattern could not take goes where it is cheapest by itself.
+        left.iter().enumerate().all(|(row, members)| {
+            let mut members = members.iter().enumerate();
+            members.all(|(member, &count)| count == 0 || self.put_alone(rows, offers, (row, member), count))
+        })
+    }
+
+    fn put_alone(&mut self, rows: &Rows<'_>, offers: &Offers, (row, member): (usize, usize), mut left: u32) -> bool {
+        let Some(definition) = rows.list.get(row) else { return false };
+        let caps_itself = !definition.host.is_empty() || !definition.ports.is_empty();
+        let mut ways: Vec<(i128, usize, u32)> = offers
+            .offers
+            .iter()
+            .enumerate()
+            .filter(|(_, offer)| offer.admits.contains(row))
+            .map(|(at, offer)| {
+                let most = if caps_itself { 1 } else { definition.requests.times_in(&offer.room, left) };
+                (offer.cost.pico() / i128::from(most.max(1)), at, most)
+            })
+            .collect();
+        ways.sort_unstable();
+        for (_, at, most) in ways {
+            let Some(offer) = offers.offers.get(at) else { continue };
+            let mut each = most.min(left);
+            while each > 0 && left > 0 {
+                let contents: Contents = vec![(row, member, each)];
+                let alike = (left / each).min(self.to_be_had(offer.pool, offer.column));
+                if alike > 0 && self.put_in(rows, offer.pool, offer.column, &contents, alike) {
+                    left -= each * alike;
+                    each = each.min(left);
+                } else {
+                    // Only minValues can refuse the full number and accept fewer.
+                    each /= 2;
+                }
+            }
+            if left == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    // How many nodes of a column supplies and limits allow.
+    fn to_be_had(&self, pool: usize, column: usize) -> u32 {
+        let free = self.slot_at(pool, column).map_or(u32::MAX, |slot| self.state.free_slots(slot));
+        free.min(self.allowance(pool, column, None))
+    }
+
+    fn slot_at(&self, pool: usize, column: usize) -> Option<berth_model::SlotId> {
+        self.tables.get(pool)?.columns.get(column)?.slots
+    }
+
+    fn put_in(&mut self, rows: &Rows<'_>, pool: usize, column: usize, contents: &Contents, nodes: u32) -> bool {
+        if self.to_be_had(pool, column) < nodes {
+            return false;
+        }
+        let mark = self.state.mark();
+        if let Some(slot) = self.slot_at(pool, column) {
+            let taken = self.state.take_slots(slot, nodes);
+            debug_assert!(taken, "a slot was overdrawn");
+        }
+        if let Some(capacity) = self.capacity(pool, column).cloned() {
+            self.state.use_pool(pool, &capacity, i64::from(nodes));
+        }
+        let bin = self.assemble(rows, pool, column, contents, nodes);
+        let is_in = bin.is_some();
+        match bin {
+            Some(bin) => {
+                self.state.push_bin(bin);
+            }
+            None => self.state.rollback(mark),
+        }
+        self.state.forget(mark);
+        is_in
+    }
+
+    // A node that takes pods of one class after the other, as when they are placed.
+    fn assemble(&self, rows: &Rows<'_>, pool: usize, planned: usize, contents: &Contents, nodes: u32) -> Option<Bin> {
+        let table = self.tables.get(pool)?;
+        let mut bin = Bin {
+            pool,
+            nodes,
+            columns: table.all(),
+            planned,
+            slack: table.columns.get(planned)?.room.clone(),
+            open: table.open.clone(),
+            domains: SmallVec::new(),
+            used: Resources::new(),
+            contents: SmallVec::new(),
+            host_counts: berth_model::HostCounts::default(),
+            ports: SmallVec::new(),
+        };
+        for &(row, member, each) in contents {
+            let Member { class, pins, .. } = rows.list.get(row)?.members.get(member)?;
+            let scope = rows.prepared.get(class)?.scope(self, pins);
+            if self.allowance_on_bin(&bin, &scope) < each {
+                return None;
+            }
+            let join = self.join(&bin, &scope, each, planned)?;
+            bin = self.joined(&bin, &scope, each, join, planned);
+        }
+        Some(bin)
+    }
+}
+
+// The members that the next nodes of a pattern hold, and how many nodes alike there are.
+fn deal(left: &[Vec<u32>], pattern: &Pattern, nodes: u32) -> Option<(Contents, u32)> {
+    let mut contents = Contents::new();
+    let mut alike = nodes;
+    for &(row, each) in &pattern.items {
+        let row = row as usize;
+        let mut wanted = each;
+        for (member, &left) in left.get(row)?.iter().enumerate().filter(|(_, left)| **left > 0) {
+            // The last nodes of a plan may find fewer pods than their pattern has room for.
+            let here = wanted.min(left);
+            if here == 0 {
+                break;
+            }
+            contents.push((row, member, here));
+            alike = alike.min(left / here);
+            wanted -= here;
+        }
+    }
+    (!contents.is_empty()).then_some((contents, alike.max(1)))
+}

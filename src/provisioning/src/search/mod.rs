@@ -1,0 +1,58 @@
+//! The search above first fit: what a packing put on new nodes is packed anew, by column generation over all types of
+//! nodes at once. Who goes to which domain and to pools of which weight stays as it was, so that what held still holds;
+//! the plan is kept if it is better, so first fit is the floor.
+
+mod carry_out;
+mod offers;
+mod problem;
+mod rows;
+
+use berth_packing::Budget;
+
+use crate::options::Effort;
+use crate::planner::Planner;
+
+/// With few rows a search is worth its while whatever they hold.
+const FEW_ROWS: usize = 64;
+
+/// Pods that a row must stand for on average, where there are many rows, for [`Effort::Default`] to search: with fewer,
+/// a plan made of fractions of patterns has little left when the fractions are rounded off.
+const PODS_PER_ROW: u64 = 8;
+
+impl Planner<'_> {
+    /// Packs anew what is on new nodes. The state is changed even if the plan is worse, or is none at all: then false
+    /// is returned, and the caller rolls back.
+    pub(crate) fn search(&mut self, effort: Effort) -> bool {
+        let rows = rows::Rows::gather(self);
+        let pods: u64 = rows.list.iter().map(|row| u64::from(row.count())).sum();
+        let is_small = rows.list.len() <= FEW_ROWS;
+        if rows.list.is_empty()
+            || (effort == Effort::Default && !is_small && (rows.list.len() as u64) * PODS_PER_ROW > pods)
+        {
+            return false;
+        }
+        let withdrawn = self.withdraw(&rows.bins);
+        let offers = offers::Offers::new(self, &rows.list);
+        let (problem, start) = problem::build(self, &rows, &offers, &withdrawn);
+        let answer = berth_packing::search(&problem, &start, budget(effort));
+        self.put_plan_in(&rows, &offers, &answer.plan)
+    }
+}
+
+fn budget(effort: Effort) -> Budget {
+    match effort {
+        Effort::Low | Effort::Default => Budget {
+            rounds: 25,
+            dive_rounds: 0,
+            dives: 6,
+            share: 0.5,
+            steps: 20,
+            nodes: 100,
+            proofs: 0,
+            ..Budget::default()
+        },
+        Effort::High => {
+            Budget { rounds: 100, steps: 60, nodes: 300, proofs: 10, proof_nodes: 5_000, ..Budget::default() }
+        }
+    }
+}

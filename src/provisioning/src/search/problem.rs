@@ -1,0 +1,149 @@
+//! Rows and offers as a packing problem: numbers without names.
+
+use berth_model::{Constraint, ResourceId};
+use berth_packing::{BinType, Item, Pattern, Problem, Rule};
+use rustc_hash::FxHashMap;
+
+use super::carry_out::Withdrawn;
+use super::offers::{Offer, Offers};
+use super::rows::{Row, Rows};
+use crate::planner::Planner;
+
+/// How much less a dollar of list price counts than a dollar of cost.
+const LIST_PRICE: f64 = 1e-7;
+
+/// The problem, and the packing that is there as a start.
+pub(crate) fn build(
+    planner: &Planner<'_>,
+    rows: &Rows<'_>,
+    offers: &Offers,
+    withdrawn: &[Withdrawn],
+) -> (Problem, Vec<(Pattern, u32)>) {
+    let mut asked: Vec<ResourceId> =
+        rows.list.iter().flat_map(|row| row.requests.iter()).filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let vector = |resources: &berth_model::Resources| asked.iter().map(|&id| resources.get(id)).collect::<Vec<_>>();
+    let rules = rules(&rows.list);
+    let item = |row: &Row| Item { count: row.count(), size: vector(&row.requests), at_most: u32::MAX };
+    let mut stocks = Stocks::new(planner);
+    let bins = offers.offers.iter().map(|offer| BinType {
+        cost: offer.cost.dollars(),
+        bias: offer.list_price.dollars() * LIST_PRICE,
+        room: vector(&offer.room),
+        admits: {
+            let mut admits = offer.admits.clone();
+            admits.grow(rows.list.len());
+            admits
+        },
+        draws: stocks.draws(planner, offer),
+    });
+    let bins: Vec<BinType> = bins.collect();
+    let problem = Problem { items: rows.list.iter().map(item).collect(), bins, stocks: stocks.amounts, rules };
+    let start = rows.bins.iter().zip(withdrawn).filter_map(|((_, contents), withdrawn)| {
+        let bin = *offers.of.get(&(withdrawn.pool, withdrawn.planned))?;
+        Some((Pattern { bin, items: contents.clone() }, withdrawn.nodes))
+    });
+    let start = start.filter(|(pattern, _)| problem.allows(pattern)).collect();
+    (problem, start)
+}
+
+/// Supplies and limits.
+struct Stocks {
+    amounts: Vec<f64>,
+    slots: FxHashMap<berth_model::SlotId, usize>,
+    /// By pool: the stock of each limit, and of the limit of nodes.
+    limits: Vec<Vec<Limit>>,
+}
+
+/// What is left of a limit: its stock, the resource or nodes, and how much of that makes one of the stock.
+type Limit = (usize, Option<ResourceId>, f64);
+
+impl Stocks {
+    fn new(planner: &Planner<'_>) -> Self {
+        let mut stocks = Stocks { amounts: Vec::new(), slots: FxHashMap::default(), limits: Vec::new() };
+        for (index, pool) in planner.cluster.node_pools.iter().enumerate() {
+            let mut limits = Vec::new();
+            if let Some((used, nodes)) = planner.state.pool_use(index) {
+                for &(resource, limit) in &pool.limits {
+                    // Amounts are of the order of what one node takes, so that numbers are near each other.
+                    let unit = planner.capacity(index, 0).map_or(1, |capacity| capacity.get(resource)).max(1);
+                    limits.push((stocks.amounts.len(), Some(resource), float(unit)));
+                    stocks.amounts.push(float(limit.saturating_sub(used.get(resource)).max(0)) / float(unit));
+                }
+                if let Some(limit) = pool.node_limit {
+                    limits.push((stocks.amounts.len(), None, 1.0));
+                    stocks.amounts.push(float(i64::from(limit) - i64::try_from(nodes).unwrap_or(i64::MAX)).max(0.0));
+                }
+            }
+            stocks.limits.push(limits);
+        }
+        stocks
+    }
+
+    // What an offer draws from; its supply comes first.
+    fn draws(&mut self, planner: &Planner<'_>, offer: &Offer) -> Vec<(usize, f64)> {
+        let mut draws = Vec::new();
+        if let Some(slot) = offer.slot {
+            let next = self.amounts.len();
+            let stock = *self.slots.entry(slot).or_insert(next);
+            if stock == next {
+                self.amounts.push(f64::from(planner.state.free_slots(slot)));
+            }
+            draws.push((stock, 1.0));
+        }
+        let capacity = planner.capacity(offer.pool, offer.column);
+        for &(stock, resource, unit) in self.limits.get(offer.pool).into_iter().flatten() {
+            let amount = match (resource, capacity) {
+                (Some(resource), Some(capacity)) => float(capacity.get(resource)) / unit,
+                _ => 1.0,
+            };
+            if amount > 0.0 {
+                draws.push((stock, amount));
+            }
+        }
+        draws
+    }
+}
+
+// What may not be together on a node, or only so many.
+fn rules(rows: &[Row]) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut subjects: Vec<(Constraint, Vec<u32>)> = Vec::new();
+    for (row, index) in rows.iter().zip(0_u32..) {
+        for &constraint in &row.host {
+            match subjects.iter_mut().find(|(known, _)| *known == constraint) {
+                Some((_, subjects)) => subjects.push(index),
+                None => subjects.push((constraint, vec![index])),
+            }
+        }
+    }
+    for (constraint, subjects) in subjects {
+        let at_most = match constraint {
+            Constraint::Spread { max_skew, .. } => max_skew,
+            Constraint::Apart { counts_self, .. } => u32::from(counts_self),
+            Constraint::Together { .. } => continue,
+        };
+        let counter = constraint.counter();
+        let members = rows.iter().zip(0_u32..).filter(|(row, _)| row.host_counts.contains(&counter));
+        rules.push(Rule { subjects, counted: members.map(|(_, index)| index).collect(), at_most });
+    }
+    let mut ports: Vec<&berth_model::HostPort> = rows.iter().flat_map(|row| &row.ports).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    for port in ports {
+        let users: Vec<u32> = rows
+            .iter()
+            .zip(0_u32..)
+            .filter(|(row, _)| row.ports.iter().any(|other| other.conflicts(port)))
+            .map(|(_, index)| index)
+            .collect();
+        rules.push(Rule { subjects: users.clone(), counted: users, at_most: 1 });
+    }
+    rules
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
+fn float(amount: i64) -> f64 {
+    amount as f64
+}

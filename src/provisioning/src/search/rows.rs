@@ -1,0 +1,193 @@
+//! Rows: pods on new nodes that packing cannot tell apart.
+
+use berth_model::{Bin, ClassId, Constraint, CounterId, HostPort, Resources, Sym};
+use berth_scheduling::demands;
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::planner::Planner;
+use crate::prepared::Prepared;
+
+/// Pods of a class that go to nodes with the same decided values.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) class: ClassId,
+    pub(crate) pins: Vec<(Sym, Sym)>,
+    pub(crate) count: u32,
+}
+
+/// Pods that packing cannot tell apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) requests: Resources,
+    /// By pool: the columns that may take one.
+    pub(crate) columns: Vec<FixedBitSet>,
+    /// Pools of less weight are not for them, slots aside.
+    pub(crate) least_weight: u32,
+    pub(crate) host: Vec<Constraint>,
+    pub(crate) host_counts: Vec<CounterId>,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) members: Vec<Member>,
+}
+
+impl Row {
+    pub(crate) fn count(&self) -> u32 {
+        self.members.iter().fold(0, |sum, member| sum.saturating_add(member.count))
+    }
+}
+
+/// What makes rows one: everything but the members. Pods whose labels no column decides go by class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    requests: Resources,
+    columns: Vec<FixedBitSet>,
+    least_weight: u32,
+    host: Vec<Constraint>,
+    host_counts: Vec<CounterId>,
+    ports: Vec<HostPort>,
+    pins: Vec<(Sym, Sym)>,
+    class: Option<ClassId>,
+}
+
+/// What pods have in common that are of one row for certain.
+type Kind = (ClassId, Vec<(Sym, Sym)>, Option<u32>);
+
+/// The rows of a packing, and the bins that they are from.
+pub(crate) struct Rows<'a> {
+    pub(crate) list: Vec<Row>,
+    /// Bins, each with its rows and how many pods of each a node holds.
+    pub(crate) bins: Vec<(usize, Vec<(u32, u32)>)>,
+    pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of what is on new nodes, as far as patterns can express what they need.
+    pub(crate) fn gather(planner: &Planner<'a>) -> Self {
+        let mut rows = Rows { list: Vec::new(), bins: Vec::new(), prepared: FxHashMap::default() };
+        let mut unfit: FxHashMap<ClassId, bool> = FxHashMap::default();
+        let mut ids: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut known: FxHashMap<Kind, u32> = FxHashMap::default();
+        for (index, bin) in planner.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+            let is_unfit = bin.contents.iter().any(|(class, _)| {
+                *unfit.entry(*class).or_insert_with(|| match prepare(planner, *class) {
+                    Some(prepared) => {
+                        rows.prepared.insert(*class, prepared);
+                        false
+                    }
+                    None => true,
+                })
+            });
+            if is_unfit {
+                continue;
+            }
+            let mut contents: Vec<(u32, u32)> = Vec::with_capacity(bin.contents.len());
+            for &(class, each) in &bin.contents {
+                let Some(prepared) = rows.prepared.get(&class) else { continue };
+                let pins = pins_on(bin, prepared);
+                let least_weight = least_weight(planner, bin);
+                let id = *known.entry((class, pins.clone(), least_weight)).or_insert_with(|| {
+                    let key = key(planner, prepared, &pins, class, least_weight);
+                    let next = u32::try_from(rows.list.len()).unwrap_or(u32::MAX);
+                    *ids.entry(key).or_insert_with_key(|key| {
+                        rows.list.push(Row {
+                            requests: key.requests.clone(),
+                            columns: key.columns.clone(),
+                            least_weight: key.least_weight,
+                            host: key.host.clone(),
+                            host_counts: key.host_counts.clone(),
+                            ports: key.ports.clone(),
+                            members: Vec::new(),
+                        });
+                        next
+                    })
+                });
+                if let Some(row) = rows.list.get_mut(id as usize) {
+                    let count = each.saturating_mul(bin.nodes);
+                    match row.members.iter_mut().find(|member| member.class == class && member.pins == pins) {
+                        Some(member) => member.count = member.count.saturating_add(count),
+                        None => row.members.push(Member { class, pins, count }),
+                    }
+                }
+                match contents.iter_mut().find(|(row, _)| *row == id) {
+                    Some((_, n)) => *n += each,
+                    None => contents.push((id, each)),
+                }
+            }
+            contents.sort_unstable();
+            rows.bins.push((index, contents));
+        }
+        rows
+    }
+}
+
+// The demand under which all of a class's pods were placed; `None` where patterns cannot express what it needs: company
+// on its node, a volume of its own, preferences that some pods gave up and others kept, or counting on some nodes only.
+fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
+    let placed = planner.placed_as.get(&class)?;
+    let (level, way) = (*placed)?;
+    let demand = demands(planner.cluster, planner.universe, class).into_iter().nth(level)?;
+    let prepared = Prepared::alternatives(planner, &demand).into_iter().nth(way)?;
+    let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Together { .. }));
+    let is_steady = |counter: &CounterId| {
+        let definition = planner.universe.counters.get(counter.index());
+        let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
+        prepared.admissions.iter().enumerate().all(|(pool, admission)| {
+            let passages = planner.passages.get(filter as usize).and_then(|passages| passages.get(pool));
+            let (Some(admission), Some(passages)) = (admission, passages) else { return true };
+            passages.iter().all(|passage| passage.columns.is_disjoint(&admission.columns))
+                || passages.iter().any(|passage| {
+                    passage.open.iter().next().is_none() && admission.columns.is_subset(&passage.columns)
+                })
+        })
+    };
+    let counters = || demand.keyed_counts.iter().chain(&demand.host_counts);
+    (is_alone && prepared.spec.volumes.exclusive_claims.is_empty() && counters().all(is_steady)).then_some(prepared)
+}
+
+fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {
+    prepared.demand.decided_keys.iter().filter_map(|&key| bin.domain(key).map(|value| (key, value))).collect()
+}
+
+// Paid nodes stay in pools that are as heavy; what is on a slot may be paid for in the heaviest pool alone, which the
+// score that compares plans sees to.
+fn least_weight(planner: &Planner<'_>, bin: &Bin) -> Option<u32> {
+    let is_reserved = planner.tables.get(bin.pool).is_some_and(|table| table.reserved.contains(bin.planned));
+    let weight = planner.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+    (!is_reserved).then_some(weight)
+}
+
+fn key(
+    planner: &Planner<'_>,
+    prepared: &Prepared<'_>,
+    pins: &[(Sym, Sym)],
+    class: ClassId,
+    least_weight: Option<u32>,
+) -> Key {
+    let scope = prepared.scope(planner, pins);
+    let mut is_plain = true;
+    let mut heaviest = 0;
+    let mut columns = Vec::with_capacity(planner.tables.len());
+    for (pool, table) in planner.tables.iter().enumerate() {
+        let Some(admission) = scope.admission(pool) else {
+            columns.push(FixedBitSet::with_capacity(table.columns.len()));
+            continue;
+        };
+        is_plain &= admission.open == table.open;
+        let mut fitting = admission.columns.clone();
+        table.keep_fitting(&mut fitting, prepared.requests);
+        if fitting.ones().any(|at| !table.reserved.contains(at)) {
+            heaviest = heaviest.max(planner.cluster.node_pools.get(pool).map_or(0, |pool| pool.weight));
+        }
+        columns.push(fitting);
+    }
+    Key {
+        requests: prepared.requests.clone(),
+        columns,
+        least_weight: least_weight.unwrap_or(heaviest),
+        host: prepared.demand.host.clone(),
+        host_counts: prepared.demand.host_counts.clone(),
+        ports: prepared.spec.host_ports.clone(),
+        pins: pins.to_vec(),
+        class: (!is_plain).then_some(class),
+    }
+}
