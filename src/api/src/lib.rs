@@ -34,6 +34,7 @@ mod node_reservation;
 mod object;
 mod requirement;
 mod reservation;
+mod reservation_args;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,
     ReservationControllerReference, ReservationOwner, ReservationPhase, ReservationSpec, ReservationStatus,
 };
+pub use reservation_args::{PreAllocationConfig, ReservationArgs, ReservationSelectorIndex};
 pub use validate::{Cause, FieldError};
 
 /// Amounts by resource name, as in `limits` and `capacity`.

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Feature gates: ReservedCapacity (on by default), NodeOverlay, SpotToSpotConsolidation, NodeRepair, StaticCapacity
     #[arg(long, value_name = "GATE=BOOL,…", default_value = "", hide_default_value = true, value_parser = parse_gates)]
     feature_gates: FeatureGates,
+    /// kube-scheduler configuration whose ReservationArgs hold for Reservations
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
     /// What becomes of fields that a kind does not have
     #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
     validate: ValidateArg,
@@ -89,7 +92,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         pool.build_global().context("unable to start threads")?;
     }
     let inputs: Vec<Input> = args.filename.iter().map(|name| Input::from_arg(name)).collect();
-    let plan = berth_plan::plan_inputs(&inputs, args.instance_types.as_deref(), &args.options())?;
+    let mut options = args.options();
+    if let Some(file) = &args.scheduler_config {
+        options.gates.reservations = berth_plan::read_scheduler_config(file)?;
+    }
+    let plan = berth_plan::plan_inputs(&inputs, args.instance_types.as_deref(), &options)?;
     for warning in plan.warnings() {
         eprintln!("warning: {warning}");
     }

@@ -110,8 +110,9 @@ pub(crate) fn read_allocated(
 /// Set where the cluster's label says that Reservations may be bound to a pod: its priority among such pods, 0 where it
 /// has none that is a number.
 pub(crate) fn pre_allocatable(metadata: &ObjectMeta, options: &Options) -> Option<i64> {
-    let label = metadata.labels.as_ref()?.get(&*options.pre_allocatable_label)?;
-    let note = metadata.annotations.as_ref().and_then(|notes| notes.get(&*options.pre_allocatable_priority));
+    let config = &options.reservations.pre_allocation_config;
+    let label = metadata.labels.as_ref()?.get(&config.cluster_label_key)?;
+    let note = metadata.annotations.as_ref().and_then(|notes| notes.get(&config.cluster_priority_annotation_key));
     (label == "true").then(|| note.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 

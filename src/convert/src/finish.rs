@@ -1,6 +1,10 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
-use berth_model::{BoundPod, Cluster, Daemon, MemberKind, MemberRun, PreAllocatable, Reservation, Sym, Template};
+use berth_api::ReservationArgs;
+use berth_model::{
+    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PreAllocatable, PreAllocationSettings, Reservation,
+    ReservationRules, Sym, Template,
+};
 use rustc_hash::FxHashMap;
 
 use crate::builder::{Builder, Converted, FxIndexMap, FxIndexSet, PodRecord};
@@ -59,6 +63,7 @@ impl Builder {
         place_pods(pods, daemon_of, &mut standing, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
         expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
         standing.settle_holdings(&reservations);
+        cluster.rules = rules(&self.options.reservations, &cluster);
         let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
         if pools.is_empty() {
             warnings.insert(
@@ -69,6 +74,23 @@ impl Builder {
         pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
         standing::finish(standing, pools, &mut cluster);
         Ok(Converted { cluster, warnings: warnings.into_iter().collect() })
+    }
+}
+
+/// The scheduler's configuration, of the resources that the input names.
+fn rules(args: &ReservationArgs, cluster: &Cluster) -> ReservationRules {
+    let is_ignored = |name: &str| {
+        args.ignored_resources.iter().any(|ignored| ignored == name)
+            || name.split_once('/').is_some_and(|(group, _)| args.ignored_resource_groups.iter().any(|g| g == group))
+    };
+    let names = cluster.resource_names.iter();
+    ReservationRules {
+        preempts: args.enable_preemption,
+        pre_allocation: PreAllocationSettings {
+            cluster_mode: args.pre_allocation_config.enable_cluster_mode,
+            prefers_free_room: args.pre_allocation_config.prefer_no_pre_allocated_pods,
+        },
+        ignored: names.filter(|(_, name)| is_ignored(cluster.symbols.text(*name))).map(|(id, _)| id).collect(),
     }
 }
 

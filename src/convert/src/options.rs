@@ -1,8 +1,6 @@
 //! What the conversion takes into account.
 
-use std::borrow::Cow;
-
-use berth_api::labels::koordinator;
+use berth_api::ReservationArgs;
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +16,8 @@ pub struct Options {
     pub spot_to_spot_consolidation: bool,
     /// `NodeRepair`: nothing here depends on it.
     pub node_repair: bool,
-    /// The label that marks pods that Reservations in mode Cluster may be bound to, if its value is `true`
-    /// (`preAllocationConfig.clusterLabelKey`).
-    pub pre_allocatable_label: Cow<'static, str>,
-    /// The annotation with their priority (`preAllocationConfig.clusterPriorityAnnotationKey`).
-    pub pre_allocatable_priority: Cow<'static, str>,
+    /// What the scheduler's configuration says of Reservations.
+    pub reservations: ReservationArgs,
 }
 
 /// A feature gate that does not exist, or a value that is neither `true` nor `false`.
@@ -41,8 +36,7 @@ impl Default for Options {
             static_capacity: false,
             spot_to_spot_consolidation: false,
             node_repair: false,
-            pre_allocatable_label: koordinator::IS_PRE_ALLOCATABLE.into(),
-            pre_allocatable_priority: koordinator::PRE_ALLOCATABLE_PRIORITY.into(),
+            reservations: ReservationArgs::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    Reservation, ResourceNames, Slots, Sym, Symbols,
+    Reservation, ReservationRules, ResourceNames, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -71,6 +71,8 @@ pub struct Cluster {
     pub nodes: Vec<Node>,
     /// Reservations that are not over, by name.
     pub reservations: Vec<Reservation>,
+    /// What the scheduler's configuration says of them.
+    pub rules: ReservationRules,
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
@@ -108,6 +110,7 @@ impl Cluster {
             node_pools: Vec::new(),
             nodes: Vec::new(),
             reservations: Vec::new(),
+            rules: ReservationRules::default(),
             budgets: Vec::new(),
             daemons: Vec::new(),
             specs: Vec::new(),

@@ -45,7 +45,8 @@ pub use pod::{
 pub use requirement::{Operator, Requirement, Requirements};
 pub use reservation::{
     AllocatePolicy, ControllerMatch, Identity, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode,
-    Reservation, ReservationAffinity, ReservationAsk, ReservationOwner, Template,
+    PreAllocationSettings, Reservation, ReservationAffinity, ReservationAsk, ReservationOwner, ReservationRules,
+    Template,
 };
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use room::{Holding, NodeRoom, Room};

@@ -121,6 +121,27 @@ pub struct PreAllocation {
     pub is_required: bool,
 }
 
+/// What a scheduler's configuration says of Reservations, as far as it decides where pods and Reservations go
+/// (Koordinator's `ReservationArgs`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReservationRules {
+    /// `enablePreemption`: whether pending Reservations may evict pods of lower priority.
+    pub preempts: bool,
+    /// `preAllocationConfig`.
+    pub pre_allocation: PreAllocationSettings,
+    /// `ignoredResources` and `ignoredResourceGroups`: extended resources that pods that draw are not refused for.
+    pub ignored: Vec<ResourceId>,
+}
+
+/// What a scheduler's configuration says of pre-allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreAllocationSettings {
+    /// Whether mode Cluster may be used.
+    pub cluster_mode: bool,
+    /// Whether free room comes before running pods where it is enough.
+    pub prefers_free_room: bool,
+}
+
 /// A Reservation, as far as placement is concerned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {

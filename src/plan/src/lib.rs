@@ -28,7 +28,7 @@ mod summary;
 mod table;
 
 pub use berth_convert::{Options as FeatureGates, UnknownGate};
-pub use berth_manifests::{Input, Validate};
+pub use berth_manifests::{Input, Validate, read_scheduler_config};
 pub use berth_model::Money;
 pub use berth_provisioning::Effort;
 pub use decimal::{ParseMoneyError, parse_money};

@@ -36,14 +36,13 @@ mod members;
 mod pre_allocation;
 mod preemption;
 pub mod reasons;
-mod rules;
 
+pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
 pub use bundle::{Before, bundle};
 pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
 pub(crate) use draw::is_open;
 pub use draw::{Draw, Draws, draw_on_nodes};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};
 pub use matching::{Diagnosis, Mismatch, Seeker, is_matchable, may_draw, may_draw_from};
-pub use pre_allocation::{Binding, Candidate, Refusal, Settings, bind};
+pub use pre_allocation::{Binding, Candidate, Refusal, bind};
 pub use preemption::{Victim, victims};
-pub use rules::Rules;

@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{AllocatePolicy, PreAllocation, PreAllocationMode, Reservation, ResourceId, Resources, Room};
+use berth_model::{
+    AllocatePolicy, PreAllocation, PreAllocationMode, PreAllocationSettings as Settings, Reservation, ResourceId,
+    Resources, Room,
+};
 
 use super::choice::{candidate_score, pre_allocation_score};
 use super::fit::Lack;
@@ -20,15 +23,6 @@ pub struct Candidate<'a> {
     pub priority: i64,
     /// Whether it draws from a Reservation already: no pod is bound twice.
     pub is_bound: bool,
-}
-
-/// What the scheduler's configuration says of pre-allocation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Whether mode Cluster may be used.
-    pub cluster_mode: bool,
-    /// Whether free room comes before running pods where it is enough.
-    pub prefers_free_room: bool,
 }
 
 /// How a Reservation would be placed on a node.

@@ -139,12 +139,12 @@ impl<'a> Scheduler<'a> {
             places: places(cluster),
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
-            rules: Rules::default(),
+            rules: cluster.rules.clone(),
             reports_cpus: cluster.nodes.iter().any(|node| !node.units.cpus.is_empty()),
         }
     }
 
-    /// With what the configuration says of Reservations.
+    /// With other rules for Reservations than the cluster's.
     #[must_use]
     pub fn with_rules(mut self, rules: Rules) -> Self {
         self.rules = rules;

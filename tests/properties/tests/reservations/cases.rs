@@ -1,9 +1,9 @@
 //! Koordinator's own cases, with their numbers, through the scheduler; what was meant where it errs. A node of 32 cores,
 //! 32 GiB and 100 pods, of which so much is requested, Reservations included.
 
-use berth_scheduling::reservation::{Rules, Settings};
+use berth_api::ReservationArgs;
 
-use crate::mk::{CLUSTER_MODE, Extra, MUST_DRAW, Outcome, Reserve, World};
+use crate::mk::{Extra, MUST_DRAW, Outcome, Reserve, World, cluster_mode};
 
 const REUSED: &str = "allocateOnce: false,";
 const ALIGNED: &str = "allocateOnce: false, allocatePolicy: Aligned,";
@@ -272,7 +272,7 @@ fn case_18_an_unschedulable_reservation_takes_those_who_tolerate_it() {
 // Cases 19 and 20, status and expiry, are those of the state machine: `reservation::lifecycle` in the scheduling crate.
 
 /// 16 cores and 32 GiB, 7C14Gi of it fixed; candidates of so many cores, twice as many GiB, and priority.
-fn candidates(reserve: &Reserve<'_>, settings: Settings, fixed: u32, pods: &[(&str, u32, u32)]) -> Outcome {
+fn candidates(reserve: &Reserve<'_>, args: ReservationArgs, fixed: u32, pods: &[(&str, u32, u32)]) -> Outcome {
     let mut world = World::nodes(&["node-0"], "16", 32);
     if fixed > 0 {
         world.running("fixed", "fixed", "node-0", &format!("cpu: {fixed}, memory: {}Gi", 2 * fixed), none());
@@ -283,7 +283,7 @@ fn candidates(reserve: &Reserve<'_>, settings: Settings, fixed: u32, pods: &[(&s
         let requests = format!("cpu: {cores}, memory: {}Gi", 2 * cores);
         world.running(name, "batch", "node-0", &requests, Extra { annotations: &annotations, labels, ..none() });
     }
-    world.rules = Rules { pre_allocation: settings, ..Rules::default() };
+    world.args = args;
     world.reservation(reserve);
     world.run()
 }
@@ -297,7 +297,7 @@ fn case_21_running_pods_are_added_up_by_priority_passing_over_what_exceeds() {
     let reserve = Reserve { name: "r", requests: "cpu: 4, memory: 8Gi", spec: MANY, ..Reserve::default() };
     let pods = [("p70", 1, 70), ("p90", 5, 90), ("p50", 1, 50)];
     // 14 of 16 cores are taken: the pod of five is passed over, the two of one make four with the free two.
-    let outcome = candidates(&reserve, CLUSTER_MODE, 7, &pods);
+    let outcome = candidates(&reserve, cluster_mode(false), 7, &pods);
     assert_eq!((outcome.of("r"), &*outcome.bound), ("node-0", &["r: p70".to_owned(), "r: p50".to_owned()][..]));
     assert_eq!(outcome.allocated["r"], (2, 2000, 4096));
     assert_eq!(outcome.free["node-0"], (0, 0), "the free two cores are held");
@@ -307,13 +307,12 @@ fn case_21_running_pods_are_added_up_by_priority_passing_over_what_exceeds() {
 fn case_22_free_room_may_come_before_running_pods() {
     let reserve = Reserve { name: "r", requests: "cpu: 8, memory: 16Gi", spec: ONE, ..Reserve::default() };
     let mut pods = vec![("p10", 2, 10), ("p20", 2, 20)];
-    let bound = candidates(&reserve, CLUSTER_MODE, 1, &pods);
+    let bound = candidates(&reserve, cluster_mode(false), 1, &pods);
     assert_eq!((bound.of("r"), &*bound.bound), ("node-0", &["r: p20".to_owned()][..]), "the highest priority");
-    let prefers = Settings { cluster_mode: true, prefers_free_room: true };
-    let free = candidates(&reserve, prefers, 1, &pods);
+    let free = candidates(&reserve, cluster_mode(true), 1, &pods);
     assert_eq!((free.of("r"), free.bound.len()), ("node-0", 0));
     pods.clear();
-    let off = candidates(&reserve, Settings::default(), 1, &pods);
+    let off = candidates(&reserve, ReservationArgs::default(), 1, &pods);
     assert_eq!(off.of("r"), "1 reservation requires cluster mode pre-allocation which is disabled");
 }
 
@@ -395,4 +394,29 @@ fn case_25_preemption_frees_the_room_of_owners_for_owners_alone() {
     let outcome = world.run();
     assert_eq!((outcome.of("owner"), &*outcome.evicted), ("node-0 of r", &["low".to_owned()][..]));
     assert_eq!(outcome.allocated["r"].0, 1);
+}
+
+#[test]
+fn reservations_preempt_where_the_configuration_lets_them() {
+    for (enable_preemption, place, evicted) in [(false, "1 Insufficient cpu", 0), (true, "node-0", 1)] {
+        let mut world = World::nodes(&["node-0"], "32", 32);
+        world.running("low", "low", "node-0", "cpu: 32", none());
+        world.reservation(&Reserve { name: "r", requests: "cpu: 6", ..Reserve::default() });
+        world.preempts = true;
+        world.args = ReservationArgs { enable_preemption, ..ReservationArgs::default() };
+        let outcome = world.run();
+        assert_eq!((outcome.of("r"), outcome.evicted.len()), (place, evicted));
+    }
+}
+
+#[test]
+fn ignored_resources_refuse_no_owner() {
+    for (groups, place) in
+        [(vec![], "1 Insufficient example.com/unit by node"), (vec!["example.com".to_owned()], "node-0 of r")]
+    {
+        let mut world = World::nodes(&["node-0"], "32", 32);
+        world.reservation(&Reserve { name: "r", requests: "cpu: 6", on: NODE, ..Reserve::default() });
+        world.args = ReservationArgs { ignored_resource_groups: groups, ..ReservationArgs::default() };
+        assert_eq!(first(&asked(&mut world, "cpu: 6, example.com/unit: '1'", none())), place);
+    }
 }

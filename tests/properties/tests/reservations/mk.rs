@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use berth_api::{PreAllocationConfig, ReservationArgs};
 use berth_model::{Cluster, Universe};
 use berth_properties::fold;
-use berth_scheduling::reservation::{Rules, Settings};
 use berth_scheduling::{Launchable, Queue, Scheduler};
 
 /// Manifests while they are written.
@@ -14,7 +14,8 @@ pub(crate) struct World {
     pub(crate) text: String,
     /// Whether pods preempt.
     pub(crate) preempts: bool,
-    pub(crate) rules: Rules,
+    /// What the scheduler's configuration says.
+    pub(crate) args: ReservationArgs,
 }
 
 /// What became of all of them.
@@ -118,7 +119,8 @@ impl World {
     }
 
     pub(crate) fn read(&self) -> Cluster {
-        let mut builder = berth_convert::Builder::new(berth_convert::Options::default());
+        let options = berth_convert::Options { reservations: self.args.clone(), ..berth_convert::Options::default() };
+        let mut builder = berth_convert::Builder::new(options);
         let reading = berth_manifests::Options::default();
         berth_manifests::read_from("world", self.text.as_bytes(), &reading, |_, object| fold(&mut builder, &object))
             .unwrap_or_else(|error| panic!("{error}\n{}", self.text));
@@ -129,7 +131,7 @@ impl World {
     pub(crate) fn run(&self) -> Outcome {
         let mut cluster = self.read();
         let universe = Universe::with_scores(&mut cluster);
-        let mut scheduler = Scheduler::new(&cluster, &universe, Launchable::default()).with_rules(self.rules.clone());
+        let mut scheduler = Scheduler::new(&cluster, &universe, Launchable::default());
         let left = scheduler.run(Queue { preempts: self.preempts, ..Queue::default() });
         let node_name = |node: usize| cluster.symbols.text(cluster.nodes[node].name);
         let reservation_name = |id: u32| cluster.symbols.text(cluster.reservations[id as usize].name);
@@ -217,4 +219,14 @@ pub(crate) struct Reserve<'a> {
 pub(crate) const MUST_DRAW: Extra<'static> =
     Extra { annotations: "scheduling.koordinator.sh/reservation-affinity: '{}'", labels: "", spec: "", container: "" };
 
-pub(crate) const CLUSTER_MODE: Settings = Settings { cluster_mode: true, prefers_free_room: false };
+/// A configuration with mode Cluster.
+pub(crate) fn cluster_mode(prefers_free_room: bool) -> ReservationArgs {
+    ReservationArgs {
+        pre_allocation_config: PreAllocationConfig {
+            enable_cluster_mode: true,
+            prefer_no_pre_allocated_pods: prefers_free_room,
+            ..PreAllocationConfig::default()
+        },
+        ..ReservationArgs::default()
+    }
+}

@@ -1,0 +1,116 @@
+//! A kube-scheduler configuration file, as far as it is about Reservations.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use berth_api::ReservationArgs;
+use serde_json::Value;
+
+use crate::error::{ManifestError, Problem};
+use crate::options::{MAX_OBJECT_BYTES, Source};
+use crate::path::shorten;
+use crate::{typed, value};
+
+const KIND: &str = "KubeSchedulerConfiguration";
+const GROUP: &str = "kubescheduler.config.k8s.io/";
+
+/// The ReservationArgs of a kube-scheduler configuration file, YAML or JSON: those of the first profile that has some,
+/// else the defaults. What else such a file says does not matter.
+///
+/// # Errors
+/// The file cannot be read, is no `KubeSchedulerConfiguration`, or an argument makes no sense; file and field are named.
+pub fn read_scheduler_config(path: &Path) -> Result<ReservationArgs, ManifestError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ManifestError::of_file(name.as_str(), format!("cannot be read: {error}")))?;
+    parse(&name, &text)
+}
+
+fn parse(name: &str, text: &str) -> Result<ReservationArgs, ManifestError> {
+    let source = Source { file: Arc::from(name), document: 1, item: None, line: 1 };
+    let object = || Some(KIND.to_owned());
+    let text = text.trim_start_matches('\u{feff}').trim_start_matches("---");
+    let value = value::from_yaml(text, MAX_OBJECT_BYTES).map_err(|error| {
+        let problem = Problem::of_object(format!("not valid YAML: {}", error.message));
+        ManifestError::of_document(source.clone(), None, error.position, vec![problem])
+    })?;
+    let wrong = |problems| ManifestError::of_document(source.clone(), object(), None, problems);
+    let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    if field("kind") != KIND {
+        let found = shorten(field("kind"));
+        return Err(wrong(vec![Problem::new("kind", format!("found {found:?}, expected {KIND}"))]));
+    }
+    if !field("apiVersion").starts_with(GROUP) {
+        let found = shorten(field("apiVersion"));
+        return Err(wrong(vec![Problem::new("apiVersion", format!("found {found:?}, expected {GROUP}v1"))]));
+    }
+    let Some((path, args)) = arguments(&value).map_err(|problem| wrong(vec![problem]))? else {
+        return Ok(ReservationArgs::default());
+    };
+    let under = |problem: &Problem| Problem::new(format!("{path}.{}", problem.path), problem.message.clone());
+    let read = typed::deserialize::<ReservationArgs>(args).map_err(|problem| wrong(vec![under(&problem)]))?;
+    let unknown = read.unknown_fields.iter().map(|field| Problem::new(format!("{path}.{field}"), "unknown field"));
+    let invalid = read.object.validate().into_iter();
+    let invalid = invalid.map(|error| Problem::new(format!("{path}.{}", error.path), error.message));
+    let problems: Vec<Problem> = unknown.chain(invalid).collect();
+    if problems.is_empty() { Ok(read.object) } else { Err(wrong(problems)) }
+}
+
+/// The arguments of the first plugin `Reservation`, with their path.
+fn arguments(value: &Value) -> Result<Option<(String, &Value)>, Problem> {
+    let list = |value: Option<&'_ Value>, path: &str| match value {
+        None | Some(Value::Null) => Ok(()),
+        Some(value) if value.is_array() => Ok(()),
+        Some(_) => Err(Problem::new(path, "expected a list")),
+    };
+    let profiles = value.get("profiles");
+    list(profiles, "profiles")?;
+    for (i, profile) in profiles.and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let configs = profile.get("pluginConfig");
+        list(configs, &format!("profiles[{i}].pluginConfig"))?;
+        for (j, config) in configs.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            if config.get("name").and_then(Value::as_str) == Some("Reservation")
+                && let Some(args) = config.get("args").filter(|args| !args.is_null())
+            {
+                return Ok(Some((format!("profiles[{i}].pluginConfig[{j}].args"), args)));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUIDE: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- \
+                         schedulerName: koord-scheduler\n  pluginConfig:\n  - name: Reservation\n    args:\n      \
+                         apiVersion: kubescheduler.config.k8s.io/v1\n      kind: ReservationArgs\n      ";
+
+    #[test]
+    fn the_guides_configuration_is_read_and_what_it_leaves_out_is_the_default() {
+        let text = format!("{GUIDE}preAllocationConfig: {{enableClusterMode: true, preferNoPreAllocatedPods: true}}");
+        let args = parse("scheduler.yaml", &text).unwrap();
+        let config = &args.pre_allocation_config;
+        assert!(config.enable_cluster_mode && config.prefer_no_pre_allocated_pods && !args.enable_preemption);
+        assert_eq!(config.cluster_label_key, "pod.koordinator.sh/is-pre-allocatable");
+        assert_eq!((args.gc_duration_seconds, args.gc_interval_seconds), (86_400, 60));
+        let without = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        assert_eq!(parse("scheduler.yaml", without).unwrap(), ReservationArgs::default());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_and_field() {
+        for (more, expected) in [
+            ("gcDurationSeconds: 0", "profiles[0].pluginConfig[0].args.gcDurationSeconds: found 0, expected 1 or more"),
+            ("gcDuration: 1", "profiles[0].pluginConfig[0].args.gcDuration: unknown field"),
+            ("enablePreemption: often", "profiles[0].pluginConfig[0].args.enablePreemption"),
+            ("ignoredResources: [cpu]", "args.ignoredResources[0]: found \"cpu\", expected an extended resource"),
+        ] {
+            let error = parse("scheduler.yaml", &format!("{GUIDE}{more}")).unwrap_err().to_string();
+            assert!(error.starts_with("scheduler.yaml") && error.contains(expected), "{error}");
+        }
+        let error = parse("pod.yaml", "apiVersion: v1\nkind: Pod\n").unwrap_err().to_string();
+        assert!(error.contains("kind: found \"Pod\", expected KubeSchedulerConfiguration"), "{error}");
+    }
+}
