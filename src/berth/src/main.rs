@@ -25,7 +25,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Plan(plan::Args),
+    Plan(Box<plan::Args>),
     Crds(crds::Args),
     Catalog(catalog::Args),
 }

@@ -95,7 +95,7 @@ fn a_catalogue_is_no_manifest() {
 
 #[test]
 fn a_scheduler_configuration_that_is_none_is_named_with_its_field() {
-    let run = common::berth(&["plan", "-f", "examples/room", "--scheduler-config", "examples/room/nodepool.yaml"]);
+    let run = berth(&["plan", "-f", "examples/room", "--scheduler-config", "examples/room/nodepool.yaml"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains("kind: found \"NodePool\", expected KubeSchedulerConfiguration"), "{}", run.stderr);
 }

@@ -6,3 +6,4 @@ mod histories;
 mod mk;
 mod rows;
 mod units;
+mod walkthroughs;
