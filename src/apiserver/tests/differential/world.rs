@@ -41,7 +41,10 @@ pub(crate) struct Real {
     stdin: Option<ChildStdin>,
     #[allow(dead_code)] // Of the transcripts.
     pub(crate) testenv: String,
+    #[allow(dead_code)] // Of the transcripts.
     pub(crate) kubeconfig: String,
+    #[allow(dead_code)] // Of the benchmark.
+    pub(crate) apiserver_pid: u32,
 }
 
 impl Real {
@@ -68,7 +71,9 @@ impl Real {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let about: Value = serde_json::from_str(&line).expect("the control plane starts");
         let kubeconfig = about["kubeconfig"].as_str().unwrap().to_owned();
-        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig })
+        let pid = about["components"]["kube-apiserver"]["pid"].as_u64().unwrap_or_default();
+        let apiserver_pid = u32::try_from(pid).unwrap();
+        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid })
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -106,6 +111,11 @@ pub(crate) async fn client(kubeconfig: Kubeconfig) -> Client {
 }
 
 impl Client {
+    #[allow(dead_code)] // Of the benchmark.
+    pub(crate) fn inner(&self) -> &kube::Client {
+        &self.0
+    }
+
     pub(crate) async fn ask(&self, ask: &Ask) -> Answer {
         let what = format!("{} {} {}", ask.method, ask.path, String::from_utf8_lossy(&ask.body));
         tokio::time::timeout(PATIENCE, self.send(ask)).await.unwrap_or_else(|_| panic!("no answer in time: {what}"))

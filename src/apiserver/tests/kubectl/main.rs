@@ -1,0 +1,144 @@
+//! Stock kubectl against the listener and against the real server: the same commands, the same output.
+//!
+//! Needs Go, with which `hack/testenv` is built, kubectl in it; without it this passes and says that it did nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
+
+#[path = "../differential/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use berth_apiserver::Controllers;
+use regex::Regex;
+
+/// A folder that goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("berth-kubectl-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One script of a transcript.
+struct Step<'t> {
+    script: &'t str,
+    /// Why the outputs differ, where they may.
+    differs: Option<&'t str>,
+}
+
+/// Scripts stand apart by an empty line.
+fn steps(text: &str) -> impl Iterator<Item = Step<'_>> {
+    text.split("\n\n").map(str::trim).filter(|block| block.lines().any(|line| !line.starts_with('#'))).map(|script| {
+        let differs = script.lines().find_map(|line| line.strip_prefix("# differs: "));
+        Step { script, differs }
+    })
+}
+
+/// Runs a script with kubectl at hand; what it said, and its exit code.
+async fn run(script: &str, bin: &Path, kubeconfig: &Path, home: &Path) -> String {
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = tokio::process::Command::new("bash");
+    command.args(["-c", &format!("exec 2>&1\n{script}")]);
+    command.env("PATH", path).env("KUBECONFIG", kubeconfig).env("HOME", home).env("TERM", "dumb").kill_on_drop(true);
+    let output = command.stdin(Stdio::null()).output();
+    let output = tokio::time::timeout(world::PATIENCE * 2, output).await;
+    let output = output.unwrap_or_else(|_| panic!("no end: {script}")).unwrap();
+    format!("{}exit {}\n", String::from_utf8_lossy(&output.stdout), output.status.code().unwrap_or(-1))
+}
+
+/// Output without what a server makes up, and without the widths of columns that follow from it.
+struct Normal(Vec<(Regex, &'static str)>);
+
+impl Normal {
+    fn new() -> Self {
+        let random = "[bcdfghjklmnpqrstvwxz2456789]";
+        let rules = [
+            ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}".to_owned(), "UID"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z".to_owned(), "TIME"),
+            (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}".to_owned(), "TIME"),
+            (r#"("?resourceVersion"?: )"\d+""#.to_owned(), "${1}RV"),
+            (r"Resource Version: +\d+".to_owned(), "Resource Version: RV"),
+            (format!(r"\b(\w+)-{random}{{8,10}}-{random}{{5}}\b"), "$1-HASH-NAME"),
+            (format!(r"\b(\w+)-{random}{{8,10}}\b"), "$1-HASH"),
+            (format!(r"\b(job|each|gen)-{random}{{5}}\b"), "$1-NAME"),
+            (r"pod-template-hash(:|=) ?\w+".to_owned(), "pod-template-hash$1 HASH"),
+            (r"\b10\.\d+\.\d+\.\d+".to_owned(), "IP"),
+            (r"https://127\.0\.0\.1:\d+".to_owned(), "SERVER"),
+            (r"\b3[0-2]\d{3}\b".to_owned(), "PORT"),
+            (r"(<invalid>|\b(\d+m)?\d+s\b)".to_owned(), "AGE"),
+            (r"[ \t]+".to_owned(), " "),
+            (r" +\n".to_owned(), "\n"),
+        ];
+        Self(rules.into_iter().map(|(pattern, with)| (Regex::new(&pattern).unwrap(), with)).collect())
+    }
+
+    fn of(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (pattern, with)| pattern.replace_all(&text, *with).into_owned())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
+    let controllers = "--controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,garbage-collector-controller,namespace-controller,disruption-controller";
+    let flags = ["--controller-manager", controllers, "--service-account-admission=false"];
+    let Some(real) = world::Real::start(&flags) else {
+        eprintln!("no Go in the PATH: nothing was compared");
+        return;
+    };
+    let (server, listener) = world::ours().await;
+    let stand_ins =
+        Controllers { node_lifecycle: false, taint_eviction: false, volume_binder: false, ..Controllers::default() };
+    tokio::spawn(async move { server.run_controllers(stand_ins).await });
+
+    let folder = Folder::new();
+    let (bin, own) = (folder.0.join("bin"), folder.0.join("ours.json"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(&own, listener.kubeconfig()).unwrap();
+    let wrapper = bin.join("kubectl");
+    std::fs::write(&wrapper, format!("#!/bin/sh\nexec {} kubectl \"$@\"\n", real.testenv)).unwrap();
+    let mut mode = std::fs::metadata(&wrapper).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(&wrapper, mode).unwrap();
+
+    let (normal, mut report) = (Normal::new(), String::new());
+    let (mut count, mut agreed, mut deliberate) = (0, 0, 0);
+    let only = std::env::var("STEP").unwrap_or_default();
+    for step in steps(include_str!("transcript.sh")) {
+        // Each has its own cache of what a server offers.
+        let (their_home, our_home) = (folder.0.join("real"), folder.0.join("ours"));
+        let (theirs, ours) = tokio::join!(
+            run(step.script, &bin, Path::new(&real.kubeconfig), &their_home),
+            run(step.script, &bin, &own, &our_home),
+        );
+        count += 1;
+        let (theirs, ours) = (normal.of(&theirs), normal.of(&ours));
+        match (theirs == ours, step.differs) {
+            (true, None) => agreed += 1,
+            (true, Some(why)) => {
+                let _ = writeln!(report, "== {}\nagrees, although: {why}\n", step.script);
+            }
+            (false, Some(_)) => deliberate += 1,
+            (false, None) => {
+                let _ = writeln!(report, "== {}\n-- real\n{theirs}-- ours\n{ours}", step.script);
+            }
+        }
+        if !only.is_empty() {
+            eprintln!("{}\n-- real\n{theirs}-- ours\n{ours}", step.script);
+        }
+    }
+    eprintln!("kubectl: {count} scripts, {agreed} agree, {deliberate} differ deliberately");
+    assert!(report.is_empty(), "{report}");
+}
