@@ -46,7 +46,7 @@
 //!   long as the history of the resource is kept ([`Config::history`] changes), not for five minutes.
 //! - New nodes are not tainted, and volumes and claims get no protection finalizer, unless [`Admission`] says so: without
 //!   controllers ([`Controllers`], which run where [`ApiServer::run_controllers`] does) nobody would undo that. There is no ServiceAccount in a namespace and no root certificate.
-//! - Quota is counted when something is admitted, under a lock, so it is exact; `status.used` is not written.
+//! - Quota is counted when something is admitted, under a lock, so it is exact whatever its status says.
 //! - A CustomResourceDefinition is established by the request that creates it, and its objects go with the request that
 //!   deletes it.
 //! - OpenAPI v2 is served as JSON alone, without paths.

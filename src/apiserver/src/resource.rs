@@ -26,6 +26,8 @@ pub(crate) struct Resource {
     pub(crate) storage: String,
     pub(crate) habits: Habits,
     schema: Source,
+    /// An object that nobody has written yet.
+    empty: std::sync::OnceLock<Value>,
 }
 
 /// A subresource, with the kind that it speaks.
@@ -132,6 +134,14 @@ impl Resource {
             },
             Source::Custom(custom) => custom.typed(),
         }
+    }
+
+    /// An object of the resource as it is before a create.
+    pub(crate) fn empty(&self) -> &Value {
+        self.empty.get_or_init(|| match self.custom() {
+            Some(_) => Value::Object(serde_json::Map::new()),
+            None => crate::schema::decode::empty(self.typed()),
+        })
     }
 
     pub(crate) fn custom(&self) -> Option<&Arc<CustomResource>> {
@@ -241,6 +251,7 @@ impl Resource {
             storage: qualified(&custom.group, &custom.plural),
             habits: Habits { needs_version: true, generation: true, ..Habits::default() },
             schema: Source::Custom(custom.clone()),
+            empty: std::sync::OnceLock::new(),
         }
     }
 }
@@ -381,6 +392,7 @@ fn builtin_resources(data: &'static Data, group: &Value) -> Vec<Resource> {
             storage,
             habits,
             schema: Source::Builtin(schema),
+            empty: std::sync::OnceLock::new(),
         });
     }
     out

@@ -213,6 +213,12 @@ impl ApiServer {
         page.items.iter().map(|object| object.value()).collect()
     }
 
+    /// The objects of a built-in collection whose text has something in it, as values.
+    pub(crate) fn values_with(&self, storage: &str, needle: &str) -> Vec<Value> {
+        let page = self.inner.store.list(storage, &crate::store::Range::default()).unwrap_or_default();
+        page.items.iter().filter(|object| object.says(needle)).map(|object| object.value()).collect()
+    }
+
     /// The value of one object of a collection.
     pub(crate) fn value(&self, storage: &str, key: &str) -> Option<Value> {
         self.inner.store.get(storage, key).map(|object| object.value())

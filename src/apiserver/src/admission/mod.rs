@@ -10,7 +10,7 @@ use crate::meta;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
 
-pub(crate) use quota::check as check_quota;
+pub(crate) use quota::{check as check_quota, used as quota_usage};
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -96,10 +96,10 @@ fn namespace_lifecycle(scope: &Scope<'_>, object: &Value) -> Result<()> {
     if !scope.resource.namespaced {
         return Ok(());
     }
-    let Some(namespace) = scope.server.value("namespaces", &scope.namespace) else {
+    let Some(namespace) = scope.server.inner.store.get("namespaces", &scope.namespace) else {
         return Err(ApiError::not_found("", "namespaces", &scope.namespace));
     };
-    if meta::has(&namespace, "deletionTimestamp") {
+    if namespace.says("\"deletionTimestamp\"") && meta::has(&namespace.value(), "deletionTimestamp") {
         let (group, plural) = (&scope.resource.group, &scope.resource.plural);
         return Err(ApiError::namespace_terminating(group, plural, meta::name(object), &scope.namespace));
     }

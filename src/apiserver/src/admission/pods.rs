@@ -11,7 +11,8 @@ pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
     let name = meta::text_at(pod, &["spec", "priorityClassName"]).to_owned();
     let forbidden = |why: &str| ApiError::forbidden("", "pods", meta::name(pod), why);
     let class = if name.is_empty() {
-        let classes = scope.server.values("priorityclasses.scheduling.k8s.io", "").into_iter();
+        let classes =
+            scope.server.values_with("priorityclasses.scheduling.k8s.io", "\"globalDefault\":true").into_iter();
         let defaults = classes.filter(|class| class.get("globalDefault") == Some(&Value::Bool(true)));
         defaults.min_by_key(|class| class.get("value").and_then(Value::as_i64))
     } else {

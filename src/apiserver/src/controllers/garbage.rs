@@ -98,8 +98,8 @@ impl ApiServer {
 
 /// The finalizers of the collector stand in the text as they are.
 fn is_waiting(object: &Object) -> bool {
-    let has = |needle: &str| object.body.windows(needle.len()).any(|window| window == needle.as_bytes());
-    (has("\"foregroundDeletion\"") || has("\"orphan\"")) && has("\"deletionTimestamp\"") && {
+    let has = |needle: &str| object.says(needle);
+    has("\"deletionTimestamp\"") && (has("\"foregroundDeletion\"") || has("\"orphan\"")) && {
         let value = object.value();
         meta::has(&value, "deletionTimestamp")
             && (meta::has_finalizer(&value, FOREGROUND) || meta::has_finalizer(&value, ORPHAN))

@@ -8,6 +8,7 @@ mod garbage;
 mod jobs;
 mod namespaces;
 mod nodes;
+mod quotas;
 mod replica_sets;
 mod stateful_sets;
 mod taints;
@@ -49,6 +50,8 @@ pub struct Controllers {
     pub jobs: bool,
     /// Says in the status of PodDisruptionBudgets how many pods may be disrupted.
     pub disruption_budgets: bool,
+    /// Says in the status of ResourceQuotas what is used. They are kept without this, too.
+    pub resource_quotas: bool,
     /// Taints nodes by their conditions, marks those without heartbeats, and removes pods of nodes that are gone.
     pub node_lifecycle: bool,
     /// Removes pods from nodes with taints of effect NoExecute when their tolerations end.
@@ -68,6 +71,7 @@ impl Controllers {
         daemon_sets: false,
         jobs: false,
         disruption_budgets: false,
+        resource_quotas: false,
         node_lifecycle: false,
         taint_eviction: false,
         volume_binder: false,
@@ -85,6 +89,7 @@ impl Default for Controllers {
             daemon_sets: true,
             jobs: true,
             disruption_budgets: true,
+            resource_quotas: true,
             node_lifecycle: true,
             taint_eviction: true,
             volume_binder: true,
@@ -152,6 +157,7 @@ impl ApiServer {
             (switches.jobs, Self::reconcile_jobs),
             (switches.volume_binder, Self::bind_volumes),
             (switches.disruption_budgets, Self::count_budgets),
+            (switches.resource_quotas, Self::count_quotas),
         ] {
             if is_on {
                 act(self, &world);

@@ -10,7 +10,9 @@ use crate::store::Range;
 impl ApiServer {
     pub(super) fn empty_namespaces(&self) {
         let Some(namespaces) = self.resource_of("namespaces") else { return };
-        for namespace in self.values("namespaces", "").iter().filter(|n| meta::has(n, "deletionTimestamp")) {
+        for namespace in
+            self.values_with("namespaces", "\"deletionTimestamp\"").iter().filter(|n| meta::has(n, "deletionTimestamp"))
+        {
             let name = meta::name(namespace);
             if self.delete_contents(name) == 0 {
                 self.amend(&namespaces, name, |namespace| {

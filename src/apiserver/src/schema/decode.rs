@@ -130,10 +130,11 @@ impl Decoder<'_> {
         for key in gone {
             map.remove(&key);
         }
-        for (name, field) in &object.fields {
-            if map.contains_key(name) {
-                continue;
-            }
+        let shows = self.zeros == Zeros::Shown || may_show_null(typed.name());
+        let names: &mut dyn Iterator<Item = &String> =
+            if shows { &mut object.fields.keys() } else { &mut object.defaulted.iter() };
+        for name in names {
+            let Some(field) = object.fields.get(name).filter(|_| !map.contains_key(name)) else { continue };
             if let Some(default) = &field.default {
                 let mut value = default.clone();
                 self.path.push(Segment::Field(name.clone()));
@@ -282,6 +283,14 @@ impl Decoder<'_> {
         out.push_str(last);
         out
     }
+}
+
+/// Whether a type has fields that are shown as null: all others need not be looked through.
+fn may_show_null(owner: &str) -> bool {
+    owner.ends_with("Condition")
+        || owner.starts_with("ContainerState")
+        || owner == "Event"
+        || owner == "HorizontalPodAutoscalerStatus"
 }
 
 /// Times, and one list, that Go does not leave out where they are zero, because they are no pointers: the schema does not say so.

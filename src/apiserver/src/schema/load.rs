@@ -140,6 +140,8 @@ impl Schemas {
         if embedded {
             self.make_resource(&mut object);
         }
+        let has_default = |(name, field): (&String, &Field)| field.default.is_some().then(|| name.clone());
+        object.defaulted = object.fields.iter().filter_map(has_default).collect();
         Shape::Struct(object)
     }
 }

@@ -55,6 +55,8 @@ pub(crate) enum Shape {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Struct {
     pub(crate) fields: BTreeMap<String, Field>,
+    /// The names of those with a default.
+    pub(crate) defaulted: Box<[String]>,
     pub(crate) atomic: bool,
     /// Unknown fields are kept, as `x-kubernetes-preserve-unknown-fields` asks.
     pub(crate) preserve_unknown: bool,

@@ -48,6 +48,11 @@ impl Object {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
+    /// Whether the text has something in it.
+    pub(crate) fn says(&self, needle: &str) -> bool {
+        memchr::memmem::find(&self.body, needle.as_bytes()).is_some()
+    }
+
     pub(crate) fn namespace(&self) -> &str {
         self.key.split_once('/').map_or("", |(namespace, _)| namespace)
     }

@@ -1,6 +1,6 @@
 //! What a kind does to its objects before they are stored, and which of their fields can be selected.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::apply::FieldSet;
 use crate::meta;
@@ -305,12 +305,4 @@ pub(super) fn comparable(object: &Value) -> Value {
         }
     }
     out
-}
-
-/// An empty object of the resource, as the live state before a create.
-pub(super) fn empty(resource: &Resource) -> Value {
-    match resource.custom() {
-        Some(_) => Value::Object(Map::new()),
-        None => decode::empty(resource.typed()),
-    }
 }

@@ -62,8 +62,7 @@ impl Scope<'_> {
         let (manager, api_version) = (self.call.manager(), self.resource.api_version());
         let writer = Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
         let resets = strategy::resets(&self.resource, &self.subresource);
-        let empty = if live.is_none() { strategy::empty(&self.resource) } else { Value::Null };
-        track_update(live.unwrap_or(&empty), new, self.resource.typed(), &writer, &resets);
+        track_update(live.unwrap_or_else(|| self.resource.empty()), new, self.resource.typed(), &writer, &resets);
     }
 
     /// Changes an object: `produce` makes the new state from the live one, again if another write came between.

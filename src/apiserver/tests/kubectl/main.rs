@@ -92,7 +92,7 @@ impl Normal {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
-    let controllers = "--controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,garbage-collector-controller,namespace-controller,disruption-controller";
+    let controllers = "--controllers=deployment-controller,replicaset-controller,statefulset-controller,daemonset-controller,job-controller,garbage-collector-controller,namespace-controller,disruption-controller,resourcequota-controller";
     let flags = ["--controller-manager", controllers, "--service-account-admission=false"];
     let Some(real) = world::Real::start(&flags) else {
         eprintln!("no Go in the PATH: nothing was compared");

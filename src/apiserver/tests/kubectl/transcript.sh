@@ -301,6 +301,16 @@ kubectl get service svc
 kubectl expose deployment web --port=80
 kubectl get service web -o jsonpath='{.spec.selector}'
 
+kubectl create quota few --hard=secrets=2,requests.cpu=1 --scopes=
+kubectl wait quota few --for=jsonpath='{.status.hard.secrets}'=2 --timeout=60s
+kubectl create secret generic second
+kubectl wait quota few --for=jsonpath='{.status.used.secrets}'=2 --timeout=60s
+kubectl create secret generic third
+kubectl run greedy --image=i
+kubectl run greedy --image=i --overrides='{"spec":{"containers":[{"name":"greedy","image":"i","resources":{"requests":{"cpu":"5"}}}]}}'
+kubectl describe quota few
+kubectl delete quota few
+
 kubectl create quota q --hard=pods=50,configmaps=20
 kubectl create priorityclass vip --value=100
 kubectl get priorityclass vip
