@@ -27,7 +27,7 @@
 //!
 //! `tests/differential` plays the same requests to this server and to the real one, and compares codes, bodies, warnings and
 //! watches: 684 requests of fifteen scenes, of which 667 agree and 17 differ in what is listed here, and 480 by dice, which
-//! all agree. `tests/kubectl` does so with sixty scripts of stock kubectl, of which one differs.
+//! all agree. `tests/kubectl` does so with 61 scripts of stock kubectl, of which one differs.
 //!
 //! - Answers are JSON or YAML, and bodies are protobuf, too; CBOR is answered 415 or 406. What an `Accept` header could have
 //!   is said without protobuf and without the forms of watches.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use common::{client, create, from, pod, refusal, server};
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, ObjectReference, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
@@ -267,4 +268,54 @@ async fn typed_objects_survive_the_way_there_and_back() {
     let requests = stored.spec.as_ref().unwrap().containers[0].resources.as_ref().unwrap().requests.clone().unwrap();
     assert_eq!(requests["cpu"].0, "100m");
     assert_eq!(pods.get("p").await.unwrap(), stored);
+}
+
+/// Tries to take or keep a Lease once; whether `me` holds it afterwards.
+async fn campaign(leases: &Api<Lease>, me: &str, now: jiff::Timestamp) -> bool {
+    let spec = |transitions: i64| {
+        json!({"holderIdentity": me, "leaseDurationSeconds": 15, "leaseTransitions": transitions,
+               "renewTime": format!("{now:.6}")})
+    };
+    let Ok(Some(held)) = leases.get_opt("leader").await else {
+        let lease: Lease = from(json!({"metadata": {"name": "leader"}, "spec": spec(0)}));
+        return leases.create(&PostParams::default(), &lease).await.is_ok();
+    };
+    let current = held.spec.clone().unwrap_or_default();
+    let is_mine = current.holder_identity.as_deref() == Some(me);
+    let renewed = current.renew_time.map(|time| time.0);
+    let is_over = renewed.is_none_or(|renewed| now.duration_since(renewed).as_secs() >= 15);
+    if !is_mine && !is_over {
+        return false;
+    }
+    let transitions = i64::from(current.lease_transitions.unwrap_or(0)) + i64::from(!is_mine);
+    // The version of the lease that was read fences off whoever came in between.
+    let version = held.resource_version();
+    let lease: Lease =
+        from(json!({"metadata": {"name": "leader", "resourceVersion": version}, "spec": spec(transitions)}));
+    leases.replace("leader", &PostParams::default(), &lease).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_has_one_holder_and_the_next_one_when_it_falls_silent() {
+    let server = server();
+    let leases: Api<Lease> = Api::default_namespaced(client(&server));
+    let mut holders = Vec::new();
+    for second in 0..60 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The first candidate dies after twenty seconds.
+        let names: &[&str] = if second < 20 { &["a", "b", "c"] } else { &["b", "c"] };
+        let tried = names.iter().map(|name| campaign(&leases, name, server.now()));
+        let won: Vec<&str> = names
+            .iter()
+            .zip(futures::future::join_all(tried).await)
+            .filter(|(_, won)| *won)
+            .map(|(name, _)| *name)
+            .collect();
+        assert!(won.len() <= 1, "{won:?} hold it in second {second}");
+        holders.extend(won.first().map(|name| (*name).to_owned()));
+    }
+    holders.dedup();
+    assert_eq!(holders.len(), 2, "{holders:?}");
+    let lease = leases.get("leader").await.unwrap().spec.unwrap();
+    assert_eq!(lease.lease_transitions, Some(1));
 }
