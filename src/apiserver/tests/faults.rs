@@ -1,5 +1,7 @@
 //! Trouble by seed: clients that are written for a real server come through it, and a seed decides all of it.
 
+#![allow(clippy::panic)] // Helpers are not test functions to clippy.
+
 use std::time::Duration;
 
 use berth_apiserver::{ApiServer, Config, FaultRates, Faults};
