@@ -379,3 +379,36 @@ fn topology_spread_as_many_owners_as_nodes_spread_as_if_nothing_were_reserved() 
     let places: Vec<&str> = ["a", "b", "c"].iter().map(|name| outcome.of(name)).collect();
     assert_eq!(places, ["node-0 of r", "node-1", "node-2"]);
 }
+
+#[test]
+fn inter_pod_affinity_row_3_also_by_zone() {
+    let mut world = two_nodes();
+    let apart = away_from("web").replace("kubernetes.io/hostname", "topology.kubernetes.io/zone");
+    let template_labels = "app: web";
+    world.reservation(&Reserve {
+        name: "r",
+        requests: "cpu: 4",
+        template: &apart,
+        template_labels,
+        ..Reserve::default()
+    });
+    world.pod("a", "web", "cpu: 4", Extra { spec: &apart, ..none() });
+    let outcome = world.run();
+    assert_eq!((outcome.of("r"), outcome.of("a")), ("node-0", "node-0 of r"), "it is not in the zone for its owner");
+}
+
+#[test]
+fn a_reservation_and_its_first_owner_count_once_in_the_spread_of_others() {
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: \
+                  DoNotSchedule, labelSelector: {matchLabels: {app: web}}}],";
+    let mut world = two_nodes();
+    world.running("full", "web", "node-1", "cpu: 16", none());
+    let spec = "allocateOnce: false, owners: [{labelSelector: {matchLabels: {role: owner}}}],";
+    let (requests, template_labels, on) = ("cpu: 4", "app: web", Some("node-0"));
+    world.reservation(&Reserve { name: "r", requests, spec, template_labels, on, ..Reserve::default() });
+    world.pod("owner", "web", "cpu: 2", Extra { labels: ", role: owner", ..none() });
+    // One is on each node: with this one there are two on node-0. Were the Reservation counted beside its owner, three.
+    world.pod("other", "web", "cpu: 3", Extra { spec: spread, ..none() });
+    let outcome = world.run();
+    assert_eq!((outcome.of("owner"), outcome.of("other")), ("node-0 of r", "node-0"));
+}

@@ -278,3 +278,21 @@ fn an_evicted_owner_leaves_its_gpu_to_the_reservation() {
     );
     assert!(!outcome.of("other").starts_with("node"), "{}", outcome.of("other"));
 }
+
+#[rstest]
+#[case::aligned("allocateOnce: false, allocatePolicy: Aligned,", "node-0 of r", "gpu 2")]
+#[case::restricted(RESTRICTED, "1 Insufficient gpu devices", "")]
+fn a_share_that_no_reserved_gpu_has_left_is_had_of_others_unless_the_reservation_is_restricted(
+    #[case] spec: &str,
+    #[case] place: &str,
+    #[case] device: &str,
+) {
+    let mut world = gpus(3);
+    world.reservation(&Reserve { name: "r", requests: "koordinator.sh/gpu: '200'", spec, ..Reserve::default() });
+    world.pod("a", "web", &share(60), none()).pod("b", "web", &share(60), none());
+    world.pod("c", "web", &share(50), MUST_DRAW);
+    let outcome = world.run();
+    assert_eq!((cpus(&outcome, "a"), cpus(&outcome, "b")), ("gpu 0", "gpu 1"), "40 percent are left of each");
+    assert!(outcome.of("c").starts_with(place), "{}", outcome.of("c"));
+    assert_eq!(cpus(&outcome, "c"), device);
+}
