@@ -1,5 +1,5 @@
 //! Which filter keeps a pod off a node: kube-scheduler's filters of the default profile, in its order and words. What
-//! depends on how pods are spread over domains is in [`crate::scheduler`] and [`crate::topology`].
+//! depends on how pods are spread over domains is decided by [`crate::Scheduler`] and [`crate::topology`].
 
 use berth_model::{
     Cluster, Cordon, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Sym, Taint, first_untolerated,
