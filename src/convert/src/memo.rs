@@ -8,6 +8,9 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 /// Specs kept at most, some kilobytes each.
 const MOST: usize = 8_192;
+/// Specs of one fingerprint kept at most: where each pod's is its own, as with the token volumes of pods that run, looking
+/// through all of them would cost more than reading the spec.
+const MOST_ALIKE: usize = 8;
 
 /// Specs with the index of their draft, by a hash of the parts in which specs usually differ.
 #[derive(Debug, Default)]
@@ -17,19 +20,25 @@ pub(crate) struct Memo {
 }
 
 impl Memo {
-    /// The draft of an equal spec.
+    /// The draft of a spec that is equal, the node aside.
     pub(crate) fn get(&self, fingerprint: u64, spec: &PodSpec) -> Option<u32> {
         let alike = self.by_fingerprint.get(&fingerprint)?;
-        alike.iter().find(|(known, _)| **known == *spec).map(|(_, draft)| *draft)
+        let find = |spec: &PodSpec| alike.iter().find(|(known, _)| **known == *spec).map(|(_, draft)| *draft);
+        if spec.node_name.is_some() { find(&without_node(spec)) } else { find(spec) }
     }
 
     /// Remembers a spec, while there is room.
     pub(crate) fn insert(&mut self, fingerprint: u64, spec: &PodSpec, draft: u32) {
-        if self.n_specs < MOST {
+        let alike = self.by_fingerprint.entry(fingerprint).or_default();
+        if self.n_specs < MOST && alike.len() < MOST_ALIKE {
             self.n_specs += 1;
-            self.by_fingerprint.entry(fingerprint).or_default().push((Box::new(spec.clone()), draft));
+            alike.push((Box::new(without_node(spec)), draft));
         }
     }
+}
+
+fn without_node(spec: &PodSpec) -> PodSpec {
+    PodSpec { node_name: None, ..spec.clone() }
 }
 
 /// A hash of requests, node selector and selectors. Equal specs have equal fingerprints; what it leaves out only makes
