@@ -1,9 +1,12 @@
 //! Berth's command line: flags in, exit code out. Everything else is in the libraries.
 //!
-//! Exit codes: 0 all placed, 1 something is unschedulable (the plan is printed), 2 bad input (nothing on stdout).
+//! Exit codes: 0 all placed (or what is explained is), 1 something is unschedulable (the plan is printed), 2 bad input
+//! (nothing on stdout).
 
 mod catalog;
 mod crds;
+mod explain;
+mod input;
 mod output;
 mod plan;
 
@@ -26,6 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Plan(Box<plan::Args>),
+    Explain(Box<explain::Args>),
     Crds(crds::Args),
     Catalog(catalog::Args),
 }
@@ -33,6 +37,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match &Cli::parse().command {
         Command::Plan(args) => plan::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Catalog(args) => catalog::run(args),
     };

@@ -127,7 +127,8 @@ fn a_pod_that_must_draw_launches_nothing_and_is_told_why() {
     assert_eq!(reasons(&alone), [none, "0 Reservation(s) matched owner total"]);
     let closed = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  unschedulable: true\n");
     let plan = run(&(node("node-a") + &closed + &owner("a", "1", MUST_DRAW, "")));
-    assert_eq!(reasons(&plan), [none, "1 Reservation(s) is unschedulable", "1 Reservation(s) matched owner total"]);
+    let by_node = "1 node(s) no reservations match reservation affinity";
+    assert_eq!(reasons(&plan), [by_node, "1 Reservation(s) is unschedulable", "1 Reservation(s) matched owner total"]);
     let restricted = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  allocatePolicy: Restricted\n");
     let plan = run(&(node("node-a") + &restricted + &owner("a", "3", MUST_DRAW, "")));
     assert_eq!(reasons(&plan), ["1 Reservation(s) Insufficient cpu", "1 Reservation(s) matched owner total"]);

@@ -62,6 +62,11 @@ impl serde::Serialize for MemberName<'_> {
 }
 
 impl MemberName<'_> {
+    /// The name without the namespace.
+    pub(crate) fn own(self) -> String {
+        MemberName { namespace: None, ..self }.to_string()
+    }
+
     /// The number that ends it, if it has one, and the name without.
     pub(crate) fn split(self) -> (Self, Option<u32>) {
         (MemberName { number: None, ..self }, self.number)
@@ -115,13 +120,19 @@ impl<'a> Deal<'a> {
 
     /// The members of a share, in order.
     pub(crate) fn members(&self, share: Share) -> impl Iterator<Item = MemberName<'_>> {
+        self.members_with_rows(share).map(|(name, _)| name)
+    }
+
+    /// The members of a share, in order, each with the number of its row.
+    pub(crate) fn members_with_rows(&self, share: Share) -> impl Iterator<Item = (MemberName<'_>, u32)> {
         let runs = self.runs.get(share.class.index()).map_or(&[][..], |runs| runs);
         let from = runs.partition_point(|run| run.end <= share.first);
         let mut begin = from.checked_sub(1).and_then(|before| runs.get(before)).map_or(0, |run| run.end);
         let (first, last) = (share.first, share.first.saturating_add(share.count));
         let spans = runs.iter().skip(from).map(move |run| (std::mem::replace(&mut begin, run.end), *run));
         spans.take_while(move |(begin, _)| *begin < last).flat_map(move |(begin, run)| {
-            (begin.max(first)..run.end.min(last)).filter_map(move |position| self.member(run, position - begin))
+            let positions = begin.max(first)..run.end.min(last);
+            positions.filter_map(move |position| Some((self.member(run, position - begin)?, run.row)))
         })
     }
 

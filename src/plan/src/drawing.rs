@@ -1,29 +1,38 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
-use berth_model::{ClassId, Cluster, MemberKind, Resources, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, Resources, Sym, Universe};
 use berth_provisioning::{NodePlan, Options, Solution};
-use berth_scheduling::reservation::{Draw, Draws, bundle, draw_on_nodes};
+use berth_scheduling::reservation::{Draws, bundle};
 use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, Share};
+use crate::existing::{self, Existing};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Drawing {
+    /// What was bound to nodes that exist.
+    existing: Existing,
+    /// Who goes with pending Reservations.
     draws: Draws,
     /// Pending Reservations that have owners in the plan, by name.
     by_name: FxHashMap<Box<str>, u32>,
 }
 
-/// A pod and the Reservation that it draws from.
-pub(crate) type Pair<'a> = (&'a str, &'a str);
+/// A pod or a Reservation beside those that are dealt out, and the Reservation that a pod draws from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Also<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) draws_from: Option<&'a str>,
+}
 
-/// Gives owners their room, then plans what is left. Reservations that no place takes together with their owners are
+/// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations that no place takes together with their owners are
 /// planned without.
 pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
-    let mut draws = draw_on_nodes(cluster);
+    let existing = existing::bind(cluster, options);
+    let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
-    let mut drawing = Drawing::new(draws, cluster);
+    let mut drawing = Drawing::new(existing, draws, cluster);
     let (mut universe, mut solution) = berth_provisioning::solve(cluster, options);
     if let Some(before) = bundled.filter(|_| drawing.leaves_any(cluster, &universe, &solution)) {
         before.restore(cluster, &mut drawing.draws);
@@ -34,7 +43,7 @@ pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solu
     for (claims, spent) in solution.claims.iter_mut().zip(&spent) {
         claims.requests.subtract(spent);
     }
-    for &node in drawing.draws.on_nodes.keys() {
+    for &node in drawing.existing.on_nodes.keys() {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
             solution.nodes.insert(at, NodePlan { node, contents: Vec::new() });
         }
@@ -58,12 +67,12 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
 }
 
 impl Drawing {
-    fn new(draws: Draws, cluster: &Cluster) -> Self {
+    fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
         let reservations = draws.with.keys().filter_map(|&index| {
             let name = cluster.reservations.get(index as usize)?.name;
             Some((cluster.symbols.text(name).into(), index))
         });
-        Drawing { by_name: reservations.collect(), draws }
+        Drawing { by_name: reservations.collect(), existing, draws }
     }
 
     /// Whether a Reservation with owners has no place.
@@ -72,20 +81,52 @@ impl Drawing {
         deal.unschedulable.iter().any(|share| !self.with(&deal, &[*share], 0, cluster).is_empty())
     }
 
-    /// How many pods draw.
-    pub(crate) fn len(&self) -> u64 {
-        self.draws.len() as u64
+    /// How many of a kind have their place without being dealt out.
+    pub(crate) fn count(&self, kind: MemberKind) -> u64 {
+        let with = if kind == MemberKind::Pod { self.draws.len() as u64 } else { 0 };
+        self.existing.count(kind) + with
     }
 
     /// Why pods of a spec that must draw cannot.
     pub(crate) fn refusals(&self, spec: u32) -> Option<&[(String, u32)]> {
-        self.draws.refusals.get(&spec).map(Vec::as_slice)
+        self.existing.refusals.get(&spec).map(Vec::as_slice)
     }
 
-    /// Who draws on an existing node from what was there.
-    pub(crate) fn on_node<'a>(&'a self, node: usize, cluster: &'a Cluster) -> Vec<Pair<'a>> {
-        let draws = self.draws.on_nodes.get(&node).into_iter().flatten();
-        draws.map(|Draw { pod, reservation }| (&**pod, name_of(*reservation, cluster))).collect()
+    /// The pending Reservation that a pod goes with.
+    pub(crate) fn goes_with(&self, pod: &str) -> Option<u32> {
+        let has = |pods: &[Box<str>]| pods.iter().any(|known| **known == *pod);
+        self.draws.with.iter().find(|(_, pods)| has(pods)).map(|(reservation, _)| *reservation)
+    }
+
+    /// The existing node that something was bound to.
+    pub(crate) fn node_of(&self, kind: MemberKind, name: &str) -> Option<usize> {
+        let has = |node: &usize| self.existing.on_node(*node, kind).any(|(known, _)| known == name);
+        self.existing.on_nodes.keys().copied().find(has)
+    }
+
+    /// Namespace, spec and labels of the pod that stood in for a Reservation that was bound to a node.
+    pub(crate) fn row_of(&self, reservation: &str) -> Option<(Sym, u32, u32)> {
+        self.existing.stand_ins.get(reservation).copied()
+    }
+
+    /// The pods that draw from a Reservation, running ones included.
+    pub(crate) fn drawn_from(&self, reservation: u32, cluster: &Cluster) -> Vec<String> {
+        let pods = cluster.nodes.iter().flat_map(|node| &node.pods);
+        let pods = pods.filter(|pod| pod.draws_from == Some(reservation));
+        let mut names: Vec<String> =
+            pods.map(|pod| format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name)).collect();
+        names.extend(self.draws.with.get(&reservation).into_iter().flatten().map(ToString::to_string));
+        names
+    }
+
+    /// What of a kind was bound to an existing node.
+    pub(crate) fn on_node<'a>(&'a self, node: usize, kind: MemberKind, cluster: &'a Cluster) -> Vec<Also<'a>> {
+        let bound = self.existing.on_node(node, kind);
+        let also = bound.map(|(name, reservation)| Also {
+            name,
+            draws_from: reservation.map(|reservation| name_of(reservation, cluster)),
+        });
+        also.collect()
     }
 
     /// Who draws from the Reservations in the shares of a node.
@@ -95,7 +136,7 @@ impl Drawing {
         shares: &[Share],
         node: u32,
         cluster: &'a Cluster,
-    ) -> Vec<Pair<'a>> {
+    ) -> Vec<Also<'a>> {
         if self.by_name.is_empty() {
             return Vec::new();
         }
@@ -104,7 +145,7 @@ impl Drawing {
             for member in deal.members(share.of_node(node)) {
                 let Some(&index) = self.by_name.get(member.to_string().as_str()) else { continue };
                 let pods = self.draws.with.get(&index).into_iter().flatten();
-                pairs.extend(pods.map(|pod| (&**pod, name_of(index, cluster))));
+                pairs.extend(pods.map(|pod| Also { name: pod, draws_from: Some(name_of(index, cluster)) }));
             }
         }
         pairs

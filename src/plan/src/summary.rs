@@ -50,7 +50,8 @@ impl Summary {
             }
         }
         // They have their place, and are in no class any more.
-        summary.pods += plan.drawing.len();
+        summary.pods += plan.drawing.count(MemberKind::Pod);
+        summary.reservations += plan.drawing.count(MemberKind::Reservation);
         summary.placed = summary.pods.saturating_sub(summary.unschedulable);
         for claims in &plan.solution.claims {
             let count = u64::from(claims.count);

@@ -12,10 +12,12 @@
 //! ```
 
 mod claims;
+mod consider;
 mod domains;
 mod fill;
 mod frontier;
 mod join;
+mod launchable;
 mod limits;
 mod matching;
 mod options;
@@ -31,6 +33,8 @@ mod solution;
 
 use berth_model::{Cluster, Universe};
 
+pub use consider::{Considered, consider};
+pub use launchable::launchable;
 pub use options::{Effort, Options};
 pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
 

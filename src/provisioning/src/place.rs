@@ -246,7 +246,7 @@ impl Planner<'_> {
         shares
     }
 
-    fn domains_of(&mut self, names: Vec<Sym>, constraints: &[Constraint]) -> Domains {
+    pub(crate) fn domains_of(&mut self, names: Vec<Sym>, constraints: &[Constraint]) -> Domains {
         let eligible: Vec<(berth_model::CounterId, Rc<[Sym]>)> =
             constraints.iter().map(|c| (c.counter(), self.domains(c.counter()))).collect();
         Domains::new(&self.state, names, constraints, |counter, name| {
@@ -255,7 +255,7 @@ impl Planner<'_> {
     }
 
     // Every domain of a key that the constraints look at, by name.
-    fn domain_names(&mut self, constraints: &[Constraint]) -> Vec<Sym> {
+    pub(crate) fn domain_names(&mut self, constraints: &[Constraint]) -> Vec<Sym> {
         let mut names: Vec<Sym> = Vec::new();
         for constraint in constraints {
             names.extend(self.domains(constraint.counter()).iter());

@@ -111,34 +111,46 @@ impl Planner<'_> {
         at: usize,
         column: &Column,
     ) -> (u8, String) {
+        self.obstacle_alone(prepared, pool, table, at, column).unwrap_or_else(|| match prepared.demand.keyed.first() {
+            Some((_, constraints)) => (4, reasons::topology(constraints).to_owned()),
+            None => (4, "minValues requirement is not met".to_owned()),
+        })
+    }
+
+    /// What keeps a pod off a new node of the column, whatever its domains; with how far it comes.
+    pub(crate) fn obstacle_alone(
+        &self,
+        prepared: &Prepared<'_>,
+        pool: usize,
+        table: &ColumnTable,
+        at: usize,
+        column: &Column,
+    ) -> Option<(u8, String)> {
         let admits = prepared.admissions.get(pool).and_then(Option::as_ref);
         if !admits.is_some_and(|admission| admission.columns.contains(at)) {
-            return (0, reasons::AFFINITY_OF_TYPES.to_owned());
+            return Some((0, reasons::AFFINITY_OF_TYPES.to_owned()));
         }
         if let Some(reason) =
             Insufficient::of(prepared.requests, &column.room).in_words(self.cluster).into_iter().next()
         {
-            return (1, reason);
+            return Some((1, reason));
         }
         if let Some(slot) = column.slots
             && self.state.free_slots(slot) == 0
         {
             let id = self.cluster.slots.get(slot.index()).map_or("", |slots| self.cluster.symbols.text(slots.id));
-            return (2, reasons::exhausted(id, table.reserved.contains(at)));
+            return Some((2, reasons::exhausted(id, table.reserved.contains(at))));
         }
         if let Some(limit) = self.exceeded_limit(pool, at) {
-            return (3, format!("limits.{limit} would be exceeded"));
+            return Some((3, format!("limits.{limit} would be exceeded")));
         }
         if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
-            return (4, reasons::EXCLUSIVE_CLAIM.to_owned());
+            return Some((4, reasons::EXCLUSIVE_CLAIM.to_owned()));
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
         if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
-            return (4, reasons::topology(&prepared.demand.host).to_owned());
+            return Some((4, reasons::topology(&prepared.demand.host).to_owned()));
         }
-        if let Some((_, constraints)) = prepared.demand.keyed.first() {
-            return (4, reasons::topology(constraints).to_owned());
-        }
-        (4, "minValues requirement is not met".to_owned())
+        None
     }
 }

@@ -12,7 +12,7 @@ use super::{Allocations, Members, terms};
 use crate::Plan;
 use crate::deal::{Deal, Share};
 use crate::decimal::Exact;
-use crate::drawing::Pair;
+use crate::drawing::Also;
 
 /// `nodeClaims`.
 pub(super) struct Claims<'a> {
@@ -103,9 +103,9 @@ impl<'a> Claims<'a> {
         shares: &'b [Share],
         node: u32,
         number: u64,
-        drawn: &'b [Pair<'b>],
+        drawn: &'b [Also<'b>],
     ) -> Claim<'b> {
-        let members = |kind, drawn| Members { deal: self.deal, shares, kind, node, drawn };
+        let members = |kind, also| Members { deal: self.deal, shares, kind, node, also };
         Claim {
             name: ClaimName { node_pool: common.node_pool, number },
             node_pool: common.node_pool,

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
-use crate::drawing::Pair;
+use crate::drawing::Also;
 use crate::{Plan, Summary};
 
 pub(crate) use terms::{Unit, quantities};
@@ -121,14 +121,15 @@ impl Serialize for Nodes<'_> {
         let Nodes(plan, deal) = *self;
         let mut seq = serializer.serialize_seq(None)?;
         for (node, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
-            let mut drawn = plan.drawing.on_node(node.node, &plan.cluster);
-            drawn.extend(plan.drawing.with(deal, shares, 0, &plan.cluster));
+            let mut pods = plan.drawing.on_node(node.node, MemberKind::Pod, &plan.cluster);
+            pods.extend(plan.drawing.with(deal, shares, 0, &plan.cluster));
+            let reservations = plan.drawing.on_node(node.node, MemberKind::Reservation, &plan.cluster);
             let name = plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name));
             seq.serialize_element(&Entry {
                 name,
-                pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, drawn: &drawn },
-                reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, drawn: &[] },
-                allocations: Allocations(&drawn),
+                pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, also: &pods },
+                reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, also: &reservations },
+                allocations: Allocations(&pods),
                 preempted: [],
             })?;
         }
@@ -137,7 +138,7 @@ impl Serialize for Nodes<'_> {
 }
 
 /// `[{"pod","reservation"}]`: who draws from which Reservation.
-struct Allocations<'a>(&'a [Pair<'a>]);
+struct Allocations<'a>(&'a [Also<'a>]);
 
 impl Serialize for Allocations<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -146,7 +147,8 @@ impl Serialize for Allocations<'_> {
             pod: &'a str,
             reservation: &'a str,
         }
-        serializer.collect_seq(self.0.iter().map(|&(pod, reservation)| Allocation { pod, reservation }))
+        let drawn = self.0.iter().filter_map(|also| Some((also.name, also.draws_from?)));
+        serializer.collect_seq(drawn.map(|(pod, reservation)| Allocation { pod, reservation }))
     }
 }
 
@@ -157,8 +159,8 @@ struct Members<'a> {
     kind: MemberKind,
     /// Which of identical nodes.
     node: u32,
-    /// Pods that are there to draw from a Reservation, beside those of the shares.
-    drawn: &'a [Pair<'a>],
+    /// Those beside the shares.
+    also: &'a [Also<'a>],
 }
 
 impl Serialize for Members<'_> {
@@ -169,8 +171,8 @@ impl Serialize for Members<'_> {
                 seq.serialize_element(&member)?;
             }
         }
-        for (pod, _) in self.drawn {
-            seq.serialize_element(pod)?;
+        for also in self.also {
+            seq.serialize_element(also.name)?;
         }
         seq.end()
     }

@@ -167,7 +167,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
     let cluster = &plan.cluster;
     let deal = Deal::new(cluster, &plan.universe, &plan.solution);
     let entries = plan.solution.nodes.iter().zip(&deal.nodes).map(|(node, shares)| {
-        let there = plan.drawing.on_node(node.node, cluster).len();
+        let there = plan.drawing.on_node(node.node, MemberKind::Pod, cluster).len();
         let drawn = there + plan.drawing.with(&deal, shares, 0, cluster).len();
         (node, drawn as u64)
     });

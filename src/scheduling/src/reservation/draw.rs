@@ -48,7 +48,7 @@ impl Draws {
 }
 
 /// Whether nothing but the want of a Reservation refuses pods of this spec.
-pub(crate) fn is_open(spec: &PodSpec) -> bool {
+pub fn is_open(spec: &PodSpec) -> bool {
     spec.refusal.as_ref().is_none_or(|Refusal(reason)| reason == reasons::AFFINITY)
 }
 

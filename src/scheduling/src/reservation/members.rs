@@ -4,23 +4,23 @@ use berth_model::{Cluster, MemberRun, Sym};
 
 /// A pending pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
-    pub(super) namespace: Sym,
+pub(crate) struct Member {
+    pub(crate) namespace: Sym,
     /// The name, without the namespace.
-    pub(super) name: Box<str>,
+    pub(crate) name: Box<str>,
     /// Index of its label set.
-    pub(super) labels: u32,
+    pub(crate) labels: u32,
 }
 
 impl Member {
     /// `namespace/name`.
-    pub(super) fn full_name(&self, cluster: &Cluster) -> Box<str> {
+    pub(crate) fn full_name(&self, cluster: &Cluster) -> Box<str> {
         format!("{}/{}", cluster.symbols.text(self.namespace), self.name).into()
     }
 }
 
 /// Takes the first `count` members out of rows, in order.
-pub(super) fn take(cluster: &mut Cluster, rows: &[u32], mut count: usize) -> Vec<Member> {
+pub(crate) fn take(cluster: &mut Cluster, rows: &[u32], mut count: usize) -> Vec<Member> {
     let mut taken = Vec::with_capacity(count);
     for &row in rows {
         let Some(row) = cluster.pending.get_mut(row as usize) else { continue };

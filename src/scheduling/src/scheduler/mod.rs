@@ -6,6 +6,7 @@
 //! changed since it was last asked: a decision costs as many steps as there are cells, not nodes.
 
 mod assess;
+mod bindings;
 mod choose;
 mod diagnose;
 mod groups;
@@ -24,6 +25,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 pub use assess::{Assessment, Verdict};
+pub use bindings::Bindings;
 pub use placements::Placement;
 pub use queue::Queue;
 

@@ -1,6 +1,6 @@
 //! Who went where, by name.
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, Universe};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -65,15 +65,12 @@ impl Scheduler<'_> {
         for (node, state) in self.state().nodes().iter().enumerate() {
             for &id in &state.placed {
                 let Some(known) = self.cluster.reservations.get(id as usize) else { continue };
-                let held = state.assigned.iter().find(|(class, from, _)| {
-                    *from == Some(id) && self.universe.class(*class).is_some_and(|c| c.kind == MemberKind::Reservation)
-                });
                 placements.push(Placement {
                     name: self.cluster.symbols.text(known.name).into(),
                     kind: MemberKind::Reservation,
                     node,
                     draws_from: None,
-                    assigned: held.map(|(.., assigned)| assigned.clone()).unwrap_or_default(),
+                    assigned: self.units_of(state, id),
                 });
             }
             for &(class, count) in &state.added {
@@ -81,15 +78,7 @@ impl Scheduler<'_> {
                     continue;
                 }
                 let names = names.entry(class).or_insert_with(|| Names::new(self.cluster, self.universe, class));
-                let assigned = state.assigned.iter().filter(|(known, ..)| *known == class);
-                let mut came: Vec<(Option<u32>, Assigned)> =
-                    assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();
-                if came.is_empty() {
-                    let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
-                    came.extend(drawn.map(|(_, reservation)| (Some(*reservation), Assigned::default())));
-                }
-                let came = came.into_iter().chain(std::iter::repeat_with(|| (None, Assigned::default())));
-                let pods = names.take(count as usize).zip(came);
+                let pods = names.take(count as usize).zip(came(state, class));
                 placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
                     name,
                     kind: MemberKind::Pod,
@@ -101,4 +90,24 @@ impl Scheduler<'_> {
         }
         placements
     }
+
+    /// What a Reservation that was placed on a node has of its CPUs and devices.
+    pub(super) fn units_of(&self, state: &NodeState, reservation: u32) -> Assigned {
+        let is_own = |class: ClassId| self.universe.class(class).is_some_and(|c| c.kind == MemberKind::Reservation);
+        let held = state.assigned.iter().find(|(class, from, _)| *from == Some(reservation) && is_own(*class));
+        held.map(|(.., assigned)| assigned.clone()).unwrap_or_default()
+    }
+}
+
+/// From which Reservations the pods of a class that came to a node draw, and what they got of CPUs and devices: those that
+/// draw first, the rest without end.
+pub(super) fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<u32>, Assigned)> {
+    let assigned = state.assigned.iter().filter(|(known, ..)| *known == class);
+    let mut came: Vec<(Option<u32>, Assigned)> =
+        assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();
+    if came.is_empty() {
+        let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
+        came.extend(drawn.map(|(_, reservation)| (Some(*reservation), Assigned::default())));
+    }
+    came.into_iter().chain(std::iter::repeat_with(|| (None, Assigned::default())))
 }

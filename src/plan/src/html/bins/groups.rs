@@ -109,7 +109,7 @@ impl Lists {
 
 impl Plan {
     /// The name of a NodePool by index.
-    pub(super) fn pool_name(&self, index: usize) -> &str {
+    pub(crate) fn pool_name(&self, index: usize) -> &str {
         self.cluster.node_pools.get(index).map_or("", |pool| self.cluster.symbols.text(pool.name))
     }
 }

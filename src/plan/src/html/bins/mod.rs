@@ -1,6 +1,7 @@
 //! The data that the page's script draws, as one JSON object: what it says of pods is a class of alike ones with runs
 //! of names, of nodes a group of alike ones with who their pods are, and names are dealt out where somebody looks.
 
+mod bound;
 mod groups;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use berth_model::{ClassId, MemberKind, ResourceId, Sym};
 use berth_provisioning::NodePlan;
 use serde::{Serialize, Serializer};
 
+use self::bound::{Bound, BoundClass};
 use self::groups::{Group, Lists};
 use crate::Plan;
 use crate::deal::{Deal, MemberName, Share};
@@ -19,6 +21,7 @@ use crate::json::Unit;
 /// Writes the data. Short keys: there may be a line for each of thousands of nodes.
 pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: W) -> io::Result<()> {
     let groups = groups::groups(plan, deal);
+    let bound = Bound::of(plan);
     let mut lists = Lists::default();
     let ids: Vec<usize> = groups.iter().map(|group| lists.id(&group.claims.instance_types)).collect();
     let types = Types::used(&groups, &lists);
@@ -26,9 +29,9 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: W) -> io::Re
         resources: plan.cluster.resource_names.iter().map(|(id, name)| resource(plan, id, name)).collect(),
         types: TypesJson(plan, &types),
         lists: lists.lists.iter().map(|list| list.iter().map(|&index| types.id(index)).collect()).collect(),
-        classes: Classes(plan, deal),
+        classes: Classes(plan, deal, &bound),
         groups: Groups { plan, all: &groups, lists: &ids, types: &types },
-        nodes: Nodes(plan, deal),
+        nodes: Nodes(plan, deal, &bound),
     };
     Ok(serde_json::to_writer(writer, &data)?)
 }
@@ -83,7 +86,7 @@ impl Serialize for TypesJson<'_> {
 }
 
 /// Classes of alike pods, by number.
-struct Classes<'a>(&'a Plan, &'a Deal<'a>);
+struct Classes<'a>(&'a Plan, &'a Deal<'a>, &'a Bound<'a>);
 
 #[derive(Serialize)]
 struct ClassJson<'a> {
@@ -101,16 +104,16 @@ struct ClassJson<'a> {
 #[serde(untagged)]
 enum Names<'a> {
     One(MemberName<'a>),
+    Bound(&'a str),
     Numbered(MemberName<'a>, u32, u32),
 }
 
 impl Serialize for Classes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Classes(plan, deal) = *self;
-        let classes = &plan.universe.classes;
-        // Classes that only run come last and are on no bin.
-        let pending = classes.iter().rposition(|class| class.count > 0).map_or(0, |last| last + 1);
-        serializer.collect_seq(classes.iter().take(pending).enumerate().map(|(index, class)| {
+        let Classes(plan, deal, bound) = *self;
+        let classes = plan.universe.classes.iter().take(bound.n_pending);
+        let of_bound = bound.classes.iter().map(bound_class);
+        let of_plan = classes.enumerate().map(|(index, class)| {
             let names = deal.names(ClassId(u32::try_from(index).unwrap_or(u32::MAX)));
             let names = names.map(|(name, count)| match name.split() {
                 (name, None) => Names::One(name),
@@ -121,7 +124,16 @@ impl Serialize for Classes<'_> {
                 requests: plan.cluster.specs.get(class.spec as usize).map_or(&[], |spec| spec.requests.amounts()),
                 members: names.collect(),
             }
-        }))
+        });
+        serializer.collect_seq(of_plan.chain(of_bound))
+    }
+}
+
+fn bound_class<'a>(class: &'a BoundClass<'_>) -> ClassJson<'a> {
+    ClassJson {
+        is_reservation: class.is_reservation,
+        requests: class.requests.amounts(),
+        members: class.names.iter().map(|name| Names::Bound(name)).collect(),
     }
 }
 
@@ -195,7 +207,7 @@ fn numbers(contents: &[(ClassId, u32)]) -> Vec<(u32, u32)> {
 }
 
 /// Existing nodes that get pods.
-struct Nodes<'a>(&'a Plan, &'a Deal<'a>);
+struct Nodes<'a>(&'a Plan, &'a Deal<'a>, &'a Bound<'a>);
 
 #[derive(Serialize)]
 struct NodeJson<'a> {
@@ -211,7 +223,7 @@ struct NodeJson<'a> {
     capacity_type: Option<&'a str>,
     /// Free before the plan.
     #[serde(rename = "a")]
-    free: &'a [i64],
+    free: Vec<i64>,
     #[serde(rename = "b")]
     allocatable: &'a [i64],
     #[serde(rename = "k")]
@@ -222,16 +234,21 @@ struct NodeJson<'a> {
 
 impl Serialize for Nodes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Nodes(plan, deal) = *self;
-        serializer.collect_seq(
-            plan.solution.nodes.iter().zip(&deal.nodes).filter_map(|(entry, shares)| node(plan, entry, shares)),
-        )
+        let Nodes(plan, deal, bound) = *self;
+        let entries = plan.solution.nodes.iter().zip(&deal.nodes);
+        serializer.collect_seq(entries.filter_map(|(entry, shares)| node(plan, bound, entry, shares)))
     }
 }
 
-fn node<'a>(plan: &'a Plan, entry: &'a NodePlan, shares: &[Share]) -> Option<NodeJson<'a>> {
+fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Share]) -> Option<NodeJson<'a>> {
     let cluster = &plan.cluster;
-    let node = cluster.nodes.get(entry.node).filter(|_| !entry.contents.is_empty())?;
+    let also = bound.on_nodes.get(&entry.node).map_or(&[][..], Vec::as_slice);
+    let node = cluster.nodes.get(entry.node).filter(|_| !entry.contents.is_empty() || !also.is_empty())?;
+    let contents = numbers(&entry.contents).into_iter();
+    let contents =
+        contents.chain(also.iter().map(|&(id, count, _)| (u32::try_from(bound.n_pending + id).unwrap_or(0), count)));
+    let mut free = node.free.clone();
+    free.add(&bound.requests(entry.node));
     let label = |key: Sym| node.labels.get(key).map(|value| cluster.symbols.text(value));
     Some(NodeJson {
         name: cluster.symbols.text(node.name),
@@ -239,9 +256,9 @@ fn node<'a>(plan: &'a Plan, entry: &'a NodePlan, shares: &[Share]) -> Option<Nod
         instance_type: label(cluster.well_known.instance_type),
         zone: label(cluster.well_known.zone),
         capacity_type: label(cluster.well_known.capacity_type),
-        free: node.free.amounts(),
+        free: free.amounts().to_vec(),
         allocatable: node.allocatable.amounts(),
-        contents: numbers(&entry.contents),
-        firsts: shares.iter().map(|share| share.first).collect(),
+        contents: contents.collect(),
+        firsts: shares.iter().map(|share| share.first).chain(also.iter().map(|(.., first)| *first)).collect(),
     })
 }

@@ -1,0 +1,59 @@
+//! `berth explain`: why does this object go where it goes, or nowhere?
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use berth_plan::ObjectRef;
+use clap::ValueEnum;
+
+use crate::input::InputArgs;
+use crate::output::to_stdout;
+
+/// Tell the whole story of one object in the plan for manifests, without a cluster
+///
+/// Where it goes; what every node and every offering says to it, counted by reason; which Reservations it matches, and why
+/// the others are not for it; what would have to change. Exits with 0 if it has a place, 1 if it has none, and 2, printing
+/// nothing, if an input cannot be used or has no such object.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// pod/NAME, pod/NAMESPACE/NAME, reservation/NAME or node/NAME (of a node, or of a claim in the plan)
+    #[arg(value_name = "KIND/NAME")]
+    object: Option<ObjectRef>,
+    #[command(flatten)]
+    input: InputArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Print every line of long lists
+    #[arg(long)]
+    wide: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let usage = "  berth explain -f deployment.yaml -f nodepools/ pod/web-0\n  \
+                 kubectl get pods,nodes,nodepools -A -o yaml | berth explain -f - node/worker-1";
+    let mut input = args.input.clone();
+    let object = match &args.object {
+        Some(object) => object.clone(),
+        // `-f FILE… pod/NAME`: it was taken for a file.
+        None => match input.pop_file() {
+            Some(last) => last.parse()?,
+            None => bail!("nothing to explain: name an object and give manifests\n\n{usage}"),
+        },
+    };
+    let plan = input.plan("explain", usage)?;
+    let story = plan.explain(&object, &input.options()?)?;
+    to_stdout(|out| match args.output {
+        Format::Text => story.write_text(args.wide, out),
+        Format::Json => story.write_json(out),
+    })?;
+    let code = if story.has_place() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    std::mem::forget(plan);
+    Ok(code)
+}

@@ -1,0 +1,103 @@
+//! What `plan` and `explain` read, and how they solve it.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use berth_plan::{Effort, FeatureGates, Input, Money, Options, Plan, Validate, parse_money};
+use clap::ValueEnum;
+
+/// Flags that say what to plan.
+#[derive(Clone, clap::Args)]
+pub(crate) struct InputArgs {
+    /// A file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
+    #[arg(short, long = "filename", num_args = 1.., value_name = "FILE")]
+    filename: Vec<String>,
+    /// Instance catalogue, JSON or YAML; without it, the fake provider's (see `berth catalog`)
+    #[arg(long, value_name = "FILE")]
+    instance_types: Option<PathBuf>,
+    /// How much work to spend on a cheaper plan
+    #[arg(long, value_enum, default_value_t = EffortArg::Default)]
+    effort: EffortArg,
+    /// Dollars an hour that every new node costs beyond its price
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    node_cost: Money,
+    /// Feature gates: ReservedCapacity (on by default), NodeOverlay, SpotToSpotConsolidation, NodeRepair, StaticCapacity
+    #[arg(long, value_name = "GATE=BOOL,…", default_value = "", hide_default_value = true, value_parser = parse_gates)]
+    feature_gates: FeatureGates,
+    /// kube-scheduler configuration whose ReservationArgs hold for Reservations
+    #[arg(long, value_name = "FILE")]
+    scheduler_config: Option<PathBuf>,
+    /// What becomes of fields that a kind does not have
+    #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
+    validate: ValidateArg,
+    /// Threads that parse; the plan does not depend on them (default: one a core)
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EffortArg {
+    Low,
+    Default,
+    High,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ValidateArg {
+    Strict,
+    Warn,
+    Ignore,
+}
+
+fn parse_gates(text: &str) -> Result<FeatureGates, berth_plan::UnknownGate> {
+    let mut gates = FeatureGates::default();
+    gates.set_gates(text)?;
+    Ok(gates)
+}
+
+impl InputArgs {
+    /// Takes the last of the files, as one that is none: `-f` takes all that follows it.
+    pub(crate) fn pop_file(&mut self) -> Option<String> {
+        self.filename.pop()
+    }
+
+    /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used.
+    pub(crate) fn plan(&self, what: &str, usage: &str) -> Result<Plan> {
+        if self.filename.is_empty() {
+            bail!("nothing to {what}: give manifests with -f FILE, a folder, or - for standard input\n\n{usage}");
+        }
+        if let Some(threads) = self.threads {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get());
+            pool.build_global().context("unable to start threads")?;
+        }
+        let inputs: Vec<Input> = self.filename.iter().map(|name| Input::from_arg(name)).collect();
+        let plan = berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &self.options()?)?;
+        for warning in plan.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        Ok(plan)
+    }
+
+    /// The options of the plan.
+    pub(crate) fn options(&self) -> Result<Options> {
+        let mut gates = self.feature_gates.clone();
+        if let Some(file) = &self.scheduler_config {
+            gates.reservations = berth_plan::read_scheduler_config(file)?;
+        }
+        Ok(Options {
+            effort: match self.effort {
+                EffortArg::Low => Effort::Low,
+                EffortArg::Default => Effort::Default,
+                EffortArg::High => Effort::High,
+            },
+            node_cost: self.node_cost,
+            gates,
+            validate: match self.validate {
+                ValidateArg::Strict => Validate::Strict,
+                ValidateArg::Warn => Validate::Warn,
+                ValidateArg::Ignore => Validate::Ignore,
+            },
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! `berth explain` tells the story of one object: what is in `golden/` for the examples, and what it refuses to tell.
+
+mod common;
+
+use common::{Run, berth};
+use rstest::rstest;
+use serde_json::Value;
+
+const FOUR_SLOTS: &str = "examples/catalogues/four-slots.yaml";
+
+fn explain(example: &str, object: &str, more: &[&str]) -> Run {
+    let folder = format!("examples/{example}");
+    berth(&[&["explain", "-f", &folder, "--instance-types", FOUR_SLOTS], more, &[object]].concat())
+}
+
+#[rstest]
+#[case::a_pod_without_a_place("reserved-only", "pod/web-13", "explain-pod-left", 1)]
+#[case::a_pod_on_a_new_node("reserved-first", "pod/web-12", "explain-pod-placed", 0)]
+#[case::a_reservation_and_its_owner("room", "reservation/release-week", "explain-reservation", 0)]
+#[case::an_owner_on_a_node_that_exists("guide-several-owners", "pod/app-demo-0", "explain-owner", 0)]
+#[case::a_node_that_is_launched("reserved-only", "node/reserved-only-00001", "explain-node", 0)]
+fn story(#[case] example: &str, #[case] object: &str, #[case] expected: &str, #[case] code: i32) {
+    let run = explain(example, object, &[]);
+    assert_eq!(run.code, code, "{}", run.stderr);
+    let golden = common::root().join("src/berth/tests/golden").join(format!("{expected}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &run.stdout).unwrap();
+    }
+    assert_eq!(run.stdout, std::fs::read_to_string(&golden).unwrap());
+}
+
+#[test]
+fn the_same_story_as_json() {
+    let run = explain("reserved-only", "pod/web-13", &["-o", "json"]);
+    let story: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((story["kind"].as_str(), story["hasPlace"].as_bool()), (Some("Explanation"), Some(false)));
+    assert_eq!(story["nodePools"][0]["offerings"], 1);
+    assert!(story["changes"][0]["change"].as_str().unwrap().contains("880m less cpu"), "{story}");
+}
+
+#[rstest]
+#[case::no_such_object("pod/nobody", "no Pod \"default/nobody\" in the input")]
+#[case::no_such_namespace("pod/team/web-0", "there is one in namespace default (pod/default/web-0)")]
+#[case::no_such_kind("deployment/web", "expected pod/NAME, pod/NAMESPACE/NAME, reservation/NAME or node/NAME")]
+fn what_is_not_there_is_an_error_and_prints_nothing(#[case] object: &str, #[case] says: &str) {
+    let run = explain("reserved-only", object, &["-o", "json"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.contains(says), "{}", run.stderr);
+}
+
+#[test]
+fn the_object_may_follow_the_files() {
+    let run = berth(&["explain", "-f", "examples/room", FOUR_SLOTS, "pod/web-0"]);
+    assert_eq!(run.code, 2, "a catalogue is no manifest");
+    let run = berth(&["explain", "--instance-types", FOUR_SLOTS, "-f", "examples/room", "pod/web-0"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}

@@ -1,0 +1,209 @@
+//! What every node and offering says to one pod, and what it would say to that pod with one wish less.
+
+use std::collections::BTreeMap;
+
+use berth_model::{
+    ClassId, Cluster, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, Sym, Toleration,
+    TolerationOperator, Universe, Volumes,
+};
+use berth_provisioning::{Options, consider, launchable};
+use berth_scheduling::{Scheduler, Verdict};
+
+use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
+use crate::json::quantities;
+use crate::outcome::Outcome;
+
+/// Names that a reason or a change lists.
+const EXAMPLES: usize = 3;
+
+/// Who is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) kind: MemberKind,
+    pub(super) namespace: Sym,
+    pub(super) spec: u32,
+    pub(super) labels: u32,
+}
+
+/// Writes into the explanation what nodes and NodePools say; changes only where `has_place` is not set.
+pub(super) fn consider_all(outcome: &mut Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+    let cluster = &mut outcome.cluster;
+    let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
+    let wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
+    let own = add_row(cluster, subject, subject.spec);
+    let mut rows = Vec::new();
+    for (wish, spec) in wishes {
+        let spec = cluster.intern_spec(spec);
+        rows.push((wish, add_row(cluster, subject, spec)));
+    }
+    let universe = Universe::with_scores(cluster);
+    let cluster = &*cluster;
+    let class_of = |row: usize| {
+        let has = |class: &berth_model::PodClass| class.rows.iter().any(|&known| known as usize == row);
+        universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
+    };
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    let Some(class) = class_of(own) else { return };
+    story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
+    story.node_pools = pools_say(cluster, &universe, class, options);
+    for (wish, row) in rows {
+        let Some(class) = class_of(row) else { continue };
+        let nodes = admitting(&mut scheduler, cluster, class);
+        let offerings = consider(cluster, &universe, class, options).iter().map(|pool| pool.open).sum();
+        if nodes.is_empty() && offerings == 0 {
+            continue;
+        }
+        let what = match wish {
+            Wish::Requests => nearest(cluster, &spec, &nodes).unwrap_or_else(|| "it requested less".to_owned()),
+            Wish::Other(text) => text.to_owned(),
+        };
+        let nodes = nodes.into_iter().map(|node| name_of(cluster, node)).collect();
+        story.changes.push(Change { what, nodes, offerings });
+    }
+}
+
+fn add_row(cluster: &mut Cluster, subject: &Subject, spec: u32) -> usize {
+    let members = vec![MemberRun { name: "explained".into(), numbers: None }];
+    let Subject { kind, namespace, labels, .. } = *subject;
+    cluster.pending.push(PendingRow { kind, namespace, spec, labels, members });
+    cluster.pending.len() - 1
+}
+
+fn name_of(cluster: &Cluster, node: usize) -> String {
+    cluster.nodes.get(node).map_or("", |node| cluster.symbols.text(node.name)).to_owned()
+}
+
+// === What nodes and offerings say ===
+
+fn nodes_say(scheduler: &mut Scheduler<'_>, n_existing: usize, cluster: &Cluster, class: ClassId) -> Vec<NodesSay> {
+    let mut said: Vec<NodesSay> = Vec::new();
+    for (of, is_among) in [("nodes that exist", true), ("nodes to launch", false)] {
+        let mut admitting: Vec<(i64, usize)> = Vec::new();
+        let mut reasons: BTreeMap<String, (u32, Vec<String>)> = BTreeMap::new();
+        let mut total = 0;
+        for assessment in scheduler.assess(class) {
+            if (assessment.node < n_existing) != is_among {
+                continue;
+            }
+            total += 1;
+            let words = match assessment.verdict {
+                Verdict::Feasible(scores) => {
+                    admitting.push((scores.total(), assessment.node));
+                    continue;
+                }
+                Verdict::Refused(obstacle) => obstacle.in_words(cluster),
+                Verdict::ComingUp => vec!["node(s) are coming up".to_owned()],
+            };
+            for reason in words {
+                let (count, examples) = reasons.entry(reason).or_default();
+                *count += 1;
+                if examples.len() < EXAMPLES {
+                    examples.push(name_of(cluster, assessment.node));
+                }
+            }
+        }
+        admitting.sort_by_key(|&(score, node)| (std::cmp::Reverse(score), node));
+        let admitting =
+            admitting.into_iter().map(|(score, node)| Admitting { node: name_of(cluster, node), score }).collect();
+        let reasons = reasons.into_iter().map(|(reason, (count, examples))| Obstacle { reason, count, examples });
+        let mut reasons: Vec<Obstacle> = reasons.collect();
+        reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+        if total > 0 {
+            said.push(NodesSay { of, total, admitting, reasons });
+        }
+    }
+    said
+}
+
+fn admitting(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -> Vec<usize> {
+    let assessments = scheduler.assess(class).into_iter();
+    let feasible = assessments.filter(|assessment| matches!(assessment.verdict, Verdict::Feasible(_)));
+    let mut nodes: Vec<usize> = feasible.map(|assessment| assessment.node).collect();
+    nodes.sort_by_key(|&node| name_of(cluster, node));
+    nodes
+}
+
+fn pools_say(cluster: &Cluster, universe: &Universe, class: ClassId, options: &Options) -> Vec<PoolSays> {
+    let considered = consider(cluster, universe, class, options).into_iter();
+    let said = considered.map(|pool| PoolSays {
+        node_pool: cluster.node_pools.get(pool.node_pool).map_or("", |p| cluster.symbols.text(p.name)).to_owned(),
+        offerings: pool.offerings,
+        admitting: pool.open,
+        reasons: pool
+            .reasons
+            .into_iter()
+            .map(|refusal| Obstacle { reason: refusal.reason, count: refusal.count, examples: Vec::new() })
+            .collect(),
+    });
+    said.collect()
+}
+
+// === What would have to change ===
+
+/// What a pod could do without.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Requests,
+    Other(&'static str),
+}
+
+fn with_one_wish_less(cluster: &Cluster, spec: &PodSpec) -> Vec<(Wish, PodSpec)> {
+    let without = |change: &dyn Fn(&mut PodSpec)| {
+        let mut changed = spec.clone();
+        change(&mut changed);
+        changed
+    };
+    let anything = Toleration {
+        key: None,
+        operator: TolerationOperator::Exists,
+        value: cluster.symbols.get("").unwrap_or(cluster.well_known.hostname),
+        effect: None,
+    };
+    let wishes = [
+        (Wish::Requests, without(&|spec| spec.requests = Resources::from_amounts(&[0, 0, 1]))),
+        (Wish::Other("it tolerated the taints"), without(&|spec| spec.tolerations = vec![anything.clone()])),
+        (
+            Wish::Other("it had no node selector and no required node affinity"),
+            without(&|spec| (spec.node_selector, spec.required_terms) = (berth_model::Requirements::new(), Vec::new())),
+        ),
+        (
+            Wish::Other("it had no required topology spread constraint"),
+            without(&|spec| spec.spread.retain(|constraint| !constraint.is_required)),
+        ),
+        (Wish::Other("it had no required pod affinity"), without(&|spec| spec.affinity.clear())),
+        (Wish::Other("it had no required pod anti-affinity"), without(&|spec| spec.anti_affinity.clear())),
+        (Wish::Other("it had no host ports"), without(&|spec| spec.host_ports.clear())),
+        (Wish::Other("it had no volumes"), without(&|spec| spec.volumes = Volumes::default())),
+        (
+            Wish::Other("it did not have to draw from a Reservation"),
+            without(&|spec| {
+                if spec.reservation.affinity.take().is_some() {
+                    spec.refusal = None;
+                }
+            }),
+        ),
+    ];
+    wishes.into_iter().filter(|(_, changed)| changed != spec).collect()
+}
+
+/// How much less a pod had to request for the node that is nearest to having room, in shares of that node.
+fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String> {
+    let lacks = |node: usize| {
+        let node = cluster.nodes.get(node)?;
+        let mut lacks = Resources::new();
+        let mut share = 0_i128;
+        for (id, asked) in spec.requests.iter().filter(|(id, _)| *id != ResourceId::PODS) {
+            let lack = asked.saturating_sub(node.free.get(id).max(0));
+            if asked > 0 && lack > 0 {
+                lacks.set(id, lack);
+                share = share.max(i128::from(lack) * 1_000_000 / i128::from(node.allocatable.get(id).max(1)));
+            }
+        }
+        (share > 0).then_some((share, lacks))
+    };
+    let nearest = nodes.iter().filter_map(|&node| Some((lacks(node)?, node)));
+    let ((_, lacks), node) = nearest.min_by_key(|((share, _), node)| (*share, *node))?;
+    let amounts = quantities(cluster, &lacks);
+    let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("{amount} less {name}")).collect();
+    Some(format!("it requested {} (node {} is nearest)", amounts.join(" and "), name_of(cluster, node)))
+}

@@ -1,0 +1,128 @@
+//! A node that exists or is launched: what it has, who comes, who draws from what it holds, and whom it refuses.
+
+use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, Universe};
+use berth_provisioning::{Options, launchable};
+use berth_scheduling::{Scheduler, Verdict};
+
+use super::subject::{amounts, missing};
+use super::{ExplainError, Explanation, ObjectRef, Refused};
+use crate::Plan;
+use crate::decimal::rounded;
+use crate::outcome::Outcome;
+
+pub(super) fn explain(
+    plan: &Plan,
+    outcome: Outcome,
+    options: &Options,
+    object: &ObjectRef,
+) -> Result<Explanation, ExplainError> {
+    let cluster = &outcome.cluster;
+    let named = |node: &berth_model::Node| cluster.symbols.text(node.name) == object.name;
+    let Some((at, node)) = cluster.nodes.iter().enumerate().find(|(_, node)| named(node)) else {
+        return Err(missing(plan, object));
+    };
+    let mut story = Explanation::of(format!("Node {}", object.name));
+    story.has_place = true;
+    let launched = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)).copied();
+    story.outcome = match launched {
+        Some(claim) => format!("is to be launched: {}", offering_in_words(plan, claim)),
+        None if node.is_coming_up => "is coming up: nothing can be bound to it yet".to_owned(),
+        None => "exists".to_owned(),
+    };
+    story.add("Allocatable", amounts(cluster, &node.allocatable));
+    let mut left = node.free.clone();
+    left.floor_at_zero();
+    story.add("Left", amounts(cluster, &left));
+    if let Some(claims) = launched.and_then(|claim| plan.solution.claims.get(claim)) {
+        let types: Vec<&str> = claims.instance_types.iter().map(|&index| plan.type_name(index)).collect();
+        story.add("Types to choose from", shortened(&types));
+    }
+    let taints: Vec<String> = node.taints.iter().map(|taint| taint.in_words(&cluster.symbols)).collect();
+    story.add("Taints", taints.join(", "));
+    let is_new = |pod: &&berth_model::BoundPod| pod.started == i64::MAX;
+    let n_running = node.pods.iter().filter(|pod| !is_new(pod)).count();
+    if launched.is_none() {
+        story.add("Pods that run here", n_running.to_string());
+    }
+    for holding in NodeRoom::of_node(node).holdings() {
+        let Some(known) = cluster.reservations.get(holding.reservation as usize) else { continue };
+        story.facts.push(super::Fact {
+            name: "Reservation",
+            text: format!(
+                "{} ({:?}): reserves {}; {} pods draw {}; left {}",
+                cluster.symbols.text(known.name),
+                known.phase,
+                amounts(cluster, holding.reserved()),
+                holding.owners(),
+                amounts(cluster, holding.allocated()),
+                amounts(cluster, &holding.available()),
+            ),
+        });
+    }
+    let reservations = plan.drawing.on_node(at, MemberKind::Reservation, &plan.cluster);
+    story.pods = node.pods.iter().filter(is_new).map(|pod| pod_in_words(cluster, pod)).collect();
+    let placed = reservations.iter().map(|also| also.name).collect::<Vec<_>>().join(", ");
+    story.add("Reservations placed here", placed);
+    let is_up = !node.is_coming_up;
+    if is_up {
+        refused(outcome, at, options, &mut story);
+    }
+    Ok(story)
+}
+
+fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
+    let name = format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name);
+    let known = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
+    match known {
+        Some(known) => format!("{name} (draws from {})", cluster.symbols.text(known.name)),
+        None => name,
+    }
+}
+
+/// What the node says to everybody who has no place.
+fn refused(mut outcome: Outcome, at: usize, options: &Options, story: &mut Explanation) {
+    let universe = Universe::with_scores(&mut outcome.cluster);
+    let cluster = &outcome.cluster;
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    for (class, id) in universe.classes.iter().zip((0..).map(ClassId)).filter(|(class, _)| class.count > 0) {
+        let mut members = class.rows.iter().filter_map(|row| cluster.pending.get(*row as usize));
+        let first = members.find_map(|row| Some((row, row.members.first()?)));
+        let Some((row, run)) = first else { continue };
+        let object = match class.kind {
+            MemberKind::Pod => format!("Pod {}/{}", cluster.symbols.text(row.namespace), run.name),
+            MemberKind::Reservation => format!("Reservation {}", run.name),
+        };
+        let refusal = cluster.specs.get(class.spec as usize).and_then(|spec| spec.refusal.as_ref());
+        let reasons = match (refusal, scheduler.assess(id).into_iter().find(|said| said.node == at)) {
+            (Some(refusal), _) => vec![refusal.0.clone()],
+            (None, Some(said)) => match said.verdict {
+                Verdict::Refused(obstacle) => obstacle.in_words(cluster),
+                Verdict::Feasible(_) => vec!["it would take it".to_owned()],
+                Verdict::ComingUp => continue,
+            },
+            (None, None) => continue,
+        };
+        story.refused.push(Refused { object, count: class.count, reasons });
+    }
+}
+
+/// `m5.xlarge in z-1, reserved (cr-web)`, or `…, on-demand, $0.192/h`.
+pub(super) fn offering_in_words(plan: &Plan, claim: usize) -> String {
+    let Some(claims) = plan.solution.claims.get(claim) else { return String::new() };
+    let cluster = &plan.cluster;
+    let mut text = plan.type_name(claims.instance_type).to_owned();
+    if let Some(zone) = claims.zone {
+        text = format!("{text} in {}", cluster.symbols.text(zone));
+    }
+    let slots = claims.slots.and_then(|slots| cluster.slots.get(slots.index())).filter(|slots| slots.is_reservation);
+    match slots {
+        Some(slots) => format!("{text}, {} ({})", claims.capacity_type.name(), cluster.symbols.text(slots.id)),
+        None => format!("{text}, {}, ${}/h", claims.capacity_type.name(), rounded(claims.price, 4)),
+    }
+}
+
+fn shortened(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let shown = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
+}

@@ -1,0 +1,237 @@
+//! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
+
+use berth_model::{BoundPod, Cluster, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
+use berth_provisioning::Options;
+
+use super::considered::{Subject, consider_all};
+use super::matched::{held, say};
+use super::{ExplainError, Explanation, ObjectRef};
+use crate::Plan;
+use crate::deal::Deal;
+use crate::json::quantities;
+use crate::outcome::Outcome;
+
+pub(super) fn pod(
+    plan: &Plan,
+    mut outcome: Outcome,
+    options: &Options,
+    object: &ObjectRef,
+) -> Result<Explanation, ExplainError> {
+    let full = format!("{}/{}", object.namespace, object.name);
+    let mut story = Explanation::of(format!("Pod {full}"));
+    if let Some((node, at)) = find_bound(&outcome.cluster, object) {
+        story.has_place = true;
+        let Some(pod) = take_bound(&mut outcome.cluster, node, at) else { return Err(missing(plan, object)) };
+        story.outcome = where_it_is(plan, &outcome, node, &pod);
+        let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
+        tell(&mut outcome, options, &subject, &mut story);
+        return Ok(story);
+    }
+    if let Some(reservation) = plan.drawing.goes_with(&full) {
+        story.has_place = true;
+        let name =
+            plan.cluster.reservations.get(reservation as usize).map_or("", |r| plan.cluster.symbols.text(r.name));
+        story.outcome = format!("goes with the pending Reservation {name}, and draws from it");
+        if let Some(place) = place_of(plan, MemberKind::Reservation, name) {
+            story.add("Reservation", place);
+        }
+        return Ok(story);
+    }
+    let (row, _) = find_pending(&outcome.cluster, MemberKind::Pod, object).ok_or_else(|| missing(plan, object))?;
+    let subject = Subject { kind: row.kind, namespace: row.namespace, spec: row.spec, labels: row.labels };
+    "is unschedulable".clone_into(&mut story.outcome);
+    tell(&mut outcome, options, &subject, &mut story);
+    Ok(story)
+}
+
+pub(super) fn reservation(
+    plan: &Plan,
+    mut outcome: Outcome,
+    options: &Options,
+    object: &ObjectRef,
+) -> Result<Explanation, ExplainError> {
+    let cluster = &plan.cluster;
+    let named = |known: &Reservation| cluster.symbols.text(known.name) == object.name;
+    let Some((id, known)) = (0_u32..).zip(&cluster.reservations).find(|(_, known)| named(known)) else {
+        return Err(missing(plan, object));
+    };
+    let mut story = Explanation::of(format!("Reservation {}", object.name));
+    let place = place_of(plan, MemberKind::Reservation, &object.name);
+    let bound = plan.drawing.row_of(&object.name);
+    let pending = find_pending(&plan.cluster, MemberKind::Reservation, object).map(|(row, _)| row);
+    let subject = pending.map(|row| (row.namespace, row.spec, row.labels)).or(bound);
+    story.has_place = known.node.is_some() && known.phase != Phase::Pending || place.is_some();
+    story.outcome = match (&place, known.phase, known.node) {
+        (Some(place), ..) => place.clone(),
+        (None, Phase::Pending, _) => "is unschedulable".to_owned(),
+        (None, phase, Some(node)) => format!("is {phase:?} on node {}", cluster.symbols.text(node)),
+        (None, phase, None) => format!("is {phase:?}"),
+    };
+    describe(cluster, id, known, &mut story);
+    story.pods = plan.drawing.drawn_from(id, &plan.cluster);
+    if let Some((namespace, spec, labels)) = subject {
+        let node = held(&outcome.cluster, id).map(|(node, _)| node);
+        if let Some(node) = node.and_then(|node| outcome.cluster.nodes.get_mut(node)) {
+            let mut room = NodeRoom::of_node(node);
+            room.release(id);
+            (node.free, node.holdings) = room.into_parts();
+        }
+        let subject = Subject { kind: MemberKind::Reservation, namespace, spec, labels };
+        tell(&mut outcome, options, &subject, &mut story);
+    }
+    Ok(story)
+}
+
+/// What a Reservation reserves, and what is left of it.
+fn describe(cluster: &Cluster, id: u32, known: &Reservation, story: &mut Explanation) {
+    story.add("Reserves", amounts(cluster, &known.allocatable));
+    if let Some((_, holding)) = held(cluster, id) {
+        story.add("Drawn", amounts(cluster, holding.allocated()));
+        story.add("Left for owners", amounts(cluster, &holding.available()));
+    }
+    story.add("Allocate policy", format!("{:?}", known.policy));
+    story.add("For one owner alone", if known.allocate_once { "yes" } else { "no" });
+    if known.is_unschedulable {
+        story.add("New owners", "kept out (unschedulable)");
+    }
+    if known.pre_allocation.is_some() {
+        story.add("Pre-allocates", "onto nodes that exist: nothing is launched for it");
+    }
+}
+
+pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> String {
+    let amounts = quantities(cluster, resources);
+    // One pod is one pod.
+    let amounts = amounts.iter().filter(|(name, amount)| **name != "pods" || amount.to_string() != "1");
+    let amounts: Vec<String> = amounts.map(|(name, amount)| format!("{name} {amount}")).collect();
+    amounts.join(", ")
+}
+
+// What it asks for, and what everything says to that.
+fn tell(outcome: &mut Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+    let Some(spec) = outcome.cluster.specs.get(subject.spec as usize).cloned() else { return };
+    story.add("Requests", amounts(&outcome.cluster, &spec.requests));
+    if spec.priority != 0 && subject.kind == MemberKind::Pod {
+        story.add("Priority", spec.priority.to_string());
+    }
+    if subject.kind == MemberKind::Pod {
+        say(&outcome.cluster, &spec, story);
+    }
+    let is_open = berth_scheduling::reservation::is_open(&spec);
+    if let Some(refusal) = spec.refusal.as_ref().filter(|_| !story.has_place) {
+        story.add("Refused", refusal.0.clone());
+    }
+    if is_open {
+        consider_all(outcome, options, subject, story);
+    }
+}
+
+fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
+    let namespace = cluster.symbols.get(&object.namespace)?;
+    cluster.nodes.iter().enumerate().find_map(|(at, node)| {
+        let named = |pod: &BoundPod| pod.namespace == namespace && *pod.name == *object.name;
+        Some((at, node.pods.iter().position(named)?))
+    })
+}
+
+/// Takes a pod off its node; what it drew is held again.
+fn take_bound(cluster: &mut Cluster, node: usize, at: usize) -> Option<BoundPod> {
+    let node = cluster.nodes.get_mut(node)?;
+    let pod = node.pods.remove(at);
+    let requests = &cluster.specs.get(pod.spec as usize)?.requests;
+    let mut room = NodeRoom::of_node(node);
+    room.remove_pod(requests, pod.draws_from);
+    (node.free, node.holdings) = room.into_parts();
+    Some(pod)
+}
+
+fn find_pending<'c>(cluster: &'c Cluster, kind: MemberKind, object: &ObjectRef) -> Option<(&'c PendingRow, usize)> {
+    let rows = cluster.pending.iter().enumerate().filter(|(_, row)| {
+        row.kind == kind && (kind == MemberKind::Reservation || cluster.symbols.text(row.namespace) == object.namespace)
+    });
+    let has = |row: &PendingRow| {
+        row.members.iter().any(|run| match run.numbers {
+            None => *run.name == *object.name,
+            Some((first, count)) => {
+                let number = object.name.strip_prefix(&*run.name).and_then(|rest| rest.strip_prefix('-'));
+                let number = number.and_then(|number| number.parse::<u32>().ok());
+                number.is_some_and(|number| number >= first && number - first < count)
+            }
+        })
+    };
+    rows.filter(|(_, row)| has(row)).map(|(at, row)| (row, at)).next()
+}
+
+fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> String {
+    let cluster = &outcome.cluster;
+    let name = cluster.nodes.get(at).map_or("", |node| cluster.symbols.text(node.name));
+    let draws = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
+    let draws = draws
+        .map_or_else(String::new, |known| format!(", drawing from Reservation {}", cluster.symbols.text(known.name)));
+    let Some(claim) = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)) else {
+        let ran = plan.cluster.nodes.get(at).is_some_and(|node| {
+            let is_it = |known: &BoundPod| known.namespace == pod.namespace && known.name == pod.name;
+            node.pods.iter().any(|known| is_it(known) && known.started != i64::MAX)
+        });
+        return if ran { format!("runs on node {name}{draws}") } else { format!("goes to node {name}{draws}") };
+    };
+    format!("goes to {name}{draws}: {}", super::node::offering_in_words(plan, *claim))
+}
+
+/// Where the plan puts a Reservation.
+fn place_of(plan: &Plan, kind: MemberKind, name: &str) -> Option<String> {
+    if let Some(node) = plan.drawing.node_of(kind, name) {
+        let node = plan.cluster.nodes.get(node)?;
+        return Some(format!("goes to node {}", plan.cluster.symbols.text(node.name)));
+    }
+    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let has = |shares: &[crate::deal::Share], copy: u32| {
+        let of_kind = shares.iter().filter(|share| deal.kind(**share) == kind);
+        of_kind.flat_map(|share| deal.members(share.of_node(copy))).any(|member| member.to_string() == name)
+    };
+    for (entry, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
+        if has(shares, 0) {
+            let node = plan.cluster.nodes.get(entry.node)?;
+            return Some(format!("goes to node {}", plan.cluster.symbols.text(node.name)));
+        }
+    }
+    for (at, (claims, shares)) in plan.solution.claims.iter().zip(&deal.claims).enumerate() {
+        if (0..claims.count).any(|copy| has(shares, copy)) {
+            return Some(format!("is launched for: {}", super::node::offering_in_words(plan, at)));
+        }
+    }
+    None
+}
+
+/// The object is not there; with what is near.
+pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
+    let (kind, name) = match object.kind {
+        super::Kind::Pod => ("Pod", format!("{}/{}", object.namespace, object.name)),
+        super::Kind::Reservation => ("Reservation", object.name.clone()),
+        super::Kind::Node => ("Node", object.name.clone()),
+    };
+    let cluster = &plan.cluster;
+    let mut namespaces: Vec<&str> = Vec::new();
+    if object.kind == super::Kind::Pod {
+        let mut of_name = |namespace| {
+            let elsewhere = ObjectRef { namespace: cluster.symbols.text(namespace).to_owned(), ..object.clone() };
+            let is_there = find_pending(cluster, MemberKind::Pod, &elsewhere).is_some()
+                || find_bound(cluster, &elsewhere).is_some();
+            let text = cluster.symbols.text(namespace);
+            if is_there && !namespaces.contains(&text) {
+                namespaces.push(text);
+            }
+        };
+        let mut all: Vec<_> = cluster.pending.iter().map(|row| row.namespace).collect();
+        all.extend(cluster.nodes.iter().flat_map(|node| node.pods.iter().map(|pod| pod.namespace)));
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().for_each(&mut of_name);
+    }
+    namespaces.sort_unstable();
+    let hint = match namespaces.first() {
+        Some(namespace) => format!(": there is one in namespace {namespace} (pod/{namespace}/{})", object.name),
+        None => String::new(),
+    };
+    ExplainError::NotFound { kind, name, hint }
+}
