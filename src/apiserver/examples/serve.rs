@@ -5,6 +5,9 @@ use std::io::Read;
 use berth_apiserver::listener::Listener;
 use berth_apiserver::{ApiServer, Config, Controllers};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let epoch = std::time::SystemTime::now().try_into()?;

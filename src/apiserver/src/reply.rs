@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::request::Output;
 use crate::resource::Resource;
 use crate::status::ApiError;
-use crate::store::Page;
+use crate::store::{Object, Page};
 
 /// What a request is answered with.
 pub(crate) enum Answer {
@@ -105,7 +105,16 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
             }
         },
         Answer::List(list) => match output {
-            Output::Json => json(200, list.to_json()),
+            Output::Json => {
+                let mut pieces = list.pieces();
+                let first = pieces.next().unwrap_or_default();
+                if pieces.is_over {
+                    json(200, first)
+                } else {
+                    let pieces = futures::stream::iter(std::iter::once(first).chain(pieces));
+                    build(200, "application/json", Body(Inner::Stream(Box::pin(pieces))))
+                }
+            }
             Output::Yaml => yaml(200, &serde_json::from_slice(&list.to_json()).unwrap_or_default()),
             Output::Table => json(200, text(&table.list(&list))),
             Output::PartialMetadata => json(200, text(&list.to_partial())),
@@ -178,40 +187,86 @@ impl ListAnswer {
                            "metadata": self.metadata(), "items": items})
     }
 
-    /// The list's text, joined from that of its items.
-    fn to_json(&self) -> Bytes {
+    /// What a list's text begins with.
+    fn head(&self) -> String {
         let mut metadata = self.metadata();
         // Lists of custom resources say so, too, when nothing follows.
         if let Some(map) = metadata.as_object_mut().filter(|_| self.resource.custom().is_some()) {
             map.entry("continue").or_insert_with(|| "".into());
         }
-        let bodies: Vec<Bytes> =
-            self.page.items.iter().map(|object| crate::convert::to_version(&self.resource, &object.body)).collect();
-        let size: usize = bodies.iter().map(|body| body.len() + 1).sum();
-        let mut out = BytesMut::with_capacity(size + 256);
-        let head = format!(
-            "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{},\"items\":[",
+        format!(
+            "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
             self.resource.list_kind(),
             self.resource.api_version(),
-            metadata
-        );
-        out.put_slice(head.as_bytes());
+        )
+    }
+
+    /// The list's text in pieces, joined from that of its items.
+    fn pieces(self) -> Pieces {
         let is_custom = self.resource.custom().is_some();
         let head_of_item =
             format!("{{\"apiVersion\":{:?},\"kind\":{:?},", self.resource.api_version(), self.resource.kind);
-        for (index, body) in bodies.iter().enumerate() {
-            if index > 0 {
-                out.put_u8(b',');
+        Pieces {
+            text: BytesMut::from(self.head().as_bytes()),
+            items: self.page.items.into_iter(),
+            resource: self.resource,
+            head_of_item: (!is_custom).then(|| head_of_item.into_bytes()),
+            is_first: true,
+            is_over: false,
+        }
+    }
+
+    fn to_json(&self) -> Bytes {
+        let page = Page { revision: self.page.revision, items: self.page.items.clone(), rest: None };
+        let (resource, continue_token) = (self.resource.clone(), self.continue_token.clone());
+        let mut out = BytesMut::new();
+        for piece in (Self { resource, page, continue_token, remaining: self.remaining }).pieces() {
+            out.put_slice(&piece);
+        }
+        out.freeze()
+    }
+}
+
+/// The text of a list, made as it is sent: a long one is never in memory as a whole.
+struct Pieces {
+    text: BytesMut,
+    items: std::vec::IntoIter<Arc<Object>>,
+    resource: Arc<Resource>,
+    /// What items leave out; those of custom resources say what they are.
+    head_of_item: Option<Vec<u8>>,
+    is_first: bool,
+    is_over: bool,
+}
+
+/// A piece is sent when it is so long.
+const PIECE: usize = 128 * 1024;
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        while self.text.len() < PIECE {
+            let Some(object) = self.items.next() else {
+                self.is_over = true;
+                self.text.put_slice(b"]}");
+                break;
+            };
+            if !std::mem::take(&mut self.is_first) {
+                self.text.put_u8(b',');
             }
-            if is_custom {
-                out.put_slice(body);
-            } else {
-                // Items of built-in lists do not say what they are.
-                out.put_u8(b'{');
-                out.put_slice(crate::store::without_type(body, head_of_item.as_bytes()));
+            let body = crate::convert::to_version(&self.resource, &object.body);
+            match &self.head_of_item {
+                Some(head) => {
+                    self.text.put_u8(b'{');
+                    self.text.put_slice(crate::store::without_type(&body, head));
+                }
+                None => self.text.put_slice(&body),
             }
         }
-        out.put_slice(b"]}");
-        out.freeze()
+        let rest = if self.is_over { BytesMut::new() } else { BytesMut::with_capacity(PIECE + PIECE / 8) };
+        Some(std::mem::replace(&mut self.text, rest).freeze())
     }
 }

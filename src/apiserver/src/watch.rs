@@ -42,6 +42,8 @@ struct Watcher {
 
 enum Pending {
     Event(&'static str, Arc<Object>, u64),
+    /// A line that other watches of the same change send, too.
+    Line(Bytes),
     /// The end of the initial events, at a version.
     InitialEnd(u64),
 }
@@ -104,8 +106,12 @@ pub(crate) fn version(options: &Options) -> Result<u64> {
 
 impl Watcher {
     fn start_with_state(&mut self) {
-        let range = Range { prefix: &self.prefix, ..Range::default() };
-        let page = self.server.inner.store.list(&self.resource.storage, &range).unwrap_or_default();
+        let store = &self.server.inner.store;
+        // Where one object is meant, the others need not be looked through.
+        let named = self.options.fields.name().filter(|_| !self.prefix.is_empty() || !self.resource.namespaced);
+        let prefix = format!("{}{}", self.prefix, named.unwrap_or_default());
+        let range = Range { prefix: &prefix, ..Range::default() };
+        let page = store.list(&self.resource.storage, &range).unwrap_or_default();
         self.cursor = page.revision;
         let selected = page.items.into_iter().filter(|object| self.selects(object));
         let events: Vec<_> = selected.map(|object| Pending::Event("ADDED", object, 0)).collect();
@@ -190,8 +196,10 @@ impl Watcher {
         let now = change.kind != ChangeKind::Deleted && self.selects(&change.object);
         let before = change.previous.as_ref().is_some_and(|previous| self.selects(previous));
         let revision = change.object.revision;
+        let is_plain = self.output == Output::Json && !crate::convert::differs(&self.resource);
         match (before, now) {
             (false, false) => None,
+            (true, true) if is_plain => Some(Pending::Line(change.line(|object| frame("MODIFIED", &object.body)))),
             (false, true) => Some(Pending::Event("ADDED", change.object.clone(), 0)),
             (true, true) => Some(Pending::Event("MODIFIED", change.object.clone(), 0)),
             (true, false) if change.kind == ChangeKind::Deleted => {
@@ -204,6 +212,7 @@ impl Watcher {
     fn line(&mut self, pending: &Pending) -> Bytes {
         match pending {
             Pending::InitialEnd(revision) => self.bookmark(*revision, true),
+            Pending::Line(line) => line.clone(),
             Pending::Event(kind, object, revision) => {
                 let mut body = crate::convert::to_version(&self.resource, &object.body);
                 if *revision > 0 {

@@ -29,6 +29,15 @@ pub(crate) struct Change {
     /// The object after the write; of a deletion its last state, at the version of the deletion.
     pub(crate) object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
+    /// How watches say that the object was modified, once one of them has.
+    line: Arc<std::sync::OnceLock<bytes::Bytes>>,
+}
+
+impl Change {
+    /// The line of a modification, made once for all watches.
+    pub(crate) fn line(&self, make: impl FnOnce(&Object) -> bytes::Bytes) -> bytes::Bytes {
+        self.line.get_or_init(|| make(&self.object)).clone()
+    }
 }
 
 /// Why a write did not happen.
@@ -283,7 +292,7 @@ impl Inner {
 impl Collection {
     fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: usize) {
         let revision = object.revision;
-        self.history.push_back(Change { kind, object, previous });
+        self.history.push_back(Change { kind, object, previous, line: Arc::default() });
         while self.history.len() > limit {
             if let Some(gone) = self.history.pop_front() {
                 self.compacted = gone.object.revision;
