@@ -54,6 +54,9 @@ impl<'a> Scheduler<'a> {
         let Some((class, spec)) = self.resident(node, pod) else { return };
         self.off.push(Eviction { node, pod });
         self.count(class, node, false);
+        for &claim in &spec.volumes.exclusive_claims {
+            self.state.free_claim(claim);
+        }
         let on_host = self.host_counters(class, node);
         let draws_from = self.drawn_by(node, pod);
         let assigned = self.assigned_to(node, pod);
@@ -77,6 +80,9 @@ impl<'a> Scheduler<'a> {
         let Some((class, spec)) = self.resident(node, pod) else { return };
         self.off.retain(|known| *known != Eviction { node, pod });
         self.count(class, node, true);
+        for &claim in &spec.volumes.exclusive_claims {
+            self.state.use_claim(claim);
+        }
         let on_host = self.host_counters(class, node);
         let draws_from = self.drawn_by(node, pod);
         let assigned = self.assigned_to(node, pod);

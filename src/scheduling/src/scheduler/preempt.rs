@@ -10,6 +10,7 @@ use super::index::Index;
 use super::shape::Beside;
 use super::{Eviction, Scheduler};
 use crate::filter::Obstacle;
+use crate::reservation::is_open;
 
 /// The pods that would have to go from a node, most important first.
 #[derive(Clone, Debug)]
@@ -29,7 +30,7 @@ impl<'a> Scheduler<'a> {
     pub fn preempt(&mut self, id: ClassId) -> Option<usize> {
         let (_, spec) = self.class_and_spec(id)?;
         let is_reservation = self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
-        if spec.never_preempts || (is_reservation && !self.rules.preempts) || !self.may_be_placed(id) {
+        if spec.never_preempts || (is_reservation && !self.rules.preempts) || !is_open(spec) {
             return None;
         }
         let index = self.take_index(id)?;

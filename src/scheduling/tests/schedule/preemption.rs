@@ -72,6 +72,22 @@ fn a_pod_without_rules_does_not_mind_those_of_pods_that_room_is_held_for_but_the
 }
 
 #[test]
+fn who_uses_a_claim_that_only_one_pod_may_use_gives_way_to_it() {
+    let mut world = World::new();
+    let claim = world.sym("default/data");
+    let with_claim = |mut spec: PodSpec| {
+        spec.volumes.exclusive_claims = vec![claim];
+        spec
+    };
+    world.mk_node("n1", "a", 2000, 8);
+    world.mk_node("n2", "a", 2000, 8);
+    world.mk_running("user", &with_claim(mk_pod(1000, 1)), 0);
+    world.mk_pods("urgent", 1, &with_claim(urgent()));
+    assert_eq!(world.run(false), (Vec::new(), 1, Vec::new()));
+    assert_eq!(world.run(true), (vec!["n2: 1".to_owned()], 0, vec!["n2/user-0".to_owned()]));
+}
+
+#[test]
 fn nobody_gives_way_to_an_equal_to_one_that_never_preempts_or_where_it_would_not_help() {
     for spec in
         [mk_pod(1000, 1), PodSpec { never_preempts: true, ..urgent() }, PodSpec { priority: 100, ..mk_pod(3000, 1) }]
