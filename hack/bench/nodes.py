@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write clusters of nodes that stand, and pods for a scheduler to place on them.
 
-usage: nodes.py CASE OUT [--nodes N] [--pods N] [--apps N] [--seed N]
+usage: nodes.py CASE OUT [--nodes N] [--running N] [--pods N] [--apps N] [--seed N]
 
 CASE is plain, zone-spread, host-anti-affinity, pod-affinity or reservations. Writes OUT, a List of Nodes, of running and of
 pending Pods. With reservations it has half as many pending Reservations as pods, two owners to each; OUT.pods.json is then
@@ -59,35 +59,57 @@ def reservation(name, app, shape):
                      "owners": [{"labelSelector": {"matchLabels": {"app": app}}}], "allocateOnce": False, "ttl": "0s"}}
 
 
+def standing(a, rng):
+    for index in range(a.nodes):
+        yield node(index, rng)
+    for index in range(a.running * a.nodes):
+        on_node = spec(rng.choice(SHAPES), nodeName=f"node-{index // a.running:05}")
+        yield pod(f"running-{index}", f"old-{index % a.apps}", on_node, "Running")
+
+
+def pending(a, shapes):
+    for index in range(a.pods):
+        app = f"app-{index % a.apps}"
+        yield pod(f"pod-{index}", app, spec(shapes[app], **constraints(a.case, app)))
+
+
+def rooms(a, shapes, make):
+    for index in range(a.pods // 2):
+        app = f"app-{index % a.apps}"
+        yield make(f"room-{index:05}", app, shapes[app])
+
+
+def stand_in(name, app, shape):
+    return pod(name, f"of-{app}", spec(tuple(2 * amount for amount in shape)))
+
+
+def write(path, *parts):
+    with open(path, "w") as f:
+        f.write('{"apiVersion": "v1", "kind": "List", "items": [')
+        for index, item in enumerate(item for part in parts for item in part):
+            f.write(",\n" if index else "\n")
+            json.dump(item, f)
+        f.write("\n]}\n")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", "reservations"])
     ap.add_argument("out")
     ap.add_argument("--nodes", type=int, default=5_000)
+    ap.add_argument("--running", type=int, default=2, help="pods that run on each node")
     ap.add_argument("--pods", type=int, default=10_000)
     ap.add_argument("--apps", type=int, default=100)
     ap.add_argument("--seed", type=int, default=1)
     a = ap.parse_args()
     rng = random.Random(a.seed)
-    standing = [node(index, rng) for index in range(a.nodes)]
-    for index in range(2 * a.nodes):
-        on_node = spec(rng.choice(SHAPES), nodeName=f"node-{index // 2:05}")
-        standing.append(pod(f"running-{index}", f"old-{index % a.apps}", on_node, "Running"))
     shapes = {f"app-{index}": rng.choice(SHAPES) for index in range(a.apps)}
-    apps = [f"app-{index % a.apps}" for index in range(a.pods)]
-    pending = [pod(f"pod-{index}", app, spec(shapes[app], **constraints(a.case, app))) for index, app in enumerate(apps)]
-    reservations, stand_ins = [], []
-    if a.case == "reservations":
-        for index in range(a.pods // 2):
-            app = f"app-{index % a.apps}"
-            name = f"room-{index:05}"
-            reservations.append(reservation(name, app, shapes[app]))
-            stand_ins.append(pod(name, f"of-{app}", spec(tuple(2 * amount for amount in shapes[app]))))
-    for path, items in [(a.out, standing + reservations + pending)] + (
-            [(a.out + ".pods.json", standing + stand_ins + pending)] if stand_ins else []):
-        with open(path, "w") as f:
-            json.dump({"apiVersion": "v1", "kind": "List", "items": items}, f)
-    print(a.nodes, "nodes,", len(pending), "pods,", len(reservations), "Reservations")
+    has_rooms = a.case == "reservations"
+    reservations = rooms(a, shapes, reservation) if has_rooms else []
+    write(a.out, standing(a, random.Random(a.seed)), reservations, pending(a, shapes))
+    if has_rooms:
+        write(a.out + ".pods.json", standing(a, random.Random(a.seed)), rooms(a, shapes, stand_in), pending(a, shapes))
+    print(a.nodes, "nodes,", a.pods, "pods,", a.pods // 2 if has_rooms else 0, "Reservations")
 
 
 if __name__ == "__main__":
