@@ -173,3 +173,27 @@ fn the_guides_deployment_shares_one_reservation() {
     assert_eq!(placed(&plan["nodes"][0]).1, drawn);
     assert_eq!(plan["summary"]["nodeClaims"], 0);
 }
+
+/// The Reservations of a guide that go to its node, and the reasons for what is left.
+fn guide(name: &str, more: &[&str]) -> (i32, Vec<String>, Vec<String>) {
+    let folder = format!("examples/guide-{name}");
+    let run = common::berth(&[&["plan", "-f", &folder, "-o", "json"], more].concat());
+    let plan: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let placed = plan["nodes"][0]["reservations"].as_array().into_iter().flatten().map(text).collect();
+    let left = plan["unschedulable"].as_array().into_iter().flatten();
+    let left = left.map(|left| format!("{}: {}", text(&left["object"]), text(&left["reasons"][0]["reason"])));
+    (run.code, placed, left.collect())
+}
+
+#[test]
+fn the_guides_pre_allocating_reservations_go_where_the_pods_run_that_they_are_bound_to() {
+    const CONFIG: [&str; 2] = ["--scheduler-config", "examples/scheduler-config.yaml"];
+    let placed = |name: &str| (0, vec![name.to_owned()], Vec::<String>::new());
+    assert_eq!(guide("pre-allocation-default", &[]), placed("reservation-prealloc"));
+    assert_eq!(guide("pre-allocation-cluster", &CONFIG), placed("reservation-cluster-mode"));
+    assert_eq!(guide("pre-allocation-multiple", &CONFIG), placed("reservation-multi-pods"));
+    let (code, _, left) = guide("pre-allocation-cluster", &[]);
+    let why = "reservation-cluster-mode: reservation requires cluster mode pre-allocation which is disabled";
+    assert_eq!((code, left), (1, vec![why.to_owned()]), "without the configuration");
+}

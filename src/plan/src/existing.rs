@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, MemberKind, Sym, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Queue, Scheduler};
 use rustc_hash::FxHashMap;
+
+/// Why a Reservation that pre-allocates is left where there is no node to ask.
+const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
 
 /// What the scheduler bound to existing nodes, and why pods that must draw from a Reservation found none.
 #[derive(Debug, Default)]
@@ -24,7 +27,9 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
-    if !has_pending || (cluster.nodes.iter().all(|node| node.is_coming_up) && !must_draw) {
+    let binds = cluster.reservations.iter().any(is_to_be_bound);
+    let has_nodes = cluster.nodes.iter().any(|node| !node.is_coming_up);
+    if !binds && (!has_pending || (!has_nodes && !must_draw)) {
         return existing;
     }
     let universe = Universe::with_scores(cluster);
@@ -33,13 +38,15 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);
-            if refusals.iter().all(|(reason, _)| reason.starts_with("Reservation(s)")) {
+            if refusals.len() == scheduler.reservation_refusals(class).len() {
                 // Of no node at all.
                 refusals.insert(0, (reasons::AFFINITY.to_owned(), 0));
             }
             existing.refusals.insert(spec, refusals);
         }
     }
+    let unbound: Vec<(u32, Vec<(String, u32)>)> =
+        scheduler.pre_allocating().into_iter().map(|id| (id, scheduler.refusals_of_pre_allocation(id))).collect();
     let bindings = scheduler.into_bindings();
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation) {
         let names = row.members.iter().map(|run| run.name.clone());
@@ -48,7 +55,15 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     for placement in bindings.apply(cluster) {
         existing.on_nodes.entry(placement.node).or_default().push(placement);
     }
+    for (id, reasons) in unbound {
+        existing.leave(id, reasons, cluster);
+    }
     existing
+}
+
+/// Whether a Reservation takes a node that exists, for its running pods, or none.
+fn is_to_be_bound(reservation: &Reservation) -> bool {
+    reservation.phase == Phase::Pending && reservation.pre_allocation.is_some() && !reservation.is_terminating
 }
 
 /// The spec of a class of pods that must draw from a Reservation, and may.
@@ -59,6 +74,25 @@ fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Opt
 }
 
 impl Existing {
+    /// Leaves a Reservation that pre-allocates pending, for these reasons: nothing is launched for it.
+    fn leave(&mut self, id: u32, mut reasons: Vec<(String, u32)>, cluster: &mut Cluster) {
+        let Some(known) = cluster.reservations.get(id as usize) else { return };
+        let Some(template) = known.template else { return };
+        let name = cluster.symbols.text(known.name).into();
+        if reasons.is_empty() {
+            reasons.push((UNBOUND.to_owned(), 0));
+        }
+        let mut spec = cluster.specs.get(template.spec as usize).cloned().unwrap_or_default();
+        // Of its own, as its reasons are.
+        spec.reservation.reserves = Some(id);
+        spec.refusal = Some(Refusal(UNBOUND.to_owned()));
+        let spec = cluster.intern_spec(spec);
+        if let Some(row) = cluster.pending_row(MemberKind::Reservation, template.namespace, spec, template.labels) {
+            row.members.push(MemberRun { name, numbers: None });
+        }
+        self.refusals.insert(spec, reasons);
+    }
+
     /// How many there are of a kind.
     pub(crate) fn count(&self, kind: MemberKind) -> u64 {
         self.on_nodes.values().flatten().filter(|placement| placement.kind == kind).count() as u64

@@ -33,7 +33,11 @@ impl Before {
 ///
 /// Owners are left to be placed by themselves where their place depends on other pods, or other pods' on them.
 pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
-    let is_reservation = |row: &PendingRow| row.kind == MemberKind::Reservation && !row.members.is_empty();
+    let refused: Vec<bool> = cluster.specs.iter().map(|spec| spec.refusal.is_some()).collect();
+    let is_reservation = |row: &PendingRow| {
+        let is_refused = refused.get(row.spec as usize).copied().unwrap_or(true);
+        row.kind == MemberKind::Reservation && !row.members.is_empty() && !is_refused
+    };
     let owns = |spec: &PodSpec| !spec.reservation.owner_of.is_empty();
     if !cluster.pending.iter().any(is_reservation) || !cluster.specs.iter().any(owns) {
         return None;
