@@ -41,7 +41,7 @@ pub(crate) struct Subresource {
 
 #[derive(Debug)]
 enum Source {
-    Builtin(&'static str),
+    Builtin(&'static str, Option<Typed<'static>>),
     Custom(Arc<CustomResource>),
 }
 
@@ -128,10 +128,8 @@ const NOT_SERVED: &[&str] = &["attach", "exec", "log", "portforward", "proxy", "
 impl Resource {
     pub(crate) fn typed(&self) -> Typed<'_> {
         match &self.schema {
-            Source::Builtin(name) => match builtin().schemas.named(name) {
-                Some(typed) => typed,
-                None => builtin().schemas.get(crate::schema::SchemaId::MISSING),
-            },
+            Source::Builtin(_, Some(typed)) => *typed,
+            Source::Builtin(_, None) => builtin().schemas.get(crate::schema::SchemaId::MISSING),
             Source::Custom(custom) => custom.typed(),
         }
     }
@@ -146,7 +144,7 @@ impl Resource {
 
     pub(crate) fn custom(&self) -> Option<&Arc<CustomResource>> {
         match &self.schema {
-            Source::Builtin(_) => None,
+            Source::Builtin(..) => None,
             Source::Custom(custom) => Some(custom),
         }
     }
@@ -154,14 +152,14 @@ impl Resource {
     /// The name of the schema in the pinned document, for a built-in kind.
     pub(crate) fn schema_name(&self) -> Option<&'static str> {
         match &self.schema {
-            Source::Builtin(name) => Some(name),
+            Source::Builtin(name, _) => Some(name),
             Source::Custom(_) => None,
         }
     }
 
     pub(crate) fn list_kind(&self) -> String {
         match &self.schema {
-            Source::Builtin(_) => format!("{}List", self.kind),
+            Source::Builtin(..) => format!("{}List", self.kind),
             Source::Custom(custom) => custom.list_kind.clone(),
         }
     }
@@ -391,7 +389,7 @@ fn builtin_resources(data: &'static Data, group: &Value) -> Vec<Resource> {
             kind,
             storage,
             habits,
-            schema: Source::Builtin(schema),
+            schema: Source::Builtin(schema, data.schemas.named(schema)),
             empty: std::sync::OnceLock::new(),
         });
     }

@@ -1,5 +1,6 @@
 //! `metadata.managedFields`: what every writer owns, and what becomes of it with each write.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
@@ -177,10 +178,13 @@ fn unowned() -> FieldSet {
     ])
 }
 
-fn without_entries(object: &Value) -> Value {
+fn without_entries(object: &Value) -> Cow<'_, Value> {
+    if object.pointer("/metadata/managedFields").is_none() {
+        return Cow::Borrowed(object);
+    }
     let mut out = object.clone();
     meta::remove(&mut out, "managedFields");
-    out
+    Cow::Owned(out)
 }
 
 /// Records, in `new`, what a create or an update from `live` changed. `resets` are fields that this endpoint cannot write.
@@ -244,7 +248,7 @@ pub(crate) fn apply(
         return Err(ApiError::unexpected(format!("failed to create typed patch object ({about}): {text}")));
     }
     let mut ownership = Ownership::of(live).unwrap_or_default();
-    let live = without_entries(live);
+    let live = without_entries(live).into_owned();
     if ownership.entries.is_empty() && meta::has(&live, "uid") {
         let before = Writer { manager: BEFORE_APPLY, subresource: "", ..writer.clone() };
         let mut entry = Entry::new(&before, false);
@@ -401,7 +405,7 @@ fn keep_last_applied(new: &mut Value, config: &Value, manager: &str) {
     if manager != "kubectl" || meta::annotation(new, LAST_APPLIED).is_none() {
         return;
     }
-    let mut bare = without_entries(config);
+    let mut bare = without_entries(config).into_owned();
     if let Some(Value::Object(annotations)) = bare.pointer_mut("/metadata/annotations") {
         annotations.remove(LAST_APPLIED);
     }

@@ -35,15 +35,15 @@ impl Scope<'_> {
         if meta::revision(&object).is_some() {
             return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
         }
-        let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
+        if !meta::name(&object).is_empty() || meta::text(&object, "generateName").is_empty() {
+            return self.create_named(object);
+        }
         for attempt in 1.. {
             let mut candidate = object.clone();
-            if generated {
-                let base: String = meta::text(&object, "generateName").chars().take(MAX_BASE).collect();
-                meta::set(&mut candidate, "name", base + &self.server.inner.entropy.suffix());
-            }
+            let base: String = meta::text(&object, "generateName").chars().take(MAX_BASE).collect();
+            meta::set(&mut candidate, "name", base + &self.server.inner.entropy.suffix());
             match self.create_named(candidate) {
-                Err(error) if generated && error.reason() == "AlreadyExists" && attempt < NAME_ATTEMPTS => {}
+                Err(error) if error.reason() == "AlreadyExists" && attempt < NAME_ATTEMPTS => {}
                 result => return result,
             }
         }

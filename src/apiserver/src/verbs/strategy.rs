@@ -77,8 +77,11 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
         let now = server.inner.clock.now_text();
         crate::crd::establish(object, &now);
     }
-    // Puts back what a missing status leaves: `status: {}`.
-    decode::decode(object, resource.typed());
+    // Puts back what a missing status leaves: `status: {}`. Of a pod nothing else can have changed.
+    match object.get_mut("status").filter(|_| resource.is("pods")) {
+        Some(status) => decode::decode(status, resource.typed().child("status")),
+        None => decode::decode(object, resource.typed()),
+    };
 }
 
 fn set_status(object: &mut Value, status: Value) {
