@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             None => bail!("nothing to explain: name an object and give manifests\n\n{usage}"),
         },
     };
-    let plan = input.plan("explain", usage)?;
+    let plan = input.plan("explain", usage, false)?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {
         Format::Text => story.write_text(args.wide, out),

@@ -62,8 +62,9 @@ impl InputArgs {
         self.filename.pop()
     }
 
-    /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used.
-    pub(crate) fn plan(&self, what: &str, usage: &str) -> Result<Plan> {
+    /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used;
+    /// with `bound`, what any plan costs at least is proved.
+    pub(crate) fn plan(&self, what: &str, usage: &str, bound: bool) -> Result<Plan> {
         if self.filename.is_empty() {
             bail!("nothing to {what}: give manifests with -f FILE, a folder, or - for standard input\n\n{usage}");
         }
@@ -72,7 +73,8 @@ impl InputArgs {
             pool.build_global().context("unable to start threads")?;
         }
         let inputs: Vec<Input> = self.filename.iter().map(|name| Input::from_arg(name)).collect();
-        let plan = berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &self.options()?)?;
+        let plan =
+            berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &Options { bound, ..self.options()? })?;
         for warning in plan.warnings() {
             eprintln!("warning: {warning}");
         }
@@ -92,6 +94,7 @@ impl InputArgs {
                 EffortArg::High => Effort::High,
             },
             node_cost: self.node_cost,
+            bound: false,
             gates,
             validate: match self.validate {
                 ValidateArg::Strict => Validate::Strict,

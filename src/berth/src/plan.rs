@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Prove what any plan costs at least, and print by how much this one may be dearer
+    #[arg(long)]
+    bound: bool,
     /// Print how long it took: in JSON as solveSeconds, else on stderr
     #[arg(long)]
     timings: bool,
@@ -39,7 +42,7 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let usage = "  berth plan -f deployment.yaml -f nodepools/\n  \
                  kubectl get pods,nodes,deployments,nodepools -A -o yaml | berth plan -f -";
-    let plan = args.input.plan("plan", usage)?;
+    let plan = args.input.plan("plan", usage, args.bound)?;
     if args.timings && args.output != Format::Json {
         print_timings(&plan);
     }

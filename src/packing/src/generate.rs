@@ -5,7 +5,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Budget;
-use crate::knapsack::{Depth, Knapsack};
+use crate::knapsack::{Depth, Filling, Knapsack};
 use crate::master::{Master, Prices};
 use crate::problem::{BinType, Pattern, Problem};
 
@@ -19,6 +19,8 @@ pub(crate) struct Generator<'p> {
     penalty: f64,
     /// No packing of all items costs less.
     pub(crate) bound: f64,
+    /// Columns of the linear programs solved so far.
+    pub(crate) work: u64,
 }
 
 /// How exactly linear programs are solved, relative. Prices from the middle of those that are nearly as good make better
@@ -37,6 +39,13 @@ const NOTICED: f64 = 1e-5;
 /// Patterns that cost so much more than they are worth, relative, are forgotten where there are many.
 const DEAR: f64 = 0.1;
 
+/// What exact searches may do in a round, and in a proof: relaxations solved, times their columns.
+const WORK: u64 = 1_500_000;
+const PROOF_WORK: u64 = 20_000_000;
+
+/// Patterns that a round adds beyond one for each item.
+const MORE: usize = 50;
+
 /// Fillings of a bin beside the best that become patterns.
 const OTHERS: usize = 2;
 
@@ -52,12 +61,14 @@ pub(crate) struct Rounds {
     pub(crate) proofs: u32,
     /// What may stay open between bound and value, relative.
     pub(crate) gap: f64,
+    /// Columns of all linear programs at most.
+    pub(crate) work: u64,
 }
 
 impl From<Budget> for Rounds {
     fn from(budget: Budget) -> Self {
-        let Budget { rounds, steps, nodes, proof_nodes, proofs, gap, .. } = budget;
-        Rounds { at_most: rounds, steps, nodes, proof_nodes, proofs, gap }
+        let Budget { rounds, steps, nodes, proof_nodes, proofs, gap, work, .. } = budget;
+        Rounds { at_most: rounds, steps, nodes, proof_nodes, proofs, gap, work }
     }
 }
 
@@ -68,6 +79,9 @@ struct Asked<'a> {
     counts: &'a [u32],
     stocks: &'a [f64],
 }
+
+/// The least of the thresholds of alike bins, each bin with its threshold, and the best filling of all of them.
+type Filled = (f64, Vec<(usize, f64)>, Filling);
 
 /// Bins that hold the same: what fills one fills all.
 type Alike = Vec<usize>;
@@ -93,6 +107,7 @@ impl<'p> Generator<'p> {
             groups,
             penalty: (dearest * 4.0).max(1.0),
             bound: 0.0,
+            work: 0,
         }
     }
 
@@ -111,6 +126,13 @@ impl<'p> Generator<'p> {
         std::mem::take(&mut self.columns)
     }
 
+    /// The same for all items and stocks.
+    pub(crate) fn solve_all(&mut self, budget: Budget) -> Option<Prices> {
+        let problem = self.problem;
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        self.solve(&counts, &problem.stocks, budget.into(), true)
+    }
+
     /// Solves the linear program for what is to be packed, and generates until nothing improves it or `rounds` are
     /// over. `is_whole` says that all items are to be packed, so that what is learned bounds the whole.
     pub(crate) fn solve(&mut self, counts: &[u32], stocks: &[f64], rounds: Rounds, is_whole: bool) -> Option<Prices> {
@@ -118,7 +140,8 @@ impl<'p> Generator<'p> {
         let mut proofs = 0;
         let mut is_last = rounds.at_most == 0;
         for round in 1.. {
-            is_last |= round > rounds.at_most;
+            is_last |= round > rounds.at_most || self.work > rounds.work;
+            self.work += self.columns.len() as u64;
             let master = Master {
                 problem: self.problem,
                 counts,
@@ -133,11 +156,14 @@ impl<'p> Generator<'p> {
                 return Some(prices);
             }
             let asked = Asked { prices: &prices, counts, stocks };
-            let (gained, at_most) = self.price(asked, Depth { steps: rounds.steps, nodes: rounds.nodes, slack: 1.0 });
+            let (gained, at_most) =
+                self.price(asked, Depth { steps: rounds.steps, nodes: rounds.nodes, slack: 1.0 }, WORK);
             if is_whole {
                 self.bound = self.bound.max(self.certify(&prices, &at_most));
             }
-            if gained > NOTICED {
+            if is_whole && self.bound >= prices.value * (1.0 - rounds.gap) {
+                is_last = true;
+            } else if gained > NOTICED {
                 tolerance = (gained * EAGER).clamp(ENOUGH, tolerance.max(ENOUGH));
             } else if tolerance > ENOUGH {
                 tolerance *= 0.1;
@@ -145,7 +171,7 @@ impl<'p> Generator<'p> {
                 proofs += 1;
                 let slack = 1.0 + rounds.gap * 0.1;
                 let (gained, at_most) =
-                    self.price(asked, Depth { steps: rounds.steps, nodes: rounds.proof_nodes, slack });
+                    self.price(asked, Depth { steps: rounds.steps, nodes: rounds.proof_nodes, slack }, PROOF_WORK);
                 if is_whole {
                     self.bound = self.bound.max(self.certify(&prices, &at_most));
                 }
@@ -163,21 +189,43 @@ impl<'p> Generator<'p> {
 
     // Adds for each type of bin the patterns that would improve the linear program most. Returns by how much the best
     // is worth more than its bin, relative, 0 if there is none; and by type what no filling is worth more than.
-    fn price(&mut self, asked: Asked<'_>, depth: Depth) -> (f64, Vec<f64>) {
+    fn price(&mut self, asked: Asked<'_>, depth: Depth, mut work: u64) -> (f64, Vec<f64>) {
         let Asked { prices, counts, stocks } = asked;
-        let mut found: Vec<(f64, Pattern)> = Vec::new();
         let mut at_most = vec![0.0; self.problem.bins.len()];
-        let typical = prices.typical();
+        let mut fillings: Vec<Filled> = Vec::new();
         for group in &self.groups {
-            let bins = || group.iter().filter_map(|&index| Some((index, self.problem.bins.get(index)?)));
+            let bins = group.iter().filter_map(|&index| Some((index, self.problem.bins.get(index)?)));
             let is_there = |bin: &BinType| bin.draws.iter().all(|&(stock, amount)| stocks.get(stock) >= Some(&amount));
-            let thresholds: Vec<(usize, f64)> = bins()
+            let thresholds: Vec<(usize, f64)> = bins
                 .filter(|(_, bin)| is_there(bin))
                 .map(|(index, bin)| (index, (bin.cost + bin.bias + rent(&bin.draws, &prices.rents)) * (1.0 + 1e-7)))
                 .collect();
             let Some(&(first, _)) = thresholds.first() else { continue };
             let least = thresholds.iter().map(|(_, threshold)| *threshold).fold(f64::INFINITY, f64::min);
-            let filling = self.knapsack.fill(first, &prices.worths, counts, least, depth);
+            let filling = self.knapsack.fill(first, &prices.worths, counts, least, Depth { nodes: 0, ..depth });
+            fillings.push((least, thresholds, filling));
+        }
+        // Where quick searches were cut short, exact ones go on, as far as the work goes: what promises most first.
+        let mut order: Vec<usize> = (0..fillings.len()).collect();
+        let promise =
+            |(least, _, filling): &Filled| filling.at_most / filling.value.max(least * depth.slack).max(1e-12);
+        order.retain(|&at| fillings.get(at).is_some_and(|known| promise(known) > 1.0 + 1e-8));
+        let promises: Vec<f64> = fillings.iter().map(promise).collect();
+        order.sort_by(|a, b| promises.get(*b).partial_cmp(&promises.get(*a)).unwrap_or(std::cmp::Ordering::Equal));
+        for at in order {
+            if depth.nodes == 0 || work == 0 {
+                break;
+            }
+            let Some((least, thresholds, filling)) = fillings.get_mut(at) else { continue };
+            let Some(&(first, _)) = thresholds.first() else { continue };
+            let exact = self.knapsack.fill(first, &prices.worths, counts, *least, depth);
+            work = work.saturating_sub(exact.work);
+            let quick = std::mem::replace(filling, exact);
+            filling.at_most = filling.at_most.min(quick.at_most.max(*least * depth.slack));
+        }
+        let mut found: Vec<(f64, Pattern)> = Vec::new();
+        let typical = prices.typical();
+        for (_, thresholds, filling) in fillings {
             for (index, threshold) in thresholds {
                 if let Some(at_most) = at_most.get_mut(index) {
                     *at_most = filling.at_most;
@@ -197,49 +245,49 @@ impl<'p> Generator<'p> {
         }
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut gained = 0.0_f64;
+        let mut room = self.problem.items.len() + MORE;
         for (over, pattern) in found {
+            if room == 0 {
+                break;
+            }
             if self.add(pattern) {
                 gained = gained.max(-over);
+                room -= 1;
             }
         }
         (gained, at_most)
     }
 
-    // A bound from prices under which no filling is worth more than `at_most` of its bin: rents are raised until
-    // finite bins pay for themselves, then all prices are scaled down until the others do. What is left is a solution
-    // of the linear program's dual over all patterns, known or not.
+    // A bound from prices under which no filling is worth more than `at_most` of its bin: rents of stocks are raised
+    // until bins that draw from them pay for themselves, where that loses less than to scale all prices down until they
+    // do. What is left is a solution of the linear program's dual over all patterns, known or not.
     fn certify(&self, prices: &Prices, at_most: &[f64]) -> f64 {
+        let problem = self.problem;
         let mut rents = prices.rents.clone();
-        rents.resize(self.problem.stocks.len(), 0.0);
-        let bins = || self.problem.bins.iter().zip(at_most).filter(|(_, at_most)| **at_most > 0.0);
+        rents.resize(problem.stocks.len(), 0.0);
+        let worths = problem.items.iter().zip(&prices.worths);
+        let earned: f64 = worths.map(|(item, worth)| f64::from(item.count) * worth.min(self.penalty)).sum();
+        let bins = || problem.bins.iter().zip(at_most).filter(|(_, at_most)| **at_most > 0.0);
         for (bin, at_most) in bins() {
-            if bin.cost > 0.0 {
-                continue;
-            }
-            let Some(&(stock, amount)) = bin.draws.first() else { return 0.0 };
-            let short = at_most - rent(&bin.draws, &rents);
-            if let Some(rent) = rents.get_mut(stock)
-                && short > 0.0
-                && amount > 0.0
+            let short = at_most - rent(&bin.draws, &rents) - bin.cost;
+            let Some(&(stock, amount)) = bin.draws.first().filter(|_| short > 0.0) else { continue };
+            let there = problem.stocks.get(stock).copied().unwrap_or(f64::INFINITY);
+            let scaled = 1.0 - bin.cost / (bin.cost + short);
+            if amount > 0.0
+                && (bin.cost <= 0.0 || short / amount * there < scaled * earned)
+                && let Some(rent) = rents.get_mut(stock)
             {
                 *rent += short / amount;
             }
         }
         let mut scale = 1.0_f64;
-        for (bin, at_most) in bins().filter(|(bin, _)| bin.cost > 0.0) {
+        for (bin, at_most) in bins() {
             let over = at_most - rent(&bin.draws, &rents);
-            if over > bin.cost {
-                scale = scale.min(bin.cost / over);
+            if over > bin.cost * (1.0 + 1e-12) {
+                scale = scale.min((bin.cost / over).max(0.0));
             }
         }
-        let earned: f64 = self
-            .problem
-            .items
-            .iter()
-            .zip(&prices.worths)
-            .map(|(item, worth)| f64::from(item.count) * worth.min(self.penalty))
-            .sum();
-        let rented: f64 = self.problem.stocks.iter().zip(&rents).map(|(stock, rent)| stock * rent).sum();
+        let rented: f64 = problem.stocks.iter().zip(&rents).map(|(stock, rent)| stock * rent).sum();
         scale * (earned - rented)
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Filling {
     pub(crate) value: f64,
     /// No filling is worth more, the threshold aside: certain, whether or not the search was complete.
     pub(crate) at_most: f64,
+    /// Relaxations that were solved, times their columns.
+    pub(crate) work: u64,
 }
 
 /// How much a search of a bin may do.
@@ -284,6 +286,7 @@ impl<'p> Knapsack<'p> {
             rules.iter().all(|rule| rule.holds(each))
         };
         let found = Search::new(columns, resources, &allows).run(self.best.value, self.slack, nodes);
+        self.best.work = u64::from(found.solved) * choices.len() as u64;
         for (value, uses) in found.fillings {
             let mut items: Vec<(u32, u32)> =
                 self.choices.iter().zip(uses).filter(|(_, n)| *n > 0).map(|(choice, n)| (choice.item, n)).collect();

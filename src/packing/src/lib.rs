@@ -38,6 +38,8 @@ use round::Dive;
 /// How much work a search may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
+    /// Columns of all linear programs at most: before the first bin is fixed, and again after it.
+    pub work: u64,
     /// Linear programs solved before the first bin is fixed.
     pub rounds: u32,
     /// Linear programs solved each time that bins were fixed.
@@ -61,6 +63,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Budget {
+            work: 150_000,
             rounds: 100,
             dive_rounds: 2,
             dives: 60,
@@ -88,6 +91,22 @@ pub struct Answer {
 /// Packs a problem. `start` is a plan known already, whose patterns are what to begin with.
 pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> Answer {
     let merged = Merged::new(problem);
+    let mut generator = begin(&merged, start);
+    let Some(prices) = generator.solve_all(budget) else { return Answer::default() };
+    let bound = generator.bound;
+    let plan = Dive::new(&mut generator, budget).run(&prices);
+    Answer { plan: merged.undo(problem, plan), bound, relaxed: prices.value }
+}
+
+/// What no packing of all items costs less than: the bound of [`search`], without its plan.
+pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {
+    let merged = Merged::new(problem);
+    let mut generator = begin(&merged, start);
+    generator.solve_all(budget);
+    generator.bound
+}
+
+fn begin<'m>(merged: &'m Merged, start: &[(Pattern, u32)]) -> Generator<'m> {
     let mut generator = Generator::new(&merged.problem);
     for (pattern, _) in start {
         if let Some(&bin) = merged.by.get(pattern.bin as usize) {
@@ -95,11 +114,5 @@ pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> An
         }
     }
     seed::seed(&mut generator);
-    let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
-    let Some(prices) = generator.solve(&counts, &merged.problem.stocks, budget.into(), true) else {
-        return Answer::default();
-    };
-    let bound = generator.bound;
-    let plan = Dive::new(&mut generator, budget).run(&prices);
-    Answer { plan: merged.undo(problem, plan), bound, relaxed: prices.value }
+    generator
 }

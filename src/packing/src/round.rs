@@ -36,12 +36,13 @@ impl<'g, 'p> Dive<'g, 'p> {
     /// Makes a plan from the answer of the linear program.
     pub(crate) fn run(mut self, prices: &Prices) -> Vec<(Pattern, u32)> {
         let mut prices = prices.clone();
+        self.generator.work = 0;
         for _ in 0..self.budget.dives {
             let fixed = self.fix(&prices);
             if self.is_done() {
                 break;
             }
-            if !fixed {
+            if !fixed || self.generator.work > self.budget.work {
                 break;
             }
             self.trim_columns();

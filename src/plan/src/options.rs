@@ -12,6 +12,8 @@ pub struct Options {
     pub effort: Effort,
     /// Dollars an hour that every new node costs beyond its price.
     pub node_cost: Money,
+    /// Whether to prove what any plan costs at least.
+    pub bound: bool,
     /// Feature gates.
     pub gates: FeatureGates,
     /// What becomes of unknown fields.

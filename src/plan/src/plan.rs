@@ -87,7 +87,8 @@ impl Plan {
         let Gathered { converted, notes, time } = gathered;
         let mut cluster = converted.cluster;
         let start = Instant::now();
-        let solving = berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort };
+        let solving =
+            berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort, bound: options.bound };
         let (universe, solution, drawing) = drawing::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
         let warnings = notes.into_iter().chain(converted.warnings).collect();

@@ -26,7 +26,8 @@ pub struct Summary {
     pub list_cost: Money,
     /// `--node-cost` times the nodes.
     pub node_cost: Money,
-    /// What every plan of this input costs at least, dollars an hour; `None` where it was not asked for.
+    /// What every plan that places as much costs at least, dollars an hour, node cost included; `None` where it was not
+    /// asked for.
     pub lower_bound: Option<Money>,
     /// Free instances of all capacity reservations before the plan.
     pub slots_total: u64,
@@ -59,6 +60,7 @@ impl Summary {
             summary.hourly_cost += claims.price.times(count);
             summary.list_cost += claims.list_price.times(count);
         }
+        summary.lower_bound = plan.solution.bound.as_ref().map(|bound| bound.cost);
         summary.node_cost = plan.node_cost.times(summary.node_claims);
         for (slots, used) in plan.reservations() {
             summary.slots_total += u64::from(slots.free);
@@ -66,6 +68,22 @@ impl Summary {
         }
         summary
     }
+}
+
+impl Summary {
+    /// By how much the plan may be dearer than the cheapest one, in percent, rounded up; `None` without a bound above
+    /// zero.
+    pub fn gap(&self) -> Option<String> {
+        gap(self.hourly_cost + self.node_cost, self.lower_bound?)
+    }
+}
+
+fn gap(cost: Money, bound: Money) -> Option<String> {
+    let (above, bound) = ((cost - bound).pico().max(0), bound.pico());
+    (bound > 0).then(|| {
+        let hundredths = above.saturating_mul(10_000).saturating_add(bound - 1) / bound;
+        format!("{}.{:02}%", hundredths / 100, hundredths % 100)
+    })
 }
 
 impl Plan {
@@ -87,5 +105,18 @@ impl Plan {
         let given = given.map(|refusal| (refusal.reason.as_str(), refusal.count));
         let drawing = drawing.into_iter().flatten().map(|(reason, count)| (reason.as_str(), *count));
         given.chain(own.map(|refusal| (refusal.0.as_str(), 0))).chain(drawing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_never_rounded_down() {
+        let dollars = |dollars: i128| Money::from_pico(dollars * 1_000_000_000_000);
+        assert_eq!(gap(dollars(100), dollars(100)).unwrap(), "0.00%");
+        assert_eq!(gap(dollars(100) + Money::from_pico(1), dollars(100)).unwrap(), "0.01%");
+        assert_eq!(gap(dollars(100), Money::ZERO), None);
     }
 }

@@ -11,6 +11,7 @@
 //! assert!(universe.classes.is_empty() && solution.claims.is_empty());
 //! ```
 
+mod bound;
 mod claims;
 mod consider;
 mod domains;
@@ -33,6 +34,7 @@ mod solution;
 
 use berth_model::{Cluster, Universe};
 
+pub use bound::Bound;
 pub use consider::{Considered, consider};
 pub use launchable::launchable;
 pub use options::{Effort, Options};
@@ -42,7 +44,9 @@ pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::new(cluster, &universe, options);
+    let fresh = options.bound.then(|| planner.state.mark());
     planner.pack_best(options.effort);
-    let solution = planner.solution();
+    let mut solution = planner.solution();
+    solution.bound = fresh.map(|fresh| planner.bound(fresh));
     (universe, solution)
 }

@@ -21,4 +21,6 @@ pub struct Options {
     pub node_cost: Money,
     /// How much work to do.
     pub effort: Effort,
+    /// Whether to prove what any plan costs at least.
+    pub bound: bool,
 }

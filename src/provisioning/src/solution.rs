@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::bound::Bound;
 use berth_model::{ClassId, Money, Requirements, Resources};
 
 /// A plan, in terms of classes; who exactly goes where follows by dealing out each class's members in the order of
@@ -16,6 +17,8 @@ pub struct Solution {
     pub unschedulable: Vec<Unschedulable>,
     /// Instances used of each entry of the cluster's slots.
     pub slots_used: Vec<u32>,
+    /// What every plan costs at least, if that was asked for.
+    pub bound: Option<Bound>,
 }
 
 /// Identical NodeClaims.

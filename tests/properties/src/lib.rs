@@ -52,12 +52,13 @@ pub fn effort_of(seed: u64) -> Effort {
 }
 
 /// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
-/// every violation that the checker finds, and a plan that is worse than that of first fit alone.
+/// every violation that the checker finds, a bound above the cost, and a plan worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
     let mut options = Options::default();
     options.gates.reserved_capacity = has_reserved_capacity(seed);
     options.effort = effort_of(seed);
+    options.bound = seed.is_multiple_of(3);
     let tried = catch_unwind(AssertUnwindSafe(|| try_plan(&case, &options)));
     tried.unwrap_or_else(|panic| vec![failure("panic", &panic_message(panic.as_ref()))])
 }
@@ -77,6 +78,10 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
         found.into_iter().map(|v| failure(v.rule, &format!("{}: {}", v.object, v.detail))).collect();
     if first.to_string().as_bytes() != second.to_string().as_bytes() {
         failures.push(failure("not-deterministic", &"a second plan of the same input differs"));
+    }
+    let cost = first["summary"]["hourlyCost"].as_f64().unwrap_or(f64::NAN);
+    if let Some(bound) = first["summary"]["lowerBound"].as_f64().filter(|bound| *bound > cost) {
+        failures.push(failure("bound", &format!("{bound} $/h is said to be the least, and {cost} is paid")));
     }
     if options.effort != Effort::Low {
         match plan(&Options { effort: Effort::Low, ..options.clone() }) {

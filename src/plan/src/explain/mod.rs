@@ -173,7 +173,8 @@ impl Plan {
     /// There is no such object.
     pub fn explain(&self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
         let outcome = Outcome::of(self);
-        let solving = berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort };
+        let solving =
+            berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort, bound: false };
         match object.kind {
             Kind::Pod => subject::pod(self, outcome, &solving, object),
             Kind::Reservation => subject::reservation(self, outcome, &solving, object),

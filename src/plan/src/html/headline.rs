@@ -49,7 +49,7 @@ fn figures(summary: &Summary) -> Vec<Figure> {
     let mut out = vec![cost(summary)];
     if let Some(bound) = summary.lower_bound {
         let mut notes = vec!["no plan can cost less".to_owned()];
-        notes.extend(gap(summary.hourly_cost, bound).map(|gap| format!("this one is within {gap}")));
+        notes.extend(summary.gap().map(|gap| format!("this one is within {gap}")));
         out.push(Figure { name: "Lower bound", value: hourly(bound), notes, ..Figure::default() });
     }
     out.push(Figure {
@@ -101,14 +101,6 @@ fn members(name: &'static str, all: u64, left: u64) -> Figure {
 }
 
 /// By how much of the bound a cost is above it, as a percentage rounded up to hundredths; none above nothing.
-fn gap(cost: Money, bound: Money) -> Option<String> {
-    let (above, bound) = ((cost - bound).pico().max(0), bound.pico());
-    (bound > 0).then(|| {
-        let hundredths = above.saturating_mul(10_000).saturating_add(bound - 1) / bound;
-        format!("{}.{:02}%", hundredths / 100, hundredths % 100)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,13 +122,6 @@ mod tests {
         let page = page(&Summary { lower_bound: Some(dollars(100)), ..summary });
         assert!(page.contains("<dt>Lower bound</dt><dd>$100.00/h"), "{page}");
         assert!(page.contains("within 3.00%"), "{page}");
-    }
-
-    #[test]
-    fn a_gap_is_never_rounded_down() {
-        assert_eq!(gap(dollars(100), dollars(100)).unwrap(), "0.00%");
-        assert_eq!(gap(dollars(100) + Money::from_pico(1), dollars(100)).unwrap(), "0.01%");
-        assert_eq!(gap(dollars(100), Money::ZERO), None);
     }
 
     #[test]

@@ -55,6 +55,8 @@ struct SummaryJson {
     list_cost: Exact,
     node_cost: Exact,
     lower_bound: Option<Exact>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_relaxes: Option<Vec<&'static str>>,
     solve_seconds: Option<f64>,
     reserved_slots: ReservedSlots,
 }
@@ -78,6 +80,7 @@ impl SummaryJson {
             list_cost: Exact(summary.list_cost),
             node_cost: Exact(summary.node_cost),
             lower_bound: summary.lower_bound.map(Exact),
+            bound_relaxes: plan.solution.bound.as_ref().map(|bound| bound.relaxed.clone()),
             solve_seconds: with_timings.then(|| (timings.convert + timings.solve).as_secs_f64()),
             reserved_slots: ReservedSlots { total: summary.slots_total, used: summary.slots_used },
         }

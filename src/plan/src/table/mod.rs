@@ -71,7 +71,17 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     if summary.node_cost > Money::ZERO {
         write!(writer, "; ${}/h node cost on top", rounded(summary.node_cost, 4))?;
     }
-    writeln!(writer)
+    writeln!(writer)?;
+    let (Some(bound), Some(proof)) = (summary.lower_bound, &plan.solution.bound) else { return Ok(()) };
+    write!(writer, "Bound:         no plan costs less than ${}/h", rounded(bound, 4))?;
+    if let Some(gap) = summary.gap() {
+        write!(writer, "; this one is within {gap}")?;
+    }
+    writeln!(writer)?;
+    for relaxed in &proof.relaxed {
+        writeln!(writer, "               even without {relaxed}")?;
+    }
+    Ok(())
 }
 
 /// `1 node`, `2 nodes`.

@@ -9,6 +9,10 @@ mod rows;
 
 use berth_packing::Budget;
 
+pub(crate) use offers::Offers;
+pub(crate) use problem::build;
+pub(crate) use rows::{Member, Row};
+
 use crate::options::Effort;
 use crate::planner::Planner;
 
@@ -32,8 +36,9 @@ impl Planner<'_> {
             return false;
         }
         let withdrawn = self.withdraw(&rows.bins);
-        let offers = offers::Offers::new(self, &rows.list);
-        let (problem, start) = problem::build(self, &rows, &offers, &withdrawn);
+        let offers = Offers::new(self, &rows.list);
+        let (problem, _) = build(self, &rows.list, &offers);
+        let start = problem::start(&problem, &rows, &offers, &withdrawn);
         let answer = berth_packing::search(&problem, &start, budget(effort));
         self.put_plan_in(&rows, &offers, &answer.plan)
     }
@@ -42,6 +47,7 @@ impl Planner<'_> {
 fn budget(effort: Effort) -> Budget {
     match effort {
         Effort::Low | Effort::Default => Budget {
+            work: 80_000,
             rounds: 25,
             dive_rounds: 0,
             dives: 6,
@@ -52,7 +58,7 @@ fn budget(effort: Effort) -> Budget {
             ..Budget::default()
         },
         Effort::High => {
-            Budget { rounds: 100, steps: 60, nodes: 300, proofs: 10, proof_nodes: 5_000, ..Budget::default() }
+            Budget { steps: 60, proofs: 10, proof_nodes: 5_000, dives: 40, share: 0.2, ..Budget::default() }
         }
     }
 }

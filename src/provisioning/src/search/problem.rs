@@ -12,19 +12,13 @@ use crate::planner::Planner;
 /// How much less a dollar of list price counts than a dollar of cost.
 const LIST_PRICE: f64 = 1e-7;
 
-/// The problem, and the packing that is there as a start.
-pub(crate) fn build(
-    planner: &Planner<'_>,
-    rows: &Rows<'_>,
-    offers: &Offers,
-    withdrawn: &[Withdrawn],
-) -> (Problem, Vec<(Pattern, u32)>) {
-    let mut asked: Vec<ResourceId> =
-        rows.list.iter().flat_map(|row| row.requests.iter()).filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
+/// The problem, and the resources that its numbers are of, in order.
+pub(crate) fn build(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> (Problem, Vec<ResourceId>) {
+    let requests = rows.iter().flat_map(|row| row.requests.iter());
+    let mut asked: Vec<ResourceId> = requests.filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
     asked.sort_unstable();
     asked.dedup();
     let vector = |resources: &berth_model::Resources| asked.iter().map(|&id| resources.get(id)).collect::<Vec<_>>();
-    let rules = rules(&rows.list);
     let item = |row: &Row| Item { count: row.count(), size: vector(&row.requests), at_most: u32::MAX };
     let mut stocks = Stocks::new(planner);
     let bins = offers.offers.iter().map(|offer| BinType {
@@ -33,19 +27,28 @@ pub(crate) fn build(
         room: vector(&offer.room),
         admits: {
             let mut admits = offer.admits.clone();
-            admits.grow(rows.list.len());
+            admits.grow(rows.len());
             admits
         },
         draws: stocks.draws(planner, offer),
     });
-    let bins: Vec<BinType> = bins.collect();
-    let problem = Problem { items: rows.list.iter().map(item).collect(), bins, stocks: stocks.amounts, rules };
-    let start = rows.bins.iter().zip(withdrawn).filter_map(|((_, contents), withdrawn)| {
+    let bins = bins.collect();
+    let problem = Problem { items: rows.iter().map(item).collect(), bins, stocks: stocks.amounts, rules: rules(rows) };
+    (problem, asked)
+}
+
+/// The packing that is there, as far as patterns can say it.
+pub(crate) fn start(
+    problem: &Problem,
+    rows: &Rows<'_>,
+    offers: &Offers,
+    withdrawn: &[Withdrawn],
+) -> Vec<(Pattern, u32)> {
+    let bins = rows.bins.iter().zip(withdrawn).filter_map(|((_, contents), withdrawn)| {
         let bin = *offers.of.get(&(withdrawn.pool, withdrawn.planned))?;
         Some((Pattern { bin, items: contents.clone() }, withdrawn.nodes))
     });
-    let start = start.filter(|(pattern, _)| problem.allows(pattern)).collect();
-    (problem, start)
+    bins.filter(|(pattern, _)| problem.allows(pattern)).collect()
 }
 
 /// Supplies and limits.

@@ -2,7 +2,7 @@
 
 use berth_provisioning::Effort;
 
-use crate::mk::{HOSTNAME, milli, mk_world, pod};
+use crate::mk::{HOSTNAME, ZONE, milli, mk_world, pod};
 
 #[test]
 fn node_cost_makes_fewer_and_larger_nodes() {
@@ -89,6 +89,38 @@ fn a_search_finds_what_first_fit_misses_within_what_holds_there() {
         assert!(plan.left().is_empty());
         assert_eq!(plan.cost(), expected, "{effort:?}, apart: {apart}");
     }
+}
+
+#[test]
+fn a_bound_is_proved_and_says_what_it_does_not_count_on() {
+    for (zones, expected) in [(1, 0), (2, 1)] {
+        let mut world = mk_world();
+        world.options.bound = true;
+        world.mk_pool("default");
+        world.mk_type("ten", 10).on_demand("a", 100).on_demand("b", 100);
+        let four = pod(4000).app("four");
+        world.mk_pods("four", 6, &if zones == 2 { four.spread(ZONE, 1, "four") } else { four });
+        world.mk_pods("three", 12, &pod(3000));
+        let plan = world.plan();
+        let bound = plan.solution.bound.as_ref().unwrap();
+        assert!(bound.cost <= milli(600) && bound.cost > milli(599), "{:?}", bound.cost);
+        assert_eq!(bound.relaxed.len(), expected, "{:?}", bound.relaxed);
+    }
+}
+
+/// A node that is there takes three of four; one more must be paid for, and no plan can do with less.
+#[test]
+fn a_bound_counts_existing_nodes_and_slots_as_free() {
+    let mut world = mk_world();
+    world.options.bound = true;
+    world.mk_pool("default");
+    world.mk_node("old", "a", 10, &[]);
+    world.mk_type("ten", 10).on_demand("a", 100).reserved("a", "cr", 1, 100);
+    world.mk_pods("three", 12, &pod(3000));
+    let plan = world.plan();
+    assert_eq!(plan.cost(), 200);
+    let bound = plan.solution.bound.as_ref().unwrap();
+    assert!(bound.cost <= milli(200) && bound.cost > milli(199), "{:?}", bound.cost);
 }
 
 /// The same with three of the nodes in a reservation and a limit on nodes.

@@ -1,0 +1,204 @@
+//! What any plan costs at least: the linear program over all patterns, of a problem that is relaxed where patterns cannot
+//! say what a plan must keep to.
+
+use berth_model::{ClassId, Constraint, Money, Resources};
+use berth_packing::{BinType, Budget, Pattern, Problem};
+use berth_scheduling::{Demand, demands};
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::planner::Planner;
+use crate::prepared::Prepared;
+use crate::search::{Member, Offers, Row, build};
+
+/// What every plan that places the same pods costs at least.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Dollars an hour for new nodes, node cost included.
+    pub cost: Money,
+    /// What plans must keep to and the bound does not count on, in the field's words; none of the others.
+    pub relaxed: Vec<&'static str>,
+}
+
+/// Classes on each node, how many nodes there are, and the pool and column that they are planned on.
+type Group = (Vec<(ClassId, u32)>, u32, (usize, usize));
+
+impl Planner<'_> {
+    /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
+    pub(crate) fn bound(&mut self, fresh: berth_model::Mark) -> Bound {
+        let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
+        let mut groups: Vec<Group> = Vec::new();
+        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned)));
+            for &(class, each) in &bin.contents {
+                *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
+            }
+        }
+        for &(class, count) in self.state.nodes().iter().flat_map(|node| &node.added) {
+            *placed.entry(class).or_default() += count;
+        }
+        self.state.rollback(fresh);
+        self.state.forget(fresh);
+        let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
+        placed.sort_unstable();
+
+        let mut relaxed = Relaxed::of(self);
+        let mut rows: Vec<Row> = Vec::new();
+        let mut of_class: FxHashMap<ClassId, u32> = FxHashMap::default();
+        for (class, count) in placed {
+            let row = self.relaxed_row(class, count, &mut relaxed);
+            let next = rows.len();
+            let at = rows.iter().position(|known| known.is_like(&row)).unwrap_or(next);
+            of_class.insert(class, u32::try_from(at).unwrap_or(u32::MAX));
+            match rows.get_mut(at) {
+                Some(known) => known.members.extend(row.members),
+                None => rows.push(row),
+            }
+        }
+        let offers = Offers::new(self, &rows);
+        let (mut problem, asked) = build(self, &rows, &offers);
+        self.add_nodes(&mut problem, &asked);
+        let start = groups.into_iter().filter_map(|(contents, nodes, column)| {
+            let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
+            for (class, each) in contents {
+                let row = *of_class.get(&class)?;
+                match items.iter_mut().find(|(known, _)| *known == row) {
+                    Some((_, n)) => *n += each,
+                    None => items.push((row, each)),
+                }
+            }
+            items.sort_unstable();
+            let pattern = Pattern { bin: *offers.of.get(&column)?, items };
+            problem.allows(&pattern).then_some((pattern, nodes))
+        });
+        let start: Vec<(Pattern, u32)> = start.collect();
+        let budget =
+            Budget { rounds: 200, steps: 60, nodes: 300, proofs: 20, proof_nodes: 20_000, ..Budget::default() };
+        Bound { cost: below(berth_packing::bound(&problem, &start, budget)), relaxed: relaxed.names() }
+    }
+
+    // A class with all that it could ever be admitted to.
+    fn relaxed_row(&self, class: ClassId, count: u32, relaxed: &mut Relaxed) -> Row {
+        let levels = demands(self.cluster, self.universe, class);
+        let mut columns: Vec<FixedBitSet> =
+            self.tables.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
+        let mut requests = Resources::new();
+        let mut ports = Vec::new();
+        for demand in &levels {
+            for prepared in Prepared::alternatives(self, demand) {
+                requests = prepared.requests.clone();
+                ports.clone_from(&prepared.spec.host_ports);
+                relaxed.volumes |= !prepared.spec.volumes.exclusive_claims.is_empty();
+                for (pool, columns) in columns.iter_mut().enumerate() {
+                    if let Some(admission) = prepared.admission(self, pool, &[]) {
+                        columns.union_with(&admission.columns);
+                    }
+                }
+            }
+        }
+        for (columns, table) in columns.iter_mut().zip(&self.tables) {
+            table.keep_fitting(columns, &requests);
+        }
+        relaxed.preferences |= levels.len() > 1;
+        let last = levels.last();
+        relaxed.note(last);
+        let host = last.map(|demand| demand.host.clone()).unwrap_or_default();
+        Row {
+            requests,
+            columns,
+            least_weight: 0,
+            host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Together { .. })).collect(),
+            host_counts: last.map(|demand| demand.host_counts.clone()).unwrap_or_default(),
+            ports: ports.clone(),
+            members: vec![Member { class, pins: Vec::new(), count }],
+        }
+    }
+
+    // Existing nodes: they cost nothing, and take whoever fits.
+    fn add_nodes(&self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
+        let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
+        for node in self.state.nodes() {
+            let mut free = node.free.clone();
+            for holding in &node.holdings {
+                free.add(&holding.held());
+            }
+            let room: Vec<i64> = asked.iter().map(|&id| free.get(id).max(0)).collect();
+            let stock = *known.entry(room.clone()).or_insert(problem.stocks.len());
+            if let Some(stock) = problem.stocks.get_mut(stock) {
+                *stock += 1.0;
+                continue;
+            }
+            let mut admits = FixedBitSet::with_capacity(problem.items.len());
+            for (at, item) in problem.items.iter().enumerate() {
+                admits.set(at, item.size.iter().zip(&room).all(|(size, room)| size <= room));
+            }
+            problem.stocks.push(1.0);
+            problem.bins.push(BinType { cost: 0.0, bias: 0.0, room, admits, draws: vec![(stock, 1.0)] });
+        }
+    }
+}
+
+fn has_min_values(pool: &berth_model::NodePool) -> bool {
+    pool.requirements.iter().any(|(_, requirement)| requirement.min_values().is_some())
+}
+
+impl Row {
+    fn is_like(&self, other: &Row) -> bool {
+        self.requests == other.requests
+            && self.columns == other.columns
+            && self.host == other.host
+            && self.host_counts == other.host_counts
+            && self.ports == other.ports
+    }
+}
+
+/// What the bound does not count on, of what there is.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent findings")]
+struct Relaxed {
+    topology: bool,
+    company: bool,
+    preferences: bool,
+    weights: bool,
+    min_values: bool,
+    volumes: bool,
+    nodes: bool,
+}
+
+impl Relaxed {
+    fn of(planner: &Planner<'_>) -> Self {
+        let weights = || planner.cluster.node_pools.iter().map(|pool| pool.weight);
+        Relaxed {
+            weights: weights().min() != weights().max(),
+            min_values: planner.cluster.node_pools.iter().any(has_min_values),
+            nodes: !planner.cluster.nodes.is_empty(),
+            ..Relaxed::default()
+        }
+    }
+
+    fn note(&mut self, demand: Option<&Demand>) {
+        let Some(demand) = demand else { return };
+        self.topology |= !demand.decided_keys.is_empty();
+        self.company |= demand.host.iter().any(|constraint| matches!(constraint, Constraint::Together { .. }));
+    }
+
+    fn names(self) -> Vec<&'static str> {
+        let all = [
+            (self.topology, "topology spread and affinity over zones and other groups of nodes"),
+            (self.company, "affinity to pods on the same node"),
+            (self.preferences, "preferences"),
+            (self.weights, "NodePool weights"),
+            (self.min_values, "minValues"),
+            (self.volumes, "volumes that one pod alone may use"),
+            (self.nodes, "labels, taints and topology of existing nodes"),
+        ];
+        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
+    }
+}
+
+// A little below a number of dollars, for what floats lose.
+#[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+fn below(dollars: f64) -> Money {
+    let micro = (dollars * (1.0 - 1e-9) * 1e6).floor();
+    if micro > 0.0 && micro < 1e15 { Money::from_pico(micro as i128 * 1_000_000) } else { Money::ZERO }
+}
