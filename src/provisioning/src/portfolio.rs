@@ -52,7 +52,8 @@ impl Planner<'_> {
             self.shrink();
             self.match_slots();
             self.shrink();
-            self.score() < before
+            // What a claim may list depends on what all others of its pool leave of limits.
+            self.score() < before && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
         };
         if !is_better {
             self.state.rollback(mark);
