@@ -45,9 +45,12 @@ pub(crate) struct Master<'a> {
 }
 
 impl Master<'_> {
-    /// Solves it; `None` where the solver fails. What is handed to the solver is the dual, which has a variable for
+    /// Solves it; `None` where there is nothing to solve or the solver fails. What is handed to the solver is the dual, which has a variable for
     /// each item and stock only: what items earn less what stocks cost, where no pattern earns more than its bin costs.
     pub(crate) fn solve(&self) -> Option<Prices> {
+        if self.columns.is_empty() || self.counts.iter().all(|count| *count == 0) {
+            return None;
+        }
         let mut variables = ProblemVariables::new();
         let wanted: Vec<Option<Variable>> = self
             .counts

@@ -179,3 +179,15 @@ fn a_large_bin_is_proved_where_fractions_alone_leave_a_gap() {
     let answer = search(&problem, &[], Budget { steps: 1, ..Budget::default() });
     assert!(answer.bound > 9.99, "{}", answer.bound);
 }
+
+#[test]
+fn nothing_to_pack_or_nothing_to_pack_it_into_is_no_plan_and_no_bound() {
+    let nothing = Problem { bins: vec![bin(1.0, &[10], 0, None)], ..Problem::default() };
+    let nowhere = Problem { items: vec![item(3, &[4])], ..Problem::default() };
+    let too_large = Problem { items: vec![item(3, &[40])], bins: vec![bin(1.0, &[10], 1, None)], ..Problem::default() };
+    let done = Problem { items: vec![item(0, &[4])], bins: vec![bin(1.0, &[10], 1, None)], ..Problem::default() };
+    for problem in [nothing, nowhere, too_large, done] {
+        let answer = search(&problem, &[], Budget::default());
+        assert!(answer.plan.is_empty() && answer.bound <= 0.0, "{answer:?}");
+    }
+}

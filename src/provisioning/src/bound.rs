@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
 use crate::prepared::Prepared;
-use crate::search::{Member, Offers, Row, build};
+use crate::search::{Member, Offers, Row, Spreads, build};
 
 /// What every plan that places the same pods costs at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Planner<'_> {
             }
         }
         let offers = Offers::new(self, &rows);
-        let (mut problem, asked) = build(self, &rows, &offers);
+        let (mut problem, asked) = build(self, &rows, &offers, Spreads::MindEachOther);
         self.add_nodes(&mut problem, &asked);
         let start = groups.into_iter().filter_map(|(contents, nodes, column)| {
             let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());

@@ -102,15 +102,23 @@ impl Planner<'_> {
         instead
     }
 
-    // What was within limits when the node was opened may not be so beside later ones; minValues still holds.
+    // What was within limits when the node was opened may not be so beside later ones; minValues still holds. What is
+    // in the planned zone comes first: it can be listed with the planned column whatever else is offered elsewhere.
     fn widen(&self, table: &ColumnTable, bin: &Bin, listed: &mut FixedBitSet) {
-        let price = table.columns.get(bin.planned).map(|column| column.price);
-        for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at)) {
-            let may_do = |column: &Column| column.slots.is_none() && Some(column.price) >= price;
-            if table.columns.get(at).is_some_and(may_do) && self.fits_alone(bin.pool, at) {
-                listed.insert(at);
-                if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
-                    return;
+        let Some(planned) = table.columns.get(bin.planned) else { return };
+        let place = |column: &Column| (column.zone, column.os, column.capacity_type);
+        for is_alike in [true, false] {
+            for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at)) {
+                let may_do = |column: &Column| {
+                    column.slots.is_none()
+                        && column.price >= planned.price
+                        && (place(column) == place(planned)) == is_alike
+                };
+                if table.columns.get(at).is_some_and(may_do) && self.fits_alone(bin.pool, at) {
+                    listed.insert(at);
+                    if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
+                        return;
+                    }
                 }
             }
         }

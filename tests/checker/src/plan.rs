@@ -30,6 +30,8 @@ pub(crate) struct Summary {
     pub(crate) list_cost: f64,
     pub(crate) node_cost: f64,
     pub(crate) lower_bound: Option<f64>,
+    #[serde(default, rename = "boundRelaxes")]
+    pub(crate) _bound_relaxes: Option<Vec<String>>,
     #[serde(rename = "solveSeconds")]
     pub(crate) _solve_seconds: Option<f64>,
     pub(crate) reserved_slots: SlotCount,

@@ -10,7 +10,7 @@ mod rows;
 use berth_packing::Budget;
 
 pub(crate) use offers::Offers;
-pub(crate) use problem::build;
+pub(crate) use problem::{Spreads, build};
 pub(crate) use rows::{Member, Row};
 
 use crate::options::Effort;
@@ -37,7 +37,7 @@ impl Planner<'_> {
         }
         let withdrawn = self.withdraw(&rows.bins);
         let offers = Offers::new(self, &rows.list);
-        let (problem, _) = build(self, &rows.list, &offers);
+        let (problem, _) = build(self, &rows.list, &offers, Spreads::MindAll);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
         let answer = berth_packing::search(&problem, &start, budget(effort));
         self.put_plan_in(&rows, &offers, &answer.plan)

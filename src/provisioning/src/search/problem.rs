@@ -12,8 +12,21 @@ use crate::planner::Planner;
 /// How much less a dollar of list price counts than a dollar of cost.
 const LIST_PRICE: f64 = 1e-7;
 
+/// Whom a spread over hostnames counts. One that comes later than the pods that have the spread is none of its business:
+/// a pattern is open to any order where all are counted, and all packings are patterns where only those are that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spreads {
+    MindAll,
+    MindEachOther,
+}
+
 /// The problem, and the resources that its numbers are of, in order.
-pub(crate) fn build(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> (Problem, Vec<ResourceId>) {
+pub(crate) fn build(
+    planner: &Planner<'_>,
+    rows: &[Row],
+    offers: &Offers,
+    spreads: Spreads,
+) -> (Problem, Vec<ResourceId>) {
     let requests = rows.iter().flat_map(|row| row.requests.iter());
     let mut asked: Vec<ResourceId> = requests.filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
     asked.sort_unstable();
@@ -33,7 +46,8 @@ pub(crate) fn build(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> (Pr
         draws: stocks.draws(planner, offer),
     });
     let bins = bins.collect();
-    let problem = Problem { items: rows.iter().map(item).collect(), bins, stocks: stocks.amounts, rules: rules(rows) };
+    let problem =
+        Problem { items: rows.iter().map(item).collect(), bins, stocks: stocks.amounts, rules: rules(rows, spreads) };
     (problem, asked)
 }
 
@@ -110,7 +124,7 @@ impl Stocks {
 }
 
 // What may not be together on a node, or only so many.
-fn rules(rows: &[Row]) -> Vec<Rule> {
+fn rules(rows: &[Row], spreads: Spreads) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut subjects: Vec<(Constraint, Vec<u32>)> = Vec::new();
     for (row, index) in rows.iter().zip(0_u32..) {
@@ -129,7 +143,11 @@ fn rules(rows: &[Row]) -> Vec<Rule> {
         };
         let counter = constraint.counter();
         let members = rows.iter().zip(0_u32..).filter(|(row, _)| row.host_counts.contains(&counter));
-        rules.push(Rule { subjects, counted: members.map(|(_, index)| index).collect(), at_most });
+        let mut members: Vec<u32> = members.map(|(_, index)| index).collect();
+        if spreads == Spreads::MindEachOther && matches!(constraint, Constraint::Spread { .. }) {
+            members.retain(|index| subjects.binary_search(index).is_ok());
+        }
+        rules.push(Rule { subjects, counted: members, at_most });
     }
     let mut ports: Vec<&berth_model::HostPort> = rows.iter().flat_map(|row| &row.ports).collect();
     ports.sort_unstable();
