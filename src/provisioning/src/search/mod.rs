@@ -23,6 +23,10 @@ const FEW_ROWS: usize = 64;
 /// a plan made of fractions of patterns has little left when the fractions are rounded off.
 const PODS_PER_ROW: u64 = 8;
 
+/// With so many rows each linear program takes long, and the more pods, the more is to be gained.
+const MANY_ROWS: usize = 512;
+const PODS_PER_MANY_ROWS: u64 = 200;
+
 impl Planner<'_> {
     /// Packs anew what is on new nodes. The state is changed even if the plan is worse, or is none at all: then false
     /// is returned, and the caller rolls back.
@@ -30,8 +34,8 @@ impl Planner<'_> {
         let rows = rows::Rows::gather(self);
         let pods: u64 = rows.list.iter().map(|row| u64::from(row.count())).sum();
         let is_small = rows.list.len() <= FEW_ROWS;
-        if rows.list.is_empty()
-            || (effort == Effort::Default && !is_small && (rows.list.len() as u64) * PODS_PER_ROW > pods)
+        let per_row = if rows.list.len() > MANY_ROWS { PODS_PER_MANY_ROWS } else { PODS_PER_ROW };
+        if rows.list.is_empty() || (effort == Effort::Default && !is_small && (rows.list.len() as u64) * per_row > pods)
         {
             return false;
         }
