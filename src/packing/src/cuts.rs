@@ -1,6 +1,8 @@
 //! Inequalities that every whole filling keeps and fractional ones break: mixed-integer rounding of one resource, in
 //! steps of a part of some item's size (Nemhauser and Wolsey, 1990), or of several resources taken together.
 
+use crate::knapsack::float;
+
 /// A row over columns, and how much of it there is; whole numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
@@ -112,11 +114,6 @@ impl Rounding {
 #[expect(clippy::cast_precision_loss, reason = "a share; bounds carry a margin")]
 fn ratio(number: i128, by: i128) -> f64 {
     number as f64 / by as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rounded down afterwards")]
-fn float(amount: i64) -> f64 {
-    amount as f64
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "at most a billion")]

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::cuts::{self, Resource, Row};
 use crate::knapsack::float;
+use crate::round::whole;
 use crate::simplex::{Basis, Relaxation};
 
 /// A bin's columns as a search in whole numbers.
@@ -238,9 +239,4 @@ impl<'a> Search<'a> {
         let worth = || self.columns.iter().zip(uses).map(|((worth, _), n)| worth * f64::from(*n)).sum();
         (self.resources.iter().all(fits) && (self.allows)(uses)).then(worth)
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
-fn whole(uses: f64) -> u32 {
-    (uses + 1e-6).floor().clamp(0.0, f64::from(u32::MAX)) as u32
 }

@@ -192,6 +192,6 @@ impl<'g, 'p> Dive<'g, 'p> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
-fn whole(number: f64) -> u32 {
+pub(crate) fn whole(number: f64) -> u32 {
     (number + 1e-6).floor().clamp(0.0, f64::from(u32::MAX)) as u32
 }

@@ -26,8 +26,8 @@ pub(crate) struct Also<'a> {
     pub(crate) draws_from: Option<&'a str>,
 }
 
-/// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations that no place takes together with their owners are
-/// planned without.
+/// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
+/// that no place takes together with their owners are planned without.
 pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
     let existing = existing::bind(cluster, options);
     let mut draws = Draws::default();

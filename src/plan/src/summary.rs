@@ -26,7 +26,7 @@ pub struct Summary {
     pub list_cost: Money,
     /// `--node-cost` times the nodes.
     pub node_cost: Money,
-    /// What every plan that places as much costs at least, dollars an hour, node cost included; `None` where it was not
+    /// What every plan that puts the same on new nodes costs at least, dollars an hour, node cost included; `None` where it was not
     /// asked for.
     pub lower_bound: Option<Money>,
     /// Free instances of all capacity reservations before the plan.

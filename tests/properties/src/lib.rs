@@ -84,7 +84,7 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
         failures.push(failure("bound", &format!("{bound} $/h is said to be the least, and {cost} is paid")));
     }
     if options.effort != Effort::Low {
-        match plan(&Options { effort: Effort::Low, ..options.clone() }) {
+        match plan(&Options { effort: Effort::Low, bound: false, ..options.clone() }) {
             Ok(low) => failures.extend(worse_than(&low, &first, case)),
             Err(error) => failures.push(failure("refused", &error)),
         }

@@ -48,7 +48,7 @@ struct Figure {
 fn figures(summary: &Summary) -> Vec<Figure> {
     let mut out = vec![cost(summary)];
     if let Some(bound) = summary.lower_bound {
-        let mut notes = vec!["no plan can cost less".to_owned()];
+        let mut notes = vec!["to put the same on new nodes cannot cost less".to_owned()];
         notes.extend(summary.gap().map(|gap| format!("this one is within {gap}")));
         out.push(Figure { name: "Lower bound", value: hourly(bound), notes, ..Figure::default() });
     }

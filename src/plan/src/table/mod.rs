@@ -73,7 +73,7 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     }
     writeln!(writer)?;
     let (Some(bound), Some(proof)) = (summary.lower_bound, &plan.solution.bound) else { return Ok(()) };
-    write!(writer, "Bound:         no plan costs less than ${}/h", rounded(bound, 4))?;
+    write!(writer, "Bound:         to put the same on new nodes costs ${}/h at least", rounded(bound, 4))?;
     if let Some(gap) = summary.gap() {
         write!(writer, "; this one is within {gap}")?;
     }
