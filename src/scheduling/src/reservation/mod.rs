@@ -3,7 +3,7 @@
 //! [`may_draw`] says which Reservations are for a pod, [`berth_model::NodeRoom`] who has what on a node, [`fit()`] from which of them
 //! the pod can be served there, [`nominate`] from which one it draws. [`bind`] binds a Reservation to running pods,
 //! [`victims`] says whom preemption would evict, [`held`] what ports, volumes and counts a Reservation holds, and
-//! [`lifecycle`] how far it has come. [`draw_on_nodes`] and [`bundle()`] apply all of this to a cluster before nodes are
+//! [`lifecycle`] how far it has come. [`bundle()`] puts owners with pending Reservations, before nodes are
 //! launched. Everything is a function of its arguments.
 //!
 //! ```
@@ -40,8 +40,8 @@ pub mod reasons;
 pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
 pub use bundle::{Before, bundle};
 pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
+pub use draw::Draws;
 pub use draw::is_open;
-pub use draw::{Draw, Draws, draw_on_nodes};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};
 pub use matching::{Diagnosis, Mismatch, Seeker, is_matchable, may_draw, may_draw_from};
 pub(crate) use members::take;
