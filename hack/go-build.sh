@@ -39,8 +39,8 @@ if [[ ! -x $binary ]]; then
     go build -buildvcs=false -o "$binary.$$" -ldflags "-s -w -X $package.gitVersion=$kubernetes
         -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*}" "./$name" >&2
     mv "$binary.$$" "$binary"
-    # What nobody has asked for in two weeks.
-    find "$folder" -mindepth 1 -maxdepth 1 -type d -mtime +14 -exec rm -rf {} +
+    # All but the four that were asked for last.
+    ls -td "$folder"/*/ | tail -n +5 | xargs -r -d '\n' rm -rf
 fi
 touch "$folder/$hash"
 echo "$binary"
