@@ -3,9 +3,10 @@
 
 usage: nodes.py CASE OUT [--nodes N] [--running N] [--pods N] [--apps N] [--seed N]
 
-CASE is plain, zone-spread, host-anti-affinity, pod-affinity or reservations. Writes OUT, a List of Nodes, of running and of
-pending Pods. With reservations it has half as many pending Reservations as pods, two owners to each; OUT.pods.json is then
-the same cluster for a scheduler without Reservations, where a pod like each of them comes first.
+CASE is plain, zone-spread, host-anti-affinity, pod-affinity, reservations or distinct-reservations. Writes OUT, a List of
+Nodes, of running and of pending Pods. With reservations it has half as many pending Reservations as pods, two owners to
+each, and with distinct-reservations each is for an app of its own, whatever N; OUT.pods.json is then the same cluster for a
+scheduler without Reservations, where a pod like each of them comes first.
 """
 import argparse
 import json
@@ -94,7 +95,8 @@ def write(path, *parts):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", "reservations"])
+    ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", "reservations",
+                                     "distinct-reservations"])
     ap.add_argument("out")
     ap.add_argument("--nodes", type=int, default=5_000)
     ap.add_argument("--running", type=int, default=2, help="pods that run on each node")
@@ -102,9 +104,11 @@ def main():
     ap.add_argument("--apps", type=int, default=100)
     ap.add_argument("--seed", type=int, default=1)
     a = ap.parse_args()
+    if a.case == "distinct-reservations":
+        a.apps = max(a.pods // 2, 1)
     rng = random.Random(a.seed)
     shapes = {f"app-{index}": rng.choice(SHAPES) for index in range(a.apps)}
-    has_rooms = a.case == "reservations"
+    has_rooms = a.case.endswith("reservations")
     reservations = rooms(a, shapes, reservation) if has_rooms else []
     write(a.out, standing(a, random.Random(a.seed)), reservations, pending(a, shapes))
     if has_rooms:

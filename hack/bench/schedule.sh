@@ -17,7 +17,7 @@ if [[ ${1-} == --control-plane ]]; then control_plane=1; shift; fi
 folder=${1:-$(mktemp -d)}
 shift || true
 cases=("$@")
-((${#cases[@]})) || cases=(plain zone-spread host-anti-affinity pod-affinity reservations)
+((${#cases[@]})) || cases=(plain zone-spread host-anti-affinity pod-affinity reservations distinct-reservations)
 nodes=${NODES:-5000} pods=${PODS:-10000} limit=${LIMIT:-60s}
 
 schedcompare=$(hack/schedcompare/build.sh)

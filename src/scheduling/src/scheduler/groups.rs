@@ -169,6 +169,11 @@ impl Groups {
         Some((index(members.len()), *members.first()?))
     }
 
+    /// The group of a node.
+    pub(super) fn of(&self, node: usize) -> Option<u32> {
+        self.of_node.get(node).copied()
+    }
+
     pub(super) fn kind(&self, node: usize) -> u32 {
         self.kinds.get(node).copied().unwrap_or(u32::MAX)
     }

@@ -69,6 +69,8 @@ pub(super) struct Index<'a> {
     entries: FxHashMap<u32, Entry>,
     pub(super) cells: Vec<Cell>,
     cell_ids: FxHashMap<CellKey, u32>,
+    /// Cells without any unit, to be used again.
+    spare: Vec<u32>,
     /// By spread rule on hosts: how many nodes have how many pods.
     tallies: Vec<BTreeMap<u32, u32>>,
     cursor: usize,
@@ -137,6 +139,7 @@ impl<'a> Index<'a> {
             entries: FxHashMap::default(),
             cells: Vec::new(),
             cell_ids: FxHashMap::default(),
+            spare: Vec::new(),
             tallies: vec![BTreeMap::new(); n_tallies],
             cursor: 0,
         };
@@ -148,6 +151,7 @@ impl<'a> Index<'a> {
         self.entries.clear();
         self.cells.clear();
         self.cell_ids.clear();
+        self.spare.clear();
         self.tallies.iter_mut().for_each(BTreeMap::clear);
         self.cursor = world.groups.now();
         let units: Vec<u32> = match &self.by_node {
@@ -166,27 +170,48 @@ impl<'a> Index<'a> {
 
     /// Looks anew at what has changed.
     pub(super) fn catch_up(&mut self, world: World<'_>) {
+        let cursor = self.cursor;
+        if cursor < world.groups.now() {
+            self.shape.discount = world.discount_of(&self.shape);
+            self.look_anew(cursor, Vec::new(), world);
+        }
+    }
+
+    /// Catches up in the eyes of another class of the same view: what either may draw from, it alone sees so.
+    pub(super) fn look_as(&mut self, shape: Shape<'a>, world: World<'_>) {
+        let mut units = self.drawn_from(world);
+        self.shape = shape;
+        self.shape.discount = world.discount_of(&self.shape);
+        units.extend(self.drawn_from(world));
+        self.look_anew(self.cursor, units, world);
+    }
+
+    fn look_anew(&mut self, cursor: usize, mut units: Vec<u32>, world: World<'_>) {
         let spec = self.shape.spec;
         // What is held of a claim elsewhere matters, too.
         let depends_on_all = !spec.volumes.exclusive_claims.is_empty() && !spec.reservation.owner_of.is_empty();
-        let changes = world.groups.since(self.cursor).filter(|changes| changes.is_empty() || !depends_on_all);
-        let Some(changes) = changes else {
-            self.shape.discount = world.discount_of(&self.shape);
-            return self.rebuild(world);
-        };
-        if changes.is_empty() {
-            return;
+        let changes = world.groups.since(cursor).filter(|changes| changes.is_empty() || !depends_on_all);
+        let Some(changes) = changes else { return self.rebuild(world) };
+        match &self.by_node {
+            Some(nodes) => units.extend(changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize))),
+            None => units.extend(changes.iter().flat_map(|change| [change.from, change.to])),
         }
-        self.shape.discount = world.discount_of(&self.shape);
-        let mut units: Vec<u32> = match &self.by_node {
-            Some(nodes) => changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize)).collect(),
-            None => changes.iter().flat_map(|change| [change.from, change.to]).collect(),
-        };
         self.cursor = world.groups.now();
         units.sort_unstable();
         units.dedup();
         for unit in units {
             self.refresh(unit, world);
+        }
+    }
+
+    // The units where the class may draw from a Reservation.
+    fn drawn_from(&self, world: World<'_>) -> Vec<u32> {
+        let nodes = world.owned(self.shape.spec).map(|(node, _)| node);
+        match &self.by_node {
+            Some(listed) => {
+                nodes.filter(|node| listed.contains(*node)).filter_map(|node| node.try_into().ok()).collect()
+            }
+            None => nodes.filter_map(|node| world.groups.of(node)).collect(),
         }
     }
 
@@ -264,11 +289,15 @@ impl<'a> Index<'a> {
                 }
             }
         }
-        if let Some((cell, own)) = old.cell
-            && let Some(cell) = self.cells.get_mut(cell as usize)
+        if let Some((at, own)) = old.cell
+            && let Some(cell) = self.cells.get_mut(at as usize)
         {
             cell.ordered.remove(&(Reverse(own), old.first, unit));
             cell.nodes = cell.nodes.saturating_sub(u64::from(old.nodes));
+            if cell.ordered.is_empty() {
+                self.cell_ids.remove(&cell.key);
+                self.spare.push(at);
+            }
         }
     }
 
@@ -276,8 +305,15 @@ impl<'a> Index<'a> {
         if let Some(&id) = self.cell_ids.get(&key) {
             return id;
         }
-        let id = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
-        self.cells.push(Cell { key: key.clone(), ordered: BTreeSet::new(), nodes: 0 });
+        let cell = Cell { key: key.clone(), ordered: BTreeSet::new(), nodes: 0 };
+        let id = if let Some((id, spare)) = self.spare.pop().and_then(|id| Some((id, self.cells.get_mut(id as usize)?)))
+        {
+            *spare = cell;
+            id
+        } else {
+            self.cells.push(cell);
+            u32::try_from(self.cells.len() - 1).unwrap_or(u32::MAX)
+        };
         self.cell_ids.insert(key, id);
         id
     }

@@ -3,7 +3,8 @@
 //!
 //! Work is done per class and is incremental. Nodes alike are one group, looked at once. A class keeps an index of the
 //! groups that would take it, in cells between which normalised scores may differ, and brings it up to date by what has
-//! changed since it was last asked: a decision costs as many steps as there are cells, not nodes.
+//! changed since it was last asked: a decision costs as many steps as there are cells, not nodes. Classes that see nodes
+//! alike but for the Reservations that they may draw from share one index, in which those few nodes are looked at anew.
 
 mod assess;
 mod bindings;
@@ -19,6 +20,7 @@ mod preempt;
 mod queue;
 mod reserved;
 mod shape;
+mod view;
 
 use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
 use fixedbitset::FixedBitSet;
@@ -33,6 +35,7 @@ use groups::{Groups, names_nodes};
 use hold::Members;
 use index::{Index, World};
 use shape::Shape;
+use view::Views;
 
 use crate::admission::filter_admits_node;
 use crate::reservation::Rules;
@@ -86,6 +89,8 @@ pub struct Scheduler<'a> {
     counter_filters: Vec<Option<u32>>,
     /// By image: its size, as the first node by name has it, and how many nodes have it.
     images: FxHashMap<Sym, (i64, usize)>,
+    views: Views,
+    /// By view.
     indexes: FxHashMap<ClassId, (u64, Index<'a>)>,
     /// Entries of all indexes.
     entries: usize,
@@ -131,6 +136,7 @@ impl<'a> Scheduler<'a> {
             filters,
             counter_filters,
             images,
+            views: Views::new(cluster, universe),
             indexes: FxHashMap::default(),
             entries: 0,
             asked: 0,
@@ -188,31 +194,35 @@ impl<'a> Scheduler<'a> {
 
     /// A class's index, brought up to date; to be given back by [`Scheduler::keep_index`].
     fn take_index(&mut self, id: ClassId) -> Option<Index<'a>> {
-        if let Some((_, mut index)) = self.indexes.remove(&id) {
-            self.entries = self.entries.saturating_sub(index.len());
+        let Some((_, mut index)) = self.indexes.remove(&self.views.of(id)) else {
+            return Some(Index::new(self.shape(id)?, self.world()));
+        };
+        self.entries = self.entries.saturating_sub(index.len());
+        if index.shape.class == id {
             index.catch_up(self.world());
-            return Some(index);
+        } else {
+            index.look_as(self.shape(id)?, self.world());
         }
-        let (cluster, universe) = (self.cluster, self.universe);
-        let shape = Shape::new(cluster, universe, &self.groups, &self.filters, &self.launchable, id)?;
-        Some(Index::new(shape, self.world()))
+        Some(index)
     }
 
     fn has_index(&self, id: ClassId) -> bool {
-        self.indexes.contains_key(&id)
+        self.indexes.contains_key(&self.views.of(id))
     }
 
     /// An index of no node.
     fn bare_index(&self, id: ClassId) -> Option<Index<'a>> {
-        let (cluster, universe) = (self.cluster, self.universe);
-        let shape = Shape::new(cluster, universe, &self.groups, &self.filters, &self.launchable, id)?;
-        Some(Index::bare(shape, self.world()))
+        Some(Index::bare(self.shape(id)?, self.world()))
+    }
+
+    fn shape(&self, id: ClassId) -> Option<Shape<'a>> {
+        Shape::new(self.cluster, self.universe, &self.groups, &self.filters, &self.launchable, id)
     }
 
     fn keep_index(&mut self, id: ClassId, index: Index<'a>) {
         self.asked += 1;
         self.entries += index.len();
-        self.indexes.insert(id, (self.asked, index));
+        self.indexes.insert(self.views.of(id), (self.asked, index));
         while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
             let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::ClassId;
+use berth_model::{ClassId, Constraint};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -82,9 +82,7 @@ impl Scheduler<'_> {
 
     // Places up to `count` pods of a class; returns how many.
     fn place(&mut self, id: ClassId, count: u32, queue: Queue) -> u32 {
-        let chooses_home =
-            queue.keeps_homes_whole && self.with_index(id, |s, index| index.shape.chooses_home(&s.state)) == Some(true);
-        if !chooses_home {
+        if !queue.keeps_homes_whole || !self.chooses_home(id) {
             return self.place_each(id, count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
         }
         let mark = self.state.mark();
@@ -103,6 +101,12 @@ impl Scheduler<'_> {
             self.regroup(node);
         }
         0
+    }
+
+    fn chooses_home(&self, id: ClassId) -> bool {
+        let is_together = |constraint: &Constraint| matches!(constraint, Constraint::Together { .. });
+        self.universe.class(id).is_some_and(|class| class.required.iter().any(is_together))
+            && self.bare_index(id).is_some_and(|index| index.shape.chooses_home(&self.state))
     }
 
     // The nodes of the pods that found one.

@@ -1,6 +1,7 @@
 //! Reservations through the whole path: manifests are read and converted, and the scheduler decides.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
+mod alike;
 mod asking;
 mod cases;
 mod histories;
