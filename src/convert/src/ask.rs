@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::pod::tolerations;
 use crate::quantities::resource_id;
 use crate::terms::{node_selector, node_terms};
-use crate::{Options, Problem, annotations};
+use crate::{Options, Problem, annotations, operating};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -45,7 +45,8 @@ struct Allocated {
 pub(crate) fn may_ask(metadata: &ObjectMeta) -> bool {
     metadata.annotations.is_some()
         || metadata.labels.as_ref().is_some_and(|labels| {
-            labels.contains_key(koordinator::RESERVATION_IGNORED) || labels.contains_key(koordinator::QOS_CLASS)
+            let keys = [koordinator::RESERVATION_IGNORED, koordinator::QOS_CLASS, koordinator::OPERATING_MODE];
+            keys.iter().any(|key| labels.contains_key(*key))
         })
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn read_ask(metadata: &ObjectMeta, cluster: &mut Cluster) -> Result<R
     let label = |key: &str| metadata.labels.as_ref().and_then(|labels| labels.get(key));
     let mut ask = ReservationAsk {
         ignores: label(koordinator::RESERVATION_IGNORED).is_some_and(|value| value == "true"),
+        operates: operating::is_operating(metadata),
         ..ReservationAsk::default()
     };
     let key = koordinator::RESERVATION_AFFINITY;

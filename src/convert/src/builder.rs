@@ -4,7 +4,9 @@ use std::hash::{Hash, Hasher};
 
 use berth_api::{Device, FieldError, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
 use berth_catalogue::Catalogue;
-use berth_model::{Assigned, Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Sym};
+use berth_model::{
+    Assigned, Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Reservation as Held, Sym,
+};
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +20,8 @@ use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
 use crate::{
-    ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pod, pool, reservation, terms, units,
+    ConvertError, Options, Problem, ask, catalogue, memo, node, operating, overlay, pod, pool, reservation, terms,
+    units,
 };
 
 /// kube-scheduler's default namespace and kubectl's.
@@ -99,6 +102,8 @@ pub(crate) struct PodRecord {
     pub(crate) pre_allocatable: Option<i64>,
     /// The CPUs and devices that it has to itself.
     pub(crate) assigned: Option<Box<Assigned>>,
+    /// The Reservation that it is, but for what it reserves.
+    pub(crate) operating: Option<Box<Held>>,
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -203,6 +208,7 @@ impl Builder {
             uid: None,
             pre_allocatable: None,
             assigned: None,
+            operating: None,
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
@@ -219,12 +225,7 @@ impl Builder {
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
             record.labels = self.cluster.intern_labels(labels);
             if ask::may_ask(metadata) {
-                let assigned = units::read_assigned(metadata, &mut self.cluster).map_err(|problem| {
-                    let name = format!("{}/{}", namespace_of(metadata), record.name);
-                    ConvertError::new("Pod", name, vec![problem])
-                })?;
-                record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
-                record.draws_from = ask::read_allocated(metadata, &mut self.cluster).map_err(|problem| {
+                self.add_extensions(object, &mut record).map_err(|problem| {
                     let name = format!("{}/{}", namespace_of(metadata), record.name);
                     ConvertError::new("Pod", name, vec![problem])
                 })?;
@@ -236,6 +237,18 @@ impl Builder {
             record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
         }
         self.keep_pod(record);
+        Ok(())
+    }
+
+    // What Koordinator's annotations and labels say of a pod beside its spec.
+    fn add_extensions(&mut self, object: &core::v1::Pod, record: &mut PodRecord) -> Result<(), Problem> {
+        let metadata = &object.metadata;
+        let assigned = units::read_assigned(metadata, &mut self.cluster)?;
+        record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
+        record.draws_from = ask::read_allocated(metadata, &mut self.cluster)?;
+        if record.node.is_some() && operating::is_operating(metadata) {
+            record.operating = Some(Box::new(operating::read_operating(object, record, &mut self.cluster)?));
+        }
         Ok(())
     }
 

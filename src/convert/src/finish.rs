@@ -7,13 +7,14 @@ use berth_model::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::builder::{Builder, Converted, FxIndexMap, FxIndexSet, PodRecord};
+use crate::builder::{Builder, Converted, FxIndexSet, PodRecord};
 use crate::ownership::{Ownership, Who};
+use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::standing::{self, Standing};
 use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
-use crate::{ConvertError, overlay, pool, units};
+use crate::{ConvertError, operating, overlay, pool, units};
 
 impl Builder {
     /// What all the objects mean together.
@@ -35,7 +36,8 @@ impl Builder {
         let mut standing =
             Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
         standing.set_units(units);
-        let fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
+        let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
+        let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         // Running pods first: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
             if let (Fate::Bound(_) | Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
@@ -49,7 +51,7 @@ impl Builder {
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
         let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
-        let reservations: Vec<ReservationRecord> = sorted(self.reservations, &cluster);
+        let reservations: Vec<ReservationRecord> = sorted(self.reservations.into_values().chain(operating), &cluster);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
         let mut ownership = Ownership::new(self.references, &cluster);
         let pods = self.pods.into_iter().zip(fates);
@@ -103,6 +105,8 @@ enum Fate {
     Bound(usize),
     /// It runs where this plan does not look: on a node that goes away with it, or one that is not in the input.
     Elsewhere,
+    /// It is a Reservation, and holds room on a node.
+    Holds,
     /// It counts for nothing.
     Gone,
 }
@@ -133,6 +137,17 @@ fn fates(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads, 
     pods.iter().map(fate).collect()
 }
 
+/// The pods on nodes that are Reservations.
+fn operating(pods: &mut [PodRecord], fates: &mut [Fate], drafts: &FxIndexSet<Draft>) -> Vec<ReservationRecord> {
+    let mut records = Vec::new();
+    for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
+        let Some(reservation) = pod.operating.take() else { continue };
+        *fate = Fate::Holds;
+        records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *reservation, draft)));
+    }
+    records
+}
+
 /// How many pods each workload has in the input, by the workload's index.
 fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Vec<Children> {
     let mut children = vec![Children::default(); workloads.len()];
@@ -152,8 +167,8 @@ fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, work
 }
 
 /// The Reservations that count, by name.
-fn sorted(reservations: FxIndexMap<Sym, ReservationRecord>, cluster: &Cluster) -> Vec<ReservationRecord> {
-    let mut list: Vec<_> = reservations.into_values().filter(ReservationRecord::counts).collect();
+fn sorted(reservations: impl Iterator<Item = ReservationRecord>, cluster: &Cluster) -> Vec<ReservationRecord> {
+    let mut list: Vec<_> = reservations.filter(ReservationRecord::counts).collect();
     let text = |record: &ReservationRecord| cluster.symbols.text(record.reservation.name);
     list.sort_by(|a, b| text(a).cmp(text(b)));
     list
@@ -255,7 +270,7 @@ fn place_pods(
                 let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));
                 n_elsewhere += usize::from(is_unknown);
             }
-            Fate::Gone => {}
+            Fate::Holds | Fate::Gone => {}
         }
     }
     if n_elsewhere > 0 {

@@ -31,6 +31,7 @@ mod memo;
 mod names;
 mod node;
 mod node_reservation;
+mod operating;
 mod options;
 mod overlay;
 mod ownership;

@@ -74,13 +74,11 @@ pub(crate) fn read_reservation(
     let template = spec.template.spec.clone().unwrap_or_default();
     let labels = labels_over(metadata, spec.template.metadata.as_ref());
     let mut reservation = Reservation::new(name);
-    reservation.uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty()).map(|uid| cluster.symbols.intern(uid));
-    reservation.labels = labels_of(metadata.labels.as_ref(), &mut cluster.symbols);
     reservation.phase = phase(status.phase);
     let pinned = template.node_name.as_deref();
     let node = if reservation.phase == Phase::Pending { pinned } else { status.node_name.as_deref() };
     reservation.node = node.filter(|node| !node.is_empty()).map(|node| cluster.symbols.intern(node));
-    reservation.owners = Some(owners(object, cluster)?);
+    reservation.owners = Some(owners(&spec.owners, "spec.owners", cluster)?);
     reservation.allocate_once = spec.allocate_once;
     reservation.policy = match spec.allocate_policy {
         None => AllocatePolicy::Unset,
@@ -92,9 +90,7 @@ pub(crate) fn read_reservation(
     reservation.is_terminating = metadata.deletion_timestamp.is_some();
     reservation.taints =
         read_taints(&spec.taints, &mut cluster.symbols).map_err(|problem| problem.under("spec.taints"))?;
-    let order = metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::RESERVATION_ORDER));
-    reservation.order = order.and_then(|order| order.parse().ok()).filter(|order| *order != 0);
-    reservation.created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
+    add_identity(metadata, &mut reservation, cluster);
     let is_required = labels.get(koordinator::PRE_ALLOCATION_REQUIRED).is_some_and(|value| value == "true");
     if spec.pre_allocation || is_required {
         let policy = spec.pre_allocation_policy.clone().unwrap_or_default();
@@ -138,6 +134,15 @@ pub(crate) fn read_reservation(
         allocated,
         reservation,
     })
+}
+
+/// What metadata says of a Reservation by itself.
+pub(crate) fn add_identity(metadata: &ObjectMeta, reservation: &mut Reservation, cluster: &mut Cluster) {
+    reservation.uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty()).map(|uid| cluster.symbols.intern(uid));
+    reservation.labels = labels_of(metadata.labels.as_ref(), &mut cluster.symbols);
+    let order = metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::RESERVATION_ORDER));
+    reservation.order = order.and_then(|order| order.parse().ok()).filter(|order| *order != 0);
+    reservation.created = metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
 }
 
 /// The labels of the template with those of the Reservation over them.
@@ -196,11 +201,16 @@ fn read_amounts(
     Ok(())
 }
 
-fn owners(object: &Object, cluster: &mut Cluster) -> Result<Vec<ReservationOwner>, Problem> {
+/// Who may draw; problems are below `path`.
+pub(crate) fn owners(
+    owners: &[berth_api::ReservationOwner],
+    path: &str,
+    cluster: &mut Cluster,
+) -> Result<Vec<ReservationOwner>, Problem> {
     let symbols = &mut cluster.symbols;
     let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
-    let mut read = Vec::with_capacity(object.spec.owners.len());
-    for (i, owner) in object.spec.owners.iter().enumerate() {
+    let mut read = Vec::with_capacity(owners.len());
+    for (i, owner) in owners.iter().enumerate() {
         let object = owner.object.as_ref().map(|object| ObjectMatch {
             namespace: given(object.namespace.as_deref()).map(|namespace| symbols.intern(&namespace)),
             name: given(object.name.as_deref()).map(Into::into),
@@ -219,7 +229,7 @@ fn owners(object: &Object, cluster: &mut Cluster) -> Result<Vec<ReservationOwner
             }
         });
         let by_labels = owner.label_selector.as_ref().map(|labels| {
-            let path = format!("spec.owners[{i}].labelSelector");
+            let path = format!("{path}[{i}].labelSelector");
             selector(Some(labels), symbols).map_err(|problem| problem.under(path))
         });
         read.push(ReservationOwner { object, controller, selector: by_labels.transpose()? });

@@ -319,6 +319,8 @@ pub struct ReservationAsk {
     pub reserves: Option<u32>,
     /// Of the pod that stands in for a Reservation together with its first owners: what these request of all there is.
     pub owners_request: Resources,
+    /// It is a Reservation itself once it has a node (operating mode `Reservation`).
+    pub operates: bool,
     /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
     pub ignores: bool,
 }

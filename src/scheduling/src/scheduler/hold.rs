@@ -1,6 +1,6 @@
 //! Reservations come to nodes and leave them, and pods draw from them.
 
-use berth_model::{Assigned, ClassId, HeldUnits, Holding, MemberKind};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, MemberKind, Phase, Reservation};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Scheduler};
@@ -18,7 +18,8 @@ impl Members {
         if cluster.reservations.is_empty() {
             return members;
         }
-        let names = (0_u32..).zip(&cluster.reservations);
+        let pending = |(_, known): &(u32, &Reservation)| known.phase == Phase::Pending;
+        let names = (0_u32..).zip(&cluster.reservations).filter(pending);
         let ids: FxHashMap<&str, u32> = names.map(|(id, known)| (cluster.symbols.text(known.name), id)).collect();
         for (class, id) in universe.classes.iter().zip(0..) {
             if class.kind != MemberKind::Reservation {

@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use berth_model::{Assigned, ClassId, CounterId, MemberKind, NodeState, PodSpec, Reservation, ResourceId};
+use berth_model::{
+    AllocatePolicy, Assigned, ClassId, CounterId, MemberKind, NodeState, Phase, PodSpec, Reservation, ResourceId,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -217,22 +219,20 @@ impl<'w> World<'w> {
         Some(Offer { reservation: holding.reservation, node })
     }
 
-    /// What the Reservation that a class stands in for says of a node beside what its pod says.
+    /// What the Reservation that a class stands in for, or is, says of a node beside what its pod says.
     pub(super) fn reserve_obstacle(&self, id: ClassId, node: usize) -> Option<Obstacle> {
-        let reservation = self.reserved_by(id)?;
-        let pinned = reservation.node.filter(|_| reservation.phase == berth_model::Phase::Pending);
+        let class = self.universe.class(id)?;
+        let ask = &self.cluster.specs.get(class.spec as usize)?.reservation;
+        // Those of a class are alike in all that matters for their node.
+        let reservation = ask.reserves.filter(|_| class.kind == MemberKind::Reservation);
+        let reservation = reservation.and_then(|id| self.reservation(id));
+        let pinned = reservation.filter(|known| known.phase == Phase::Pending).and_then(|known| known.node);
         if pinned.is_some_and(|name| self.cluster.nodes.get(node).is_none_or(|node| node.name != name)) {
             return Some(Obstacle::OtherNode);
         }
+        let policy = reservation.map(|known| known.policy).or(ask.operates.then_some(AllocatePolicy::Aligned))?;
         let holdings = self.state.nodes().get(node).map_or(&[][..], |state| &state.holdings);
-        (!may_share_node(reservation.policy, holdings)).then_some(Obstacle::PolicyConflict)
-    }
-
-    /// A Reservation of the class; those of a class are alike in all that matters for their node.
-    fn reserved_by(&self, id: ClassId) -> Option<&'w Reservation> {
-        let class = self.universe.class(id).filter(|class| class.kind == MemberKind::Reservation)?;
-        let spec = self.cluster.specs.get(class.spec as usize)?;
-        self.reservation(spec.reservation.reserves?)
+        (!may_share_node(policy, holdings)).then_some(Obstacle::PolicyConflict)
     }
 
     /// Whether ReadWriteOncePod claims of a pod are in use, but for what is held for it on the node.
