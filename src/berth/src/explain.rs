@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use berth_plan::ObjectRef;
 use clap::ValueEnum;
 
-use crate::input::InputArgs;
+use crate::input::{Asked, InputArgs};
 use crate::output::to_stdout;
 
 /// Tell the whole story of one object in the plan for manifests, without a cluster
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             None => bail!("nothing to explain: name an object and give manifests\n\n{usage}"),
         },
     };
-    let plan = input.plan("explain", usage, false)?;
+    let plan = input.plan("explain", usage, Asked::default())?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {
         Format::Text => story.write_text(args.wide, out),

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use berth_plan::{Effort, FeatureGates, Input, Money, Options, Plan, Validate, parse_money};
+use berth_plan::{Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Validate, parse_max_share, parse_money};
 use clap::ValueEnum;
 
 /// Flags that say what to plan.
@@ -22,6 +22,13 @@ pub(crate) struct InputArgs {
     /// Dollars an hour that every new node costs beyond its price
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
     node_cost: Money,
+    /// At most this share of what is put on new nodes may be on nodes of any one value, or of one that is named: zone=0.5,
+    /// instanceType=20%, capacityType=spot=70%; measured by requested CPU, rounded up to whole nodes; may be repeated
+    #[arg(long, value_name = "KEY[=VALUE]=SHARE", value_delimiter = ',', value_parser = parse_max_share)]
+    max_share: Vec<MaxShare>,
+    /// Launch types with GPUs or other accelerators also for pods that ask for none, where these are cheapest
+    #[arg(long)]
+    gpu_types_for_any_pod: bool,
     /// Feature gates: ReservedCapacity (on by default), NodeOverlay, SpotToSpotConsolidation, NodeRepair, StaticCapacity
     #[arg(long, value_name = "GATE=BOOL,…", default_value = "", hide_default_value = true, value_parser = parse_gates)]
     feature_gates: FeatureGates,
@@ -34,6 +41,15 @@ pub(crate) struct InputArgs {
     /// Threads that parse; the plan does not depend on them (default: one a core)
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+}
+
+/// What is to be found out beside the plan.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    /// What any plan costs at least.
+    pub(crate) bound: bool,
+    /// What each restriction costs.
+    pub(crate) what_restrictions_cost: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -63,8 +79,8 @@ impl InputArgs {
     }
 
     /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used;
-    /// with `bound`, what any plan costs at least is proved.
-    pub(crate) fn plan(&self, what: &str, usage: &str, bound: bool) -> Result<Plan> {
+    /// `asked` is what is to be found out beside the plan.
+    pub(crate) fn plan(&self, what: &str, usage: &str, asked: Asked) -> Result<Plan> {
         if self.filename.is_empty() {
             bail!("nothing to {what}: give manifests with -f FILE, a folder, or - for standard input\n\n{usage}");
         }
@@ -73,8 +89,9 @@ impl InputArgs {
             pool.build_global().context("unable to start threads")?;
         }
         let inputs: Vec<Input> = self.filename.iter().map(|name| Input::from_arg(name)).collect();
-        let plan =
-            berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &Options { bound, ..self.options()? })?;
+        let Asked { bound, what_restrictions_cost } = asked;
+        let options = Options { bound, what_restrictions_cost, ..self.options()? };
+        let plan = berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &options)?;
         for warning in plan.warnings() {
             eprintln!("warning: {warning}");
         }
@@ -95,6 +112,9 @@ impl InputArgs {
             },
             node_cost: self.node_cost,
             bound: false,
+            max_shares: self.max_share.clone(),
+            what_restrictions_cost: false,
+            gpu_types_for_any_pod: self.gpu_types_for_any_pod,
             gates,
             validate: match self.validate {
                 ValidateArg::Strict => Validate::Strict,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use berth_plan::Plan;
 use clap::ValueEnum;
 
-use crate::input::InputArgs;
+use crate::input::{Asked, InputArgs};
 use crate::output::to_stdout;
 
 /// Say which nodes would be launched for manifests, without a cluster
@@ -23,6 +23,10 @@ pub(crate) struct Args {
     /// Prove what any plan costs at least, and print by how much this one may be dearer
     #[arg(long)]
     bound: bool,
+    /// Print what each restriction costs: shares, node cost, GPU types, and limits, minValues, capacity types and zones of
+    /// NodePools; plans once more for each
+    #[arg(long)]
+    what_restrictions_cost: bool,
     /// Print how long it took: in JSON as solveSeconds, else on stderr
     #[arg(long)]
     timings: bool,
@@ -42,7 +46,8 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let usage = "  berth plan -f deployment.yaml -f nodepools/\n  \
                  kubectl get pods,nodes,deployments,nodepools -A -o yaml | berth plan -f -";
-    let plan = args.input.plan("plan", usage, args.bound)?;
+    let asked = Asked { bound: args.bound, what_restrictions_cost: args.what_restrictions_cost };
+    let plan = args.input.plan("plan", usage, asked)?;
     if args.timings && args.output != Format::Json {
         print_timings(&plan);
     }

@@ -113,7 +113,8 @@ impl<'p> Generator<'p> {
 
     /// Makes a pattern known.
     pub(crate) fn add(&mut self, pattern: Pattern) -> bool {
-        let is_new = !pattern.items.is_empty() && self.known.insert(pattern.clone());
+        let is_allowed = !pattern.items.is_empty() && self.problem.has_needed(&pattern);
+        let is_new = is_allowed && self.known.insert(pattern.clone());
         if is_new {
             self.columns.push(pattern);
         }

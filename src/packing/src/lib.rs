@@ -29,7 +29,7 @@ mod round;
 mod seed;
 mod simplex;
 
-pub use problem::{BinType, Item, Pattern, Problem, Rule};
+pub use problem::{BinType, Item, Need, Pattern, Problem, Rule};
 
 use generate::Generator;
 use merge::Merged;

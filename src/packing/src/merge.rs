@@ -58,6 +58,14 @@ impl Merged {
             }
             merged.by.push(u32::try_from(at).unwrap_or(u32::MAX));
         }
+        for (need, of_all) in merged.problem.needs.iter_mut().zip(&problem.needs) {
+            need.bins = FixedBitSet::with_capacity(merged.problem.bins.len());
+            for bin in of_all.bins.ones() {
+                if let Some(&at) = merged.by.get(bin) {
+                    need.bins.insert(at as usize);
+                }
+            }
+        }
         merged
     }
 

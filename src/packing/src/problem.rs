@@ -51,6 +51,17 @@ pub struct Problem {
     pub stocks: Vec<f64>,
     /// What must hold within a bin.
     pub rules: Vec<Rule>,
+    /// What bins must hold.
+    pub needs: Vec<Need>,
+}
+
+/// Bins of some types hold at least one of some items. Searches make no pattern without; bounds do not count on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The types of bins, by index.
+    pub bins: FixedBitSet,
+    /// The items, by index.
+    pub items: FixedBitSet,
 }
 
 impl Problem {
@@ -79,6 +90,14 @@ impl Problem {
         plan.iter().map(|(pattern, bins)| cost(pattern) * f64::from(*bins)).sum()
     }
 
+    /// Whether a bin filled so holds what it must.
+    pub(crate) fn has_needed(&self, pattern: &Pattern) -> bool {
+        self.needs.iter().all(|need| {
+            !need.bins.contains(pattern.bin as usize)
+                || pattern.items.iter().any(|(item, _)| need.items.contains(*item as usize))
+        })
+    }
+
     /// Whether a bin may be filled so: room, admission, limits on each item, and rules.
     pub fn allows(&self, pattern: &Pattern) -> bool {
         let Some(bin) = self.bins.get(pattern.bin as usize) else { return false };
@@ -94,7 +113,7 @@ impl Problem {
             }
         }
         let each = |item: u32| pattern.items.iter().find(|(known, _)| *known == item).map_or(0, |(_, each)| *each);
-        room.iter().all(|room| *room >= 0) && self.rules.iter().all(|rule| rule.holds(each))
+        self.has_needed(pattern) && room.iter().all(|room| *room >= 0) && self.rules.iter().all(|rule| rule.holds(each))
     }
 }
 

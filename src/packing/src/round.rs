@@ -105,7 +105,7 @@ impl<'g, 'p> Dive<'g, 'p> {
             n = n.min(whole(there / amount));
         }
         n = n.min(whole(at_most));
-        if n == 0 {
+        if n == 0 || !self.problem.has_needed(&Pattern { bin: column.bin, items: items.clone() }) {
             return 0;
         }
         for &(item, each) in &items {

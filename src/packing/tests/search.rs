@@ -99,7 +99,7 @@ fn problems() -> impl Strategy<Value = Problem> {
             counted: members(counted),
             at_most,
         });
-        Problem { rules: rules.collect(), items, bins, stocks }
+        Problem { rules: rules.collect(), items, bins, stocks, ..Problem::default() }
     })
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::drawing::{self, Drawing};
 use crate::gather::{Gathered, Gatherer, read_catalogue};
+use crate::max_share::unknown_values;
 use crate::{Options, PlanError, Summary, html, json, table};
 
 /// How long the parts of a plan took; reading and parsing are in none.
@@ -30,6 +31,7 @@ pub struct Plan {
     pub(crate) solution: Solution,
     pub(crate) drawing: Drawing,
     pub(crate) node_cost: Money,
+    pub(crate) options: berth_provisioning::Options,
     warnings: Vec<String>,
     timings: Timings,
 }
@@ -87,12 +89,12 @@ impl Plan {
         let Gathered { converted, notes, time } = gathered;
         let mut cluster = converted.cluster;
         let start = Instant::now();
-        let solving =
-            berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort, bound: options.bound };
+        let solving = options.solving();
         let (universe, solution, drawing) = drawing::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
-        let warnings = notes.into_iter().chain(converted.warnings).collect();
-        Plan { cluster, universe, solution, drawing, node_cost: options.node_cost, warnings, timings }
+        let warnings = notes.into_iter().chain(converted.warnings).chain(unknown_values(&cluster, &options.max_shares));
+        let (node_cost, warnings) = (options.node_cost, warnings.collect());
+        Plan { cluster, universe, solution, drawing, node_cost, options: solving, warnings, timings }
     }
 
     /// The plan of a cluster that was made by hand, with what no API server would let in.
@@ -101,7 +103,7 @@ impl Plan {
         let options = berth_provisioning::Options::default();
         let (universe, solution, drawing) = drawing::solve(&mut cluster, &options);
         let (warnings, timings) = (Vec::new(), Timings::default());
-        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, warnings, timings }
+        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, options, warnings, timings }
     }
 
     /// What people should know beside the plan, a line each.

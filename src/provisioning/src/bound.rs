@@ -56,7 +56,9 @@ impl Planner<'_> {
             }
         }
         let offers = Offers::new(self, &rows);
-        let (mut problem, asked) = build(self, &rows, &offers, Spreads::MindEachOther);
+        relaxed.accelerators = offers.offers.iter().any(|offer| self.is_kept(offer.pool, offer.column))
+            && rows.iter().any(|row| !self.accelerators.are_in(&row.requests));
+        let (mut problem, asked) = build(self, &rows, &offers, 1.0, Spreads::MindEachOther);
         self.add_nodes(&mut problem, &asked);
         let start = groups.into_iter().filter_map(|(contents, nodes, column)| {
             let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
@@ -163,6 +165,8 @@ struct Relaxed {
     min_values: bool,
     volumes: bool,
     nodes: bool,
+    shares: bool,
+    accelerators: bool,
 }
 
 impl Relaxed {
@@ -172,6 +176,8 @@ impl Relaxed {
             weights: weights().min() != weights().max(),
             min_values: planner.cluster.node_pools.iter().any(has_min_values),
             nodes: !planner.cluster.nodes.is_empty(),
+            shares: !planner.shares.is_empty(),
+            accelerators: false,
             ..Relaxed::default()
         }
     }
@@ -191,6 +197,8 @@ impl Relaxed {
             (self.min_values, "minValues"),
             (self.volumes, "volumes that one pod alone may use"),
             (self.nodes, "labels, taints and topology of existing nodes"),
+            (self.accelerators, "GPU types only for pods that ask for GPUs"),
+            (self.shares, "shares of zones, instance types and capacity types (--max-share)"),
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
     }

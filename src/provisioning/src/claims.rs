@@ -85,15 +85,18 @@ impl Planner<'_> {
     }
 
     // What may be listed beside a planned column: nothing cheaper, as that would be launched; not from a finite supply;
-    // and within limits.
+    // within limits; and where no share is drawn on that the planned column does not draw on.
     fn instead(&self, pool: usize, table: &ColumnTable, planned: usize) -> FixedBitSet {
         let mut instead = table.all();
         instead.difference_with(&table.reserved);
         let price = table.columns.get(planned).map(|column| column.price);
+        // Who loses a slot is planned anew.
+        let is_on_slot = table.reserved.contains(planned);
         let is_tight = self.is_limited(pool) && self.is_tight(pool);
         for (at, column) in table.columns.iter().enumerate() {
             if column.slots.is_some()
                 || Some(column.price) < price
+                || (!is_on_slot && !self.may_list(pool, planned, at))
                 || (is_tight && self.allowance(pool, at, Some(planned)) == 0)
             {
                 instead.set(at, false);

@@ -134,7 +134,8 @@ impl Planner<'_> {
             let bin = self.state.bins().get(index)?;
             let planned = bin.planned;
             let pods = scope.requests().times_in(&bin.slack, count).min(self.allowance_on_bin(bin, scope));
-            if pods == 0 || pods < count || bin.nodes == 0 {
+            let within = self.pods_within_shares(scope.class, (bin.pool, planned), Some(bin), pods);
+            if pods == 0 || pods.min(within) < count || bin.nodes == 0 {
                 continue;
             }
             if let Some(join) = self.join(bin, scope, pods, planned) {
@@ -241,12 +242,15 @@ impl Planner<'_> {
                 continue;
             }
             let pods = scope.requests().times_in(&bin.slack, left).min(self.allowance_on_bin(bin, scope));
+            let on = (bin.pool, planned);
+            let pods = self.pods_within_shares(scope.class, on, Some(bin), pods);
             let join = if pods == 0 { None } else { self.join(bin, scope, pods, planned) };
             let Some(join) = join else {
                 index += 1;
                 continue;
             };
             let nodes = self.nodes_at_once(scope, left / pods, bin.nodes);
+            let nodes = self.nodes_joined_within_shares(scope.class, on, Some(bin), pods, nodes);
             self.commit(index, nodes, scope, pods, join, planned);
             left -= pods * nodes;
         }
@@ -288,14 +292,14 @@ impl Planner<'_> {
             let choice =
                 if is_sorted { choices.pop() } else { best_of(&choices).map(|best| choices.swap_remove(best)) };
             let Some(choice) = choice else { break };
-            if !is_sorted && self.affordable(&choice) == 0 {
+            if !is_sorted && self.affordable(scope, &choice, choice.pods.min(count)) == 0 {
                 choices.sort_by(|a, b| a.order(b).reverse());
                 is_sorted = true;
                 continue;
             }
             let mut pods = choice.pods.min(count);
             while pods > 0 {
-                let nodes = (count / pods).max(1).min(at_most).min(self.affordable(&choice));
+                let nodes = (count / pods).max(1).min(at_most).min(self.affordable(scope, &choice, pods));
                 let nodes = if nodes == 0 { 0 } else { self.nodes_at_once(scope, nodes, nodes) };
                 if nodes > 0 && self.take(scope, &choice, pods, nodes).is_some() {
                     return Some((pods, nodes));
@@ -336,13 +340,14 @@ impl Planner<'_> {
         }
     }
 
-    // How many nodes of a choice limits and the slot ledger allow.
-    fn affordable(&self, choice: &Choice) -> u32 {
+    // How many nodes of a choice, with so many pods each, limits, shares and the slot ledger allow.
+    fn affordable(&self, scope: &Scope<'_>, choice: &Choice, pods: u32) -> u32 {
         let instead = choice.bin.and_then(|bin| self.state.bins().get(bin));
         let allowance = self.allowance(choice.pool, choice.column, instead.map(|bin| bin.planned));
         let column = self.tables.get(choice.pool).and_then(|table| table.columns.get(choice.column));
         let slots = column.and_then(|column| column.slots).map_or(u32::MAX, |slot| self.state.free_slots(slot));
-        allowance.min(slots).min(instead.map_or(u32::MAX, |bin| bin.nodes))
+        let nodes = allowance.min(slots).min(instead.map_or(u32::MAX, |bin| bin.nodes));
+        self.nodes_joined_within_shares(scope.class, (choice.pool, choice.column), instead, pods, nodes)
     }
 
     // Who may share a node's cost: the class's own pods, or all of this size that are still to come.
@@ -382,6 +387,9 @@ impl Planner<'_> {
                         if let Some(table) = self.tables.get(pool) {
                             columns.difference_with(&table.reserved);
                         }
+                        if let Some(kept) = self.kept_from(scope.class, pool) {
+                            columns.difference_with(kept);
+                        }
                         let frontier = self.frontier(pool, columns);
                         if let Some(known) = scope.narrowed.frontiers.get(pool) {
                             let _ = known.set(Rc::clone(&frontier));
@@ -402,6 +410,7 @@ impl Planner<'_> {
                         let column = self.tables.get(pool).and_then(|table| table.columns.get(*at));
                         column.is_none_or(|column| column.slots.is_some())
                             || self.is_limited(pool) && self.allowance(pool, *at, None) == 0
+                            || !self.shares.is_empty()
                     };
                     let has_min_values = self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty());
                     if has_min_values || likely.is_empty() || likely.iter().any(may_fail) {
@@ -420,7 +429,9 @@ impl Planner<'_> {
                     if reserved { candidates.clone() } else { admission.columns.ones().collect() };
                 roomy.retain(|&at| {
                     let holds = |column: &berth_model::Column| all.fits(&column.room);
-                    table.columns.get(at).is_some_and(holds) && table.reserved.contains(at) == reserved
+                    table.columns.get(at).is_some_and(holds)
+                        && table.reserved.contains(at) == reserved
+                        && self.kept_from(scope.class, pool).is_none_or(|kept| !kept.contains(at))
                 });
                 // A slot that is too small is left to others.
                 if reserved || !roomy.is_empty() {
@@ -430,6 +441,15 @@ impl Planner<'_> {
             for at in candidates {
                 let Some(column) = table.columns.get(at) else { continue };
                 let pods = scope.requests().times_in(&column.room, u32::MAX).min(hosts);
+                let pods = match pods {
+                    0 => 0,
+                    // Beyond what is to be placed, more would change nothing but the price a pod.
+                    pods if self.shares.is_empty() => pods,
+                    pods => match self.pods_within_shares(scope.class, (pool, at), None, pods.min(count)) {
+                        within if within == pods.min(count) => pods,
+                        within => within,
+                    },
+                };
                 if pods == 0 {
                     continue;
                 }
@@ -483,6 +503,11 @@ impl Planner<'_> {
                 continue;
             };
             let pods = scope.requests().times_beside(&bin.used, &column.room, u32::MAX).min(allowance);
+            let pods = match pods {
+                0 => 0,
+                pods if self.shares.is_empty() => pods,
+                pods => self.pods_within_shares(scope.class, (bin.pool, at), Some(bin), pods.min(count)),
+            };
             if pods == 0 {
                 continue;
             }
@@ -505,15 +530,18 @@ impl Planner<'_> {
             return Rc::clone(known);
         }
         let keeps_all = self.keeps_all(pool);
-        let frontier = self.tables.get(pool).map(|table| Frontier::new(table, &columns, keeps_all));
+        let frontier =
+            self.tables.get(pool).map(|table| Frontier::new(table, &columns, keeps_all, !self.shares.is_empty()));
         let frontier = Rc::new(frontier.unwrap_or_default());
         self.frontiers.insert((pool, columns), Rc::clone(&frontier));
         frontier
     }
 
-    // Whether limits or minValues may rule out a column that is otherwise best.
+    // Whether limits, minValues or shares may rule out a column that is otherwise best.
     fn keeps_all(&self, pool: usize) -> bool {
-        self.is_limited(pool) || self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
+        !self.shares.is_empty()
+            || self.is_limited(pool)
+            || self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
     }
 }
 

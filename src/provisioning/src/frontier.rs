@@ -18,15 +18,16 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// `keeps_all` leaves dominated columns in, where limits or minValues may rule out what dominates them.
-    pub(crate) fn new(table: &ColumnTable, columns: &FixedBitSet, keeps_all: bool) -> Self {
+    /// `keeps_all` leaves dominated columns in, where limits or minValues may rule out what dominates them; `keeps_places`
+    /// also a type's dearer zones and capacity types, where shares may rule out the cheapest.
+    pub(crate) fn new(table: &ColumnTable, columns: &FixedBitSet, keeps_all: bool, keeps_places: bool) -> Self {
         let mut kept: Vec<usize> = Vec::new();
         let mut seen: FxHashSet<(u32, &Resources)> = FxHashSet::default();
         for at in columns.ones() {
             let Some(column) = table.columns.get(at) else { continue };
             // A finite supply may run out, so it stands in for nothing else.
             let is_finite = column.slots.is_some();
-            if !is_finite && !seen.insert((column.instance_type, &column.room)) {
+            if !is_finite && !keeps_places && !seen.insert((column.instance_type, &column.room)) {
                 continue;
             }
             let is_dominated = !keeps_all

@@ -52,6 +52,9 @@ impl Planner<'_> {
         let (table, admission) = (self.tables.get(bin.pool)?, scope.admission(bin.pool)?);
         let mut columns = bin.columns.clone();
         columns.intersect_with(&admission.columns);
+        if let Some(kept) = self.kept_from_bin(bin, Some(scope.class)) {
+            columns.difference_with(kept);
+        }
         let mut open = bin.open.clone();
         if admission.open != table.open {
             open.add_all(&admission.open, &self.cluster.symbols);

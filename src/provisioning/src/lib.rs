@@ -11,6 +11,7 @@
 //! assert!(universe.classes.is_empty() && solution.claims.is_empty());
 //! ```
 
+mod accelerators;
 mod bound;
 mod claims;
 mod consider;
@@ -27,7 +28,9 @@ mod planner;
 mod portfolio;
 mod prepared;
 mod refusals;
+mod restrictions;
 mod search;
+mod shares;
 mod shrink;
 mod slots;
 mod solution;
@@ -38,6 +41,8 @@ pub use bound::Bound;
 pub use consider::{Considered, consider};
 pub use launchable::launchable;
 pub use options::{Effort, Options};
+pub use restrictions::{Restricted, Restriction, RestrictionCost};
+pub use shares::{MaxShare, ShareKey, ValueShare};
 pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
@@ -46,7 +51,9 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
     let mut planner = planner::Planner::new(cluster, &universe, options);
     let fresh = options.bound.then(|| planner.state.mark());
     planner.pack_best(options.effort);
+    let made = restrictions::Made::of(&planner);
     let mut solution = planner.solution();
     solution.bound = fresh.map(|fresh| planner.bound(fresh));
+    solution.restrictions = restrictions::restricted(cluster, &universe, options, &made);
     (universe, solution)
 }

@@ -2,6 +2,8 @@
 
 use berth_model::Money;
 
+use crate::shares::MaxShare;
+
 /// How much work a solve does. Budgets are counts of work, never of time: the same input gives the same plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
@@ -23,4 +25,10 @@ pub struct Options {
     pub effort: Effort,
     /// Whether to prove what any plan costs at least.
     pub bound: bool,
+    /// How much of the plan may be in one zone, of one instance type or of one capacity type.
+    pub max_shares: Vec<MaxShare>,
+    /// Whether to say what each restriction costs, which takes a plan for each.
+    pub what_restrictions_cost: bool,
+    /// Whether types with GPUs or other accelerators may be launched for pods that ask for none.
+    pub gpu_types_for_any_pod: bool,
 }

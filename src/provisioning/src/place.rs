@@ -136,11 +136,15 @@ impl Planner<'_> {
         for (pool, table) in self.tables.iter().enumerate() {
             let Some(admission) = scope.admission(pool) else { continue };
             let mut columns = admission.columns.clone();
+            if let Some(kept) = self.kept_from(scope.class, pool) {
+                columns.difference_with(kept);
+            }
             table.keep_fitting(&mut columns, prepared.requests);
             let means = columns.ones().filter_map(|at| table.columns.get(at).map(|column| (at, column))).find_map(
                 |(at, column)| {
                     if column.slots.is_some_and(|slot| self.state.free_slots(slot) == 0)
                         || (self.is_limited(pool) && self.allowance(pool, at, None) == 0)
+                        || self.pods_within_shares(scope.class, (pool, at), None, 1) == 0
                     {
                         return None;
                     }

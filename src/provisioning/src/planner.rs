@@ -21,6 +21,10 @@ pub(crate) struct Planner<'a> {
     /// By NodePool.
     pub(crate) tables: Vec<ColumnTable>,
     pub(crate) state: Snapshot,
+    /// Which types are kept for which pods.
+    pub(crate) accelerators: crate::accelerators::Accelerators,
+    /// How much of the plan may be where.
+    pub(crate) shares: crate::shares::Shares,
     /// By NodePool and resource: the most that a type of its has.
     pub(crate) largest: Vec<Resources>,
     /// Pools of equal weight together, heaviest first.
@@ -71,6 +75,8 @@ impl<'a> Planner<'a> {
             .collect();
         Planner {
             largest: tables.iter().map(|table| crate::limits::largest(cluster, table)).collect(),
+            accelerators: crate::accelerators::Accelerators::new(cluster, universe, &tables, options),
+            shares: crate::shares::Shares::new(cluster, universe, &tables, options),
             cluster,
             universe,
             options,

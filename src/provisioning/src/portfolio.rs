@@ -35,6 +35,9 @@ pub(crate) struct Strategy {
 const DEFAULT_BUDGET: usize = 600;
 const HIGH_BUDGET: usize = 12_000;
 
+/// Packings with a whole that is just what was packed before, until it is taken for much less.
+const PATIENT_ROUNDS: u32 = 8;
+
 /// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
 /// preferences given up, cost, list price of the slots used, nodes.
 type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
@@ -43,7 +46,7 @@ impl Planner<'_> {
     /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
     /// search above them.
     pub(crate) fn pack_best(&mut self, effort: Effort) {
-        self.pack_by_best_strategy(effort);
+        self.pack_by_best_strategy_within_shares(effort);
         if effort == Effort::Low {
             return;
         }
@@ -53,12 +56,35 @@ impl Planner<'_> {
             self.match_slots();
             self.shrink();
             // What a claim may list depends on what all others of its pool leave of limits.
-            self.score() < before && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+            self.score() < before && self.keeps_shares() && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
         };
         if !is_better {
             self.state.rollback(mark);
         }
         self.state.forget(mark);
+    }
+
+    // Where shares leave pods without a place, they are rounded up to a node if one takes more: nobody can split that.
+    fn pack_by_best_strategy_within_shares(&mut self, effort: Effort) {
+        if self.shares.is_empty() {
+            self.pack_by_best_strategy(effort);
+            return;
+        }
+        let start = self.state.mark();
+        self.pack_by_best_strategy(effort);
+        let left = self.score().0;
+        if left.values().any(|left| *left > 0) {
+            self.state.rollback(start);
+            self.round_shares_by_node(true);
+            self.pack_by_best_strategy(effort);
+            let nodes: u32 = self.state.bins().iter().map(|bin| bin.nodes).sum();
+            if nodes > 1 || self.score().0 >= left {
+                self.state.rollback(start);
+                self.round_shares_by_node(false);
+                self.pack_by_best_strategy(effort);
+            }
+        }
+        self.state.forget(start);
     }
 
     fn pack_by_best_strategy(&mut self, effort: Effort) {
@@ -92,7 +118,9 @@ impl Planner<'_> {
             Strategy { leaves_room: true, ..base },
             Strategy { topology_first: true, leaves_room: true, ..flat },
         ];
-        let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(1)).collect();
+        // Who may go anywhere must not take the share of those who may not.
+        let least = if self.shares.is_empty() { 1 } else { 2 };
+        let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(least)).collect();
         if strategies.len() == 1 {
             self.pack_by(base);
             return;
@@ -122,7 +150,30 @@ impl Planner<'_> {
 
     fn pack_by(&mut self, strategy: Strategy) {
         self.strategy = strategy;
-        self.pack_over_domains();
+        if self.shares.is_empty() {
+            self.pack_over_domains();
+        } else {
+            self.pack_within_shares();
+        }
+    }
+
+    // Shares are of the whole, and the whole is known only once all is packed: what goes to existing nodes or nowhere is
+    // no part of it. Packs with ever less of it until the shares are kept; of a whole that is taken for too little they
+    // are always kept, and with next to nothing each value may still have a node.
+    fn pack_within_shares(&mut self) {
+        let mark = self.state.mark();
+        let mut total = self.share_of_pending().max(1);
+        for round in 0.. {
+            self.set_share_total(total);
+            self.pack_over_domains();
+            if self.keeps_shares() {
+                break;
+            }
+            let planned = self.share_of_planned().min(total - 1);
+            total = if round < PATIENT_ROUNDS { planned } else { planned * 3 / 4 }.max(1);
+            self.state.rollback(mark);
+        }
+        self.state.forget(mark);
     }
 
     pub(crate) fn pack_once(&mut self) {

@@ -135,6 +135,9 @@ impl Planner<'_> {
         {
             return Some((1, reason));
         }
+        if self.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at)) {
+            return Some((2, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
+        }
         if let Some(slot) = column.slots
             && self.state.free_slots(slot) == 0
         {
@@ -143,6 +146,9 @@ impl Planner<'_> {
         }
         if let Some(limit) = self.exceeded_limit(pool, at) {
             return Some((3, format!("limits.{limit} would be exceeded")));
+        }
+        if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {
+            return Some((3, reason));
         }
         if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
             return Some((4, reasons::EXCLUSIVE_CLAIM.to_owned()));

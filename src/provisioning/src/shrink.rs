@@ -1,6 +1,7 @@
 //! The end of a packing: the cheapest column for what each node came to hold.
 
 use crate::planner::Planner;
+use crate::shares::Move;
 
 impl Planner<'_> {
     /// Plans, for every paid node, the cheapest column that holds its pods.
@@ -28,9 +29,15 @@ impl Planner<'_> {
         if bin.nodes == 0 || table.reserved.contains(bin.planned) {
             return None;
         }
+        let load = if self.shares.is_empty() { 0 } else { self.shares.load(bin) };
         bin.columns.ones().filter(|&at| !table.reserved.contains(at)).find(|&at| {
             if at == bin.planned {
                 return true;
+            }
+            let before = Some((bin.planned, load));
+            let moved = Move { pool: bin.pool, column: at, before, after: load, least_pod: self.shares.least_pod(bin) };
+            if !self.shares_allow(moved, bin.nodes) {
+                return false;
             }
             let slots = table.columns.get(at).and_then(|column| column.slots);
             slots.is_none_or(|slot| self.state.free_slots(slot) >= bin.nodes)

@@ -37,7 +37,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.state.forget(mark);
-        if (0..self.tables.len()).any(|pool| self.is_limited(pool)) {
+        if !self.shares.is_empty() || (0..self.tables.len()).any(|pool| self.is_limited(pool)) {
             self.match_one_by_one();
         }
     }
@@ -58,7 +58,15 @@ impl<'a> Planner<'a> {
                     let instead = paid.filter(|_| pool == bin.pool);
                     let nodes = bin.nodes.min(self.state.free_slots(slot)).min(self.allowance(pool, column, instead));
                     if nodes > 0 && paid == Some(bin.planned) {
-                        moved |= self.move_to_slot(&group, &bin, (slot, pool, column), nodes);
+                        let mut nodes = nodes;
+                        // Shares may hold some of them where they do not hold all.
+                        while !self.move_to_slot(&group, &bin, (slot, pool, column), nodes) {
+                            nodes = if self.shares.is_empty() { 0 } else { nodes / 2 };
+                            if nodes == 0 {
+                                break;
+                            }
+                        }
+                        moved |= nodes > 0;
                     }
                 }
             }
@@ -224,6 +232,9 @@ impl<'a> Planner<'a> {
             columns.intersect_with(&admission.columns);
             open.add_all(&admission.open, &self.cluster.symbols);
         }
+        if let Some(kept) = self.kept_from_bin(&Bin { pool, ..bin.clone() }, None) {
+            columns.difference_with(kept);
+        }
         table.keep_fitting(&mut columns, &bin.used);
         let planned = columns.intersection(&table.reserved).next()?;
         if open.is_contradiction() || !self.keeps_min_values(table, &columns, &open, planned) {
@@ -287,7 +298,9 @@ impl<'a> Planner<'a> {
     }
 
     fn breaks_limits(&self) -> bool {
-        self.exceeds_limits() || !(0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+        self.exceeds_limits()
+            || !self.keeps_shares_of_total()
+            || !(0..self.tables.len()).all(|pool| self.keeps_lists(pool))
     }
 
     fn exceeds_limits(&self) -> bool {

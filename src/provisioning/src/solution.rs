@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::bound::Bound;
+use crate::restrictions::Restricted;
 use berth_model::{ClassId, Money, Requirements, Resources};
 
 /// A plan, in terms of classes; who exactly goes where follows by dealing out each class's members in the order of
@@ -19,6 +20,8 @@ pub struct Solution {
     pub slots_used: Vec<u32>,
     /// What every plan costs at least, if that was asked for.
     pub bound: Option<Bound>,
+    /// What the plan was restricted by: shares, and all else with what it costs if that was asked for.
+    pub restrictions: Vec<Restricted>,
 }
 
 /// Identical NodeClaims.

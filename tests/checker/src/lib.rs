@@ -41,17 +41,32 @@ use serde_json::Value;
 use world::World;
 
 /// How the plan was made, where that changes what is right.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The feature gate `ReservedCapacity`; off, no claim may land on reserved capacity.
     pub reserved_capacity: bool,
     /// `--node-cost`, in the catalogue's currency per hour and claim.
     pub node_cost: f64,
+    /// `--max-share`.
+    pub max_shares: Vec<MaxShare>,
+    /// `--gpu-types-for-any-pod`.
+    pub gpu_types_for_any_pod: bool,
+}
+
+/// How much of the plan may be in one value of a key.
+#[derive(Clone, Debug)]
+pub struct MaxShare {
+    /// `zone`, `instanceType` or `capacityType`.
+    pub key: String,
+    /// The value; `None` for each.
+    pub value: Option<String>,
+    /// The share, in billionths.
+    pub billionths: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { reserved_capacity: true, node_cost: 0.0 }
+        Self { reserved_capacity: true, node_cost: 0.0, max_shares: Vec::new(), gpu_types_for_any_pod: false }
     }
 }
 
@@ -87,8 +102,12 @@ pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Optio
     found.extend(rules::limits::check(&world, &sites));
     found.extend(rules::min_values::check(&world, &sites));
     found.extend(rules::ledger::check(&world, &plan, &sites, options));
+    found.extend(rules::shares::check(&world, &plan, &sites, &options.max_shares));
+    if !options.gpu_types_for_any_pod {
+        found.extend(rules::shares::check_accelerators(&world, &sites));
+    }
     if options.reserved_capacity {
-        found.extend(rules::matching::check(&world, &sites));
+        found.extend(rules::matching::check(&world, &plan, &sites, &options.max_shares));
     }
     found.sort();
     found.dedup();

@@ -27,7 +27,7 @@ pub(crate) fn sum<'p>(pods: impl Iterator<Item = &'p Pod>) -> Resources {
 
 /// Room of one Reservation and its drawing pods together: what is drawn counts inside the room, what exceeds it on top.
 /// A Reservation that is drawn from once keeps nothing else.
-fn with_room(room: &Resources, drawn: Resources, once: bool) -> Resources {
+pub(crate) fn with_room(room: &Resources, drawn: Resources, once: bool) -> Resources {
     if once && !drawn.is_empty() {
         return drawn;
     }

@@ -12,10 +12,33 @@ pub(crate) struct Plan {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) summary: Summary,
+    #[serde(default)]
+    pub(crate) restrictions: Vec<Restricted>,
     pub(crate) reservations: Vec<SlotUse>,
     pub(crate) node_claims: Vec<Claim>,
     pub(crate) nodes: Vec<NodeUse>,
     pub(crate) unschedulable: Vec<Refusal>,
+}
+
+/// What the plan was restricted by.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Restricted {
+    pub(crate) name: String,
+    pub(crate) rounded_up_to: Option<String>,
+    #[serde(default)]
+    pub(crate) values: Vec<ValueShare>,
+    pub(crate) hourly_cost: Option<f64>,
+    pub(crate) unschedulable: Option<u64>,
+}
+
+/// How much of the plan a value has.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ValueShare {
+    pub(crate) value: String,
+    pub(crate) nodes: usize,
+    pub(crate) share: f64,
 }
 
 /// Counts and costs of the whole.

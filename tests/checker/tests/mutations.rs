@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "builders of a test may fail as the test itself")]
 
-use berth_checker::{Options, check};
+use berth_checker::{MaxShare, Options, check};
 use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -567,4 +567,35 @@ fn preempted_pod_gives_way_only_to_a_higher_priority() {
 fn plan_outside_the_contract_is_refused() {
     assert_caught("plan", "unknown field", |f| f.plan["extra"] = 1.into());
     assert_caught("plan", "missing field", |f| drop(f.plan.as_object_mut().and_then(|p| p.remove("nodes"))));
+}
+
+#[test]
+fn value_with_more_than_its_share_is_caught() {
+    // Three claims of one pod each: two in zone a, one in b.
+    let check_with = |f: &Fixture, billionths: u32, key: &str| {
+        let share = MaxShare { key: key.to_owned(), value: None, billionths };
+        let options = Options { max_shares: vec![share], ..Options::default() };
+        let found = check(&f.objects, &f.catalogue, &f.plan, &options);
+        found.iter().filter(|v| v.rule == "max-share").map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let mut fixture = good();
+    fixture.plan["restrictions"] = json!([{"name": "--max-share zone", "roundedUpTo": "pod", "hourlyCost": null,
+        "unschedulable": null, "values": [{"value": "a", "nodes": 2, "share": 0.666_666_667},
+            {"value": "b", "nodes": 1, "share": 0.333_333_334}]}]);
+    assert_eq!(check_with(&fixture, 400_000_000, "zone"), Vec::<String>::new());
+    let found = check_with(&fixture, 300_000_000, "zone");
+    assert!(found.iter().any(|v| v.contains("zone a")), "{found:?}");
+    fixture.plan["restrictions"][0]["values"][0]["nodes"] = 1.into();
+    let found = check_with(&fixture, 400_000_000, "zone");
+    assert!(found.iter().any(|v| v.contains("other shares")), "{found:?}");
+}
+
+#[test]
+fn gpu_type_that_nothing_asks_for_is_caught() {
+    let listed = |f: &mut Fixture| f.catalogue[1]["resources"]["nvidia.com/gpu"] = "1".into();
+    assert_caught("accelerators", "large", listed);
+    let mut fixture = good();
+    listed(&mut fixture);
+    let options = Options { gpu_types_for_any_pod: true, ..Options::default() };
+    assert!(check(&fixture.objects, &fixture.catalogue, &fixture.plan, &options).is_empty());
 }

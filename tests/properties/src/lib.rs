@@ -15,7 +15,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use berth_checker::{Case, Size, random_case};
-use berth_plan::{Effort, Options, plan_documents};
+use berth_plan::{Effort, MaxShare, Options, parse_max_share, plan_documents};
 use serde_json::Value;
 
 /// One thing that is wrong with the plan of a case.
@@ -51,6 +51,34 @@ pub fn effort_of(seed: u64) -> Effort {
     }
 }
 
+/// The shares that a seed is planned with: some for one in three.
+pub fn shares_of(seed: u64) -> Vec<MaxShare> {
+    let texts: &[&str] = match (seed % 3, seed / 3 % 7) {
+        (2, 0) => &["zone=50%"],
+        (2, 1) => &["zone=34%", "capacityType=spot=30%"],
+        (2, 2) => &["instanceType=25%"],
+        (2, 3) => &["capacityType=60%"],
+        (2, 4) => &["zone=zone-a=0", "instanceType=50%"],
+        (2, 5) => &["capacityType=spot=0%"],
+        (2, _) => &["zone=zone-b=10%", "capacityType=reserved=20%", "instanceType=40%"],
+        _ => &[],
+    };
+    texts.iter().filter_map(|text| parse_max_share(text).ok()).collect()
+}
+
+fn checked_share(share: &MaxShare) -> berth_checker::MaxShare {
+    berth_checker::MaxShare {
+        key: share.key.name().to_owned(),
+        value: share.value.clone(),
+        billionths: share.billionths,
+    }
+}
+
+/// Whether types with GPUs may be launched for any pod: for one seed in seven.
+pub fn gpu_types_for_any_pod(seed: u64) -> bool {
+    seed % 7 == 3
+}
+
 /// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
 /// every violation that the checker finds, a bound above the cost, and a plan worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
@@ -58,6 +86,9 @@ pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let mut options = Options::default();
     options.gates.reserved_capacity = has_reserved_capacity(seed);
     options.effort = effort_of(seed);
+    options.max_shares = shares_of(seed);
+    options.gpu_types_for_any_pod = gpu_types_for_any_pod(seed);
+    options.what_restrictions_cost = seed % 11 == 5;
     options.bound = seed.is_multiple_of(3);
     let tried = catch_unwind(AssertUnwindSafe(|| try_plan(&case, &options)));
     tried.unwrap_or_else(|panic| vec![failure("panic", &panic_message(panic.as_ref()))])
@@ -71,6 +102,8 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
     };
     let checked = berth_checker::Options {
         reserved_capacity: options.gates.reserved_capacity,
+        gpu_types_for_any_pod: options.gpu_types_for_any_pod,
+        max_shares: options.max_shares.iter().map(checked_share).collect(),
         ..berth_checker::Options::default()
     };
     let found = berth_checker::check(&case.objects, &case.catalogue, &first, &checked);

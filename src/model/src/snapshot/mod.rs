@@ -90,6 +90,8 @@ pub struct Snapshot {
     journal: Vec<Undo>,
     // How many marks may still be rolled back to; without any nothing is recorded.
     marks: usize,
+    // Counts changes of the bins, undoing included.
+    bins_version: u64,
 }
 
 impl Snapshot {
@@ -106,6 +108,7 @@ impl Snapshot {
             claims: std::collections::BTreeMap::new(),
             journal: Vec::new(),
             marks: 0,
+            bins_version: 0,
         };
         for (index, node) in cluster.nodes.iter().enumerate() {
             let mut state =
@@ -206,11 +209,13 @@ impl Snapshot {
                     if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
                         *bin = *old;
                         *slack = bin.quick_slack();
+                        self.bins_version += 1;
                     }
                 }
                 Some(Undo::NewBin) => {
                     self.bins.pop();
                     self.slack.pop();
+                    self.bins_version += 1;
                 }
                 Some(Undo::Count(counter, total, domain)) => self.restore_count(counter, total, domain),
                 Some(Undo::Slots(slot, old)) => {
@@ -237,6 +242,11 @@ impl Snapshot {
     /// The nodes being planned, in order of opening.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
+    }
+
+    /// Another number whenever a group of planned nodes has changed, so that what was summed over them can be kept.
+    pub fn bins_version(&self) -> u64 {
+        self.bins_version
     }
 
     /// The next bin from `from` on whose free CPU and memory hold the requests; other resources are for the caller.
@@ -269,11 +279,13 @@ impl Snapshot {
             }
             change(bin);
             *slack = bin.quick_slack();
+            self.bins_version += 1;
         }
     }
 
     /// Adds a group of planned nodes; returns its index.
     pub fn push_bin(&mut self, bin: Bin) -> usize {
+        self.bins_version += 1;
         self.slack.push(bin.quick_slack());
         self.bins.push(bin);
         self.record(Undo::NewBin);

@@ -173,8 +173,7 @@ impl Plan {
     /// There is no such object.
     pub fn explain(&self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
         let outcome = Outcome::of(self);
-        let solving =
-            berth_provisioning::Options { node_cost: options.node_cost, effort: options.effort, bound: false };
+        let solving = berth_provisioning::Options { bound: false, what_restrictions_cost: false, ..options.solving() };
         match object.kind {
             Kind::Pod => subject::pod(self, outcome, &solving, object),
             Kind::Reservation => subject::reservation(self, outcome, &solving, object),

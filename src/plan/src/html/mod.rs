@@ -40,6 +40,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
             "offerings" => tables::write_offerings(plan, writer)?,
             "reservations" => tables::write_reservations(plan, writer)?,
+            "restrictions" => tables::write_restrictions(plan, writer)?,
             "data" => bins::write(plan, &deal, escape::ScriptSafe(&mut *writer))?,
             _ => {}
         }

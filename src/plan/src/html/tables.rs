@@ -8,6 +8,7 @@ use super::escape::Escaped;
 use crate::Plan;
 use crate::deal::Deal;
 use crate::decimal::{exact, rounded, thousands};
+use crate::restrictions;
 use crate::table::{by_subject, nodes, reservations};
 
 /// What cannot be placed, an entry a class of alike pods, with its reasons counted.
@@ -142,6 +143,42 @@ pub(super) fn write_reservations<W: Write>(plan: &Plan, writer: &mut W) -> io::R
             "<td class=\"n\" data-v=\"{percent}\">{percent}%<span class=\"meter\" aria-hidden=\"true\">\
              <i style=\"width:{percent}%\"></i></span></td></tr>"
         )?;
+    }
+    writeln!(writer, "</tbody>\n</table></div>\n</section>")
+}
+
+/// What the plan was restricted by: shares with all their values, and what each restriction costs.
+pub(super) fn write_restrictions<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+    let all = &plan.solution.restrictions;
+    if all.is_empty() {
+        return Ok(());
+    }
+    let has_costs = all.iter().any(|known| known.cost.is_some());
+    writeln!(
+        writer,
+        "<section aria-labelledby=\"restricted\">\n<h2 id=\"restricted\">Restrictions</h2>\n<div class=\"wide\">\
+         <table id=\"restrictions\">\n<thead><tr><th scope=\"col\">Restriction</th><th scope=\"col\">Largest share</th>"
+    )?;
+    if has_costs {
+        writeln!(writer, "<th scope=\"col\" class=\"n\">Costs $/h</th><th scope=\"col\" class=\"n\">Leaves out</th>")?;
+    }
+    writeln!(writer, "</tr></thead>\n<tbody>")?;
+    for known in all {
+        write!(writer, "<tr><td>{}</td><td>", Escaped(restrictions::name(plan, known)))?;
+        if let Some(first) = known.values.first() {
+            let percent = first.billionths / 10_000_000;
+            write!(
+                writer,
+                "{} <span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{percent}%\"></i></span>",
+                Escaped(restrictions::largest(known))
+            )?;
+        }
+        write!(writer, "</td>")?;
+        if has_costs {
+            let cost = known.cost.map_or_else(String::new, |cost| rounded(cost.hourly, 4));
+            write!(writer, "<td class=\"n\">{cost}</td><td class=\"n\">{}</td>", restrictions::unplaced(known))?;
+        }
+        writeln!(writer, "</tr>")?;
     }
     writeln!(writer, "</tbody>\n</table></div>\n</section>")
 }

@@ -39,6 +39,7 @@ fn every_place_of_the_page_is_filled() {
         "unschedulable",
         "offerings",
         "reservations",
+        "restrictions",
         "data",
         "script",
     ];

@@ -1,6 +1,7 @@
 //! The JSON contract of `berth plan`, streamed.
 
 mod claim;
+mod restrictions;
 mod terms;
 
 use std::io::{self, Write};
@@ -22,6 +23,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
         api_version: "berth.sh/v1alpha1",
         kind: "Plan",
         summary: SummaryJson::new(plan, with_timings),
+        restrictions: restrictions::Restrictions(plan),
         reservations: Slots(plan),
         node_claims: claim::Claims::new(plan, &deal),
         nodes: Nodes(plan, &deal),
@@ -38,6 +40,8 @@ struct Document<'a> {
     api_version: &'static str,
     kind: &'static str,
     summary: SummaryJson,
+    #[serde(skip_serializing_if = "restrictions::Restrictions::is_empty")]
+    restrictions: restrictions::Restrictions<'a>,
     reservations: Slots<'a>,
     node_claims: claim::Claims<'a>,
     nodes: Nodes<'a>,

@@ -3,6 +3,7 @@
 mod grid;
 pub(crate) mod nodes;
 pub(crate) mod reservations;
+mod restrictions;
 mod unschedulable;
 
 use std::io::{self, Write};
@@ -39,6 +40,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Res
     nodes::write_claims(plan, rows, &mut writer)?;
     nodes::write_existing(plan, rows, &mut writer)?;
     reservations::write(plan, rows, &mut writer)?;
+    restrictions::write(plan, &mut writer)?;
     unschedulable::write(plan, &deal, rows, &mut writer)?;
     writer.flush()
 }

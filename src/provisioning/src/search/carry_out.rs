@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::offers::Offers;
 use super::rows::{Member, Rows};
 use crate::planner::Planner;
+use crate::shares::Move;
 
 /// A group of nodes as it was before it was taken out.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,8 @@ impl Planner<'_> {
             let mut nodes = *nodes;
             while nodes > 0 {
                 let Some((contents, alike)) = deal(&left, pattern, nodes) else { break };
-                if !self.put_in(rows, offer.pool, offer.column, &contents, alike) {
+                let alike = alike.min(self.to_be_had(offer.pool, offer.column, self.load_of(rows, &contents)));
+                if alike == 0 || !self.put_in(rows, offer.pool, offer.column, &contents, alike) {
                     break;
                 }
                 for (row, member, each) in contents {
@@ -74,6 +76,9 @@ impl Planner<'_> {
             .iter()
             .enumerate()
             .filter(|(_, offer)| offer.admits.contains(row))
+            .filter(|(_, offer)| {
+                !self.is_kept(offer.pool, offer.column) || self.accelerators.are_in(&definition.requests)
+            })
             .map(|(at, offer)| {
                 let most = if caps_itself { 1 } else { definition.requests.times_in(&offer.room, left) };
                 (offer.cost.pico() / i128::from(most.max(1)), at, most)
@@ -85,12 +90,13 @@ impl Planner<'_> {
             let mut each = most.min(left);
             while each > 0 && left > 0 {
                 let contents: Contents = vec![(row, member, each)];
-                let alike = (left / each).min(self.to_be_had(offer.pool, offer.column));
+                let there = self.to_be_had(offer.pool, offer.column, self.load_of(rows, &contents));
+                let alike = (left / each).min(there);
                 if alike > 0 && self.put_in(rows, offer.pool, offer.column, &contents, alike) {
                     left -= each * alike;
                     each = each.min(left);
                 } else {
-                    // Only minValues can refuse the full number and accept fewer.
+                    // Only minValues and shares can refuse the full number and accept fewer.
                     each /= 2;
                 }
             }
@@ -101,10 +107,23 @@ impl Planner<'_> {
         false
     }
 
-    // How many nodes of a column supplies and limits allow.
-    fn to_be_had(&self, pool: usize, column: usize) -> u32 {
+    // How many nodes of a column, each with such a load and such a smallest pod, supplies, limits and shares allow.
+    fn to_be_had(&self, pool: usize, column: usize, (after, least_pod): (i64, i64)) -> u32 {
         let free = self.slot_at(pool, column).map_or(u32::MAX, |slot| self.state.free_slots(slot));
-        free.min(self.allowance(pool, column, None))
+        let most = free.min(self.allowance(pool, column, None));
+        self.nodes_within_shares(Move { pool, column, before: None, after, least_pod }, most)
+    }
+
+    // What a node counts for in shares, and its smallest pod.
+    fn load_of(&self, rows: &Rows<'_>, contents: &Contents) -> (i64, i64) {
+        let (mut load, mut least) = (0_i64, i64::MAX);
+        for &(row, member, each) in contents {
+            let Some(member) = rows.list.get(row).and_then(|row| row.members.get(member)) else { continue };
+            let weight = self.shares.weight(member.class);
+            load = load.saturating_add(weight.saturating_mul(i64::from(each)));
+            least = least.min(weight);
+        }
+        (load, least)
     }
 
     fn slot_at(&self, pool: usize, column: usize) -> Option<berth_model::SlotId> {
@@ -112,7 +131,7 @@ impl Planner<'_> {
     }
 
     fn put_in(&mut self, rows: &Rows<'_>, pool: usize, column: usize, contents: &Contents, nodes: u32) -> bool {
-        if self.to_be_had(pool, column) < nodes {
+        if self.to_be_had(pool, column, self.load_of(rows, contents)) < nodes {
             return false;
         }
         let mark = self.state.mark();
@@ -151,7 +170,12 @@ impl Planner<'_> {
             host_counts: berth_model::HostCounts::default(),
             ports: SmallVec::new(),
         };
-        for &(row, member, each) in contents {
+        // Who asks for accelerators opens the nodes that are kept for them.
+        let asks = |&&(row, ..): &&(usize, usize, u32)| {
+            rows.list.get(row).is_some_and(|row| self.accelerators.are_in(&row.requests))
+        };
+        let others = contents.iter().filter(|part| !asks(part));
+        for &(row, member, each) in contents.iter().filter(asks).chain(others) {
             let Member { class, pins, .. } = rows.list.get(row)?.members.get(member)?;
             let scope = rows.prepared.get(class)?.scope(self, pins);
             if self.allowance_on_bin(&bin, &scope) < each {

@@ -49,6 +49,10 @@ impl Offers {
         groups.sort_unstable_by_key(|(group, ..)| *group);
 
         let mut found = all(planner, &groups);
+        // Without pods that ask for accelerators nobody may open what is kept for these.
+        if !rows.iter().any(|row| planner.accelerators.are_in(&row.requests)) {
+            found.retain(|offer| !planner.is_kept(offer.pool, offer.column));
+        }
         found.sort_by_key(|offer| (offer.cost, offer.list_price, offer.pool, offer.column));
         let mut kept = Offers { offers: Vec::new(), of: FxHashMap::default() };
         let limited: Vec<bool> = (0..planner.tables.len()).map(|pool| planner.is_limited(pool)).collect();
@@ -63,6 +67,8 @@ impl Offers {
                             .is_some_and(|(known_capacity, capacity)| {
                                 known.pool == offer.pool && known_capacity.fits(capacity)
                             }))
+                    && planner.draws_no_more(known, &offer)
+                    && (!planner.is_kept(known.pool, known.column) || planner.is_kept(offer.pool, offer.column))
                     && offer.groups.is_subset(&known.groups)
                     && offer.room.fits(&known.room)
             };
@@ -86,6 +92,14 @@ impl Offers {
             }
         }
         kept
+    }
+}
+
+impl Planner<'_> {
+    // Whether an offer counts in no share that another does not count in.
+    fn draws_no_more(&self, offer: &Offer, other: &Offer) -> bool {
+        let of_other = self.shares.cells_of(other.pool, other.column);
+        self.shares.cells_of(offer.pool, offer.column).iter().all(|cell| of_other.contains(cell))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Rows and offers as a packing problem: numbers without names.
 
 use berth_model::{Constraint, ResourceId};
-use berth_packing::{BinType, Item, Pattern, Problem, Rule};
+use berth_packing::{BinType, Item, Need, Pattern, Problem, Rule};
+use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::carry_out::Withdrawn;
@@ -25,6 +26,7 @@ pub(crate) fn build(
     planner: &Planner<'_>,
     rows: &[Row],
     offers: &Offers,
+    load: f64,
     spreads: Spreads,
 ) -> (Problem, Vec<ResourceId>) {
     let requests = rows.iter().flat_map(|row| row.requests.iter());
@@ -33,7 +35,7 @@ pub(crate) fn build(
     asked.dedup();
     let vector = |resources: &berth_model::Resources| asked.iter().map(|&id| resources.get(id)).collect::<Vec<_>>();
     let item = |row: &Row| Item { count: row.count(), size: vector(&row.requests), at_most: u32::MAX };
-    let mut stocks = Stocks::new(planner);
+    let mut stocks = Stocks::new(planner, load, spreads);
     let bins = offers.offers.iter().map(|offer| BinType {
         cost: offer.cost.dollars(),
         bias: offer.list_price.dollars() * LIST_PRICE,
@@ -46,8 +48,16 @@ pub(crate) fn build(
         draws: stocks.draws(planner, offer),
     });
     let bins = bins.collect();
-    let problem =
-        Problem { items: rows.iter().map(item).collect(), bins, stocks: stocks.amounts, rules: rules(rows, spreads) };
+    let mut problem = Problem {
+        items: rows.iter().map(item).collect(),
+        bins,
+        stocks: stocks.amounts,
+        rules: rules(rows, spreads),
+        ..Problem::default()
+    };
+    if let Spreads::MindAll = spreads {
+        problem.needs.extend(needs(planner, rows, offers));
+    }
     (problem, asked)
 }
 
@@ -65,9 +75,14 @@ pub(crate) fn start(
     bins.filter(|(pattern, _)| problem.allows(pattern)).collect()
 }
 
-/// Supplies and limits.
+/// Supplies, limits and shares.
 struct Stocks {
     amounts: Vec<f64>,
+    /// By share: its stock. What a node draws from it depends on what is put on it; the search takes each type of node
+    /// for as full as nodes are on average, and what is found is held to the exact share where it is carried out.
+    shares: Vec<usize>,
+    /// What is requested of a node's CPU, on average.
+    load: f64,
     slots: FxHashMap<berth_model::SlotId, usize>,
     /// By pool: the stock of each limit, and of the limit of nodes.
     limits: Vec<Vec<Limit>>,
@@ -77,8 +92,15 @@ struct Stocks {
 type Limit = (usize, Option<ResourceId>, f64);
 
 impl Stocks {
-    fn new(planner: &Planner<'_>) -> Self {
-        let mut stocks = Stocks { amounts: Vec::new(), slots: FxHashMap::default(), limits: Vec::new() };
+    fn new(planner: &Planner<'_>, load: f64, spreads: Spreads) -> Self {
+        let mut stocks =
+            Stocks { amounts: Vec::new(), shares: Vec::new(), load, slots: FxHashMap::default(), limits: Vec::new() };
+        if let Spreads::MindAll = spreads {
+            for left in planner.left_of_shares() {
+                stocks.shares.push(stocks.amounts.len());
+                stocks.amounts.push(left);
+            }
+        }
         for (index, pool) in planner.cluster.node_pools.iter().enumerate() {
             let mut limits = Vec::new();
             if let Some((used, nodes)) = planner.state.pool_use(index) {
@@ -119,8 +141,27 @@ impl Stocks {
                 draws.push((stock, amount));
             }
         }
+        let cpu = float(offer.room.get(ResourceId::CPU).max(0)) / 1000.0 * self.load;
+        for &cell in planner.shares.cells_of(offer.pool, offer.column) {
+            if let Some(&stock) = self.shares.get(cell as usize).filter(|_| cpu > 0.0) {
+                draws.push((stock, cpu));
+            }
+        }
         draws
     }
+}
+
+// Nodes with accelerators, slots aside, hold a pod that asks for some.
+fn needs(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> Option<Need> {
+    let mut need =
+        Need { bins: FixedBitSet::with_capacity(offers.offers.len()), items: FixedBitSet::with_capacity(rows.len()) };
+    for (at, offer) in offers.offers.iter().enumerate() {
+        need.bins.set(at, planner.is_kept(offer.pool, offer.column));
+    }
+    for (at, row) in rows.iter().enumerate() {
+        need.items.set(at, planner.accelerators.are_in(&row.requests));
+    }
+    (!need.bins.is_clear()).then_some(need)
 }
 
 // What may not be together on a node, or only so many.

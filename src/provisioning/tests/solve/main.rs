@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a builder that fails is a test that fails")]
 
+mod accelerators;
 mod cost;
 mod limits;
 mod mk;
@@ -10,4 +11,5 @@ mod plan;
 mod pools;
 mod refusals;
 mod reserved;
+mod shares;
 mod topology;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use serde_json::Value;
 
-use berth_checker::{Options, check};
+use berth_checker::{MaxShare, Options, check};
 
 /// Check a plan of `berth plan -o json`, independently and slowly.
 #[derive(Parser)]
@@ -26,6 +26,12 @@ struct Arguments {
     /// `--node-cost` of the plan.
     #[arg(long, default_value_t = 0.0)]
     node_cost: f64,
+    /// `--max-share` of the plan, as KEY=PERCENT% or KEY=VALUE=PERCENT%.
+    #[arg(long)]
+    max_share: Vec<String>,
+    /// The plan was made with `--gpu-types-for-any-pod`.
+    #[arg(long)]
+    gpu_types_for_any_pod: bool,
     /// The plan, as JSON.
     plan: PathBuf,
 }
@@ -57,6 +63,17 @@ fn catalogue(path: &Path) -> Result<Value> {
         .with_context(|| format!("unable to parse {}", path.display()))
 }
 
+fn max_share(text: &str) -> Result<MaxShare> {
+    let parts: Vec<&str> = text.trim_end_matches('%').split('=').collect();
+    let (key, value, percent) = match parts.as_slice() {
+        [key, percent] => (*key, None, *percent),
+        [key, value, percent] => (*key, Some((*value).to_owned()), *percent),
+        _ => anyhow::bail!("--max-share {text}: expected KEY=PERCENT% or KEY=VALUE=PERCENT%"),
+    };
+    let percent: u32 = percent.parse().with_context(|| format!("--max-share {text}: expected whole percents"))?;
+    Ok(MaxShare { key: key.to_owned(), value, billionths: percent.saturating_mul(10_000_000) })
+}
+
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let mut objects = Vec::new();
@@ -67,7 +84,12 @@ fn main() -> Result<ExitCode> {
         fs::read_to_string(&arguments.plan).with_context(|| format!("unable to read {}", arguments.plan.display()))?;
     let plan: Value =
         serde_json::from_str(&plan).with_context(|| format!("unable to parse {}", arguments.plan.display()))?;
-    let options = Options { reserved_capacity: !arguments.no_reserved_capacity, node_cost: arguments.node_cost };
+    let options = Options {
+        reserved_capacity: !arguments.no_reserved_capacity,
+        node_cost: arguments.node_cost,
+        max_shares: arguments.max_share.iter().map(|text| max_share(text)).collect::<Result<_>>()?,
+        gpu_types_for_any_pod: arguments.gpu_types_for_any_pod,
+    };
     let violations = check(&objects, &catalogue(&arguments.instance_types)?, &plan, &options);
     for violation in &violations {
         println!("{violation}");

@@ -6,8 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::claims::Needs;
+use super::shares::{Weighed, is_by_node};
 use super::{ledger, limits};
+use crate::MaxShare;
 use crate::catalogue::{HOSTNAME, InstanceType, Offering, RESERVED};
+use crate::plan::Plan;
 use crate::quantity::{self, Resources};
 use crate::selectors::NodeView;
 use crate::sites::{ClaimSite, Domain, Site, admits_candidate, mentioned, own_labels};
@@ -79,6 +82,9 @@ struct Mover<'a, 'w> {
     /// Per reservation id the offerings that draw on it.
     slots: BTreeMap<&'w str, Vec<(&'w InstanceType, &'w Offering, usize)>>,
     sites: &'a [Site<'a>],
+    shares: &'a [MaxShare],
+    plan: &'a Plan,
+    weighed: Weighed,
 }
 
 impl<'w> Mover<'_, 'w> {
@@ -90,11 +96,38 @@ impl<'w> Mover<'_, 'w> {
         })
     }
 
+    /// Would the shares be kept, were this claim on that offering?
+    fn keeps_shares(&self, site: &Site<'_>, instance_type: &InstanceType, offering: &Offering) -> bool {
+        self.shares.iter().enumerate().all(|(index, share)| {
+            let value = |at: usize| {
+                let Some((there, claim)) = self.sites.get(at).and_then(|there| Some((there, there.claim()?))) else {
+                    return String::new();
+                };
+                let (name, zone, capacity_type) = if there.name == site.name {
+                    (&instance_type.name, &offering.zone, &offering.capacity_type)
+                } else {
+                    let planned = &claim.claim.offering;
+                    (&planned.instance_type, &planned.zone, &planned.capacity_type)
+                };
+                match share.key.as_str() {
+                    "zone" => zone.clone(),
+                    "instanceType" => name.clone(),
+                    _ => capacity_type.clone(),
+                }
+            };
+            self.weighed.broken(share, is_by_node(self.plan, index), value).is_none()
+        })
+    }
+
     /// Could the claim's pods, as they are, sit on a slot of this reservation?
     fn could_take(&self, site: &Site<'_>, claim: &ClaimSite<'_>, needs: &Needs<'_>, id: &str, alone: bool) -> bool {
         let mentioned = mentioned(self.world, &site.planned);
         let own_name = &claim.claim.node_pool;
-        self.slots.get(id).into_iter().flatten().any(|(instance_type, _, index)| {
+        self.slots.get(id).into_iter().flatten().any(|(instance_type, offering, index)| {
+            // Several moves of one path may break a share together.
+            if !self.shares.is_empty() && !(alone && self.keeps_shares(site, instance_type, offering)) {
+                return false;
+            }
             let candidates = instance_type.candidates.iter().filter(|c| c.offering == *index);
             candidates.into_iter().any(|candidate| {
                 self.world.pools.iter().any(|(name, pool)| {
@@ -138,6 +171,7 @@ impl<'w> Mover<'_, 'w> {
                     "{:?}",
                     (&claim.claim.node_pool, &claim.claim.offering.instance_type, shapes, domains, varied)
                 );
+                let name = if self.shares.is_empty() { name } else { format!("{} {name}", site.name) };
                 let reach = known.entry(name).or_insert_with(|| {
                     let needs = Needs::of(self.world, site);
                     let ids = |alone: bool| {
@@ -195,7 +229,7 @@ fn path<'w>(
     None
 }
 
-pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
+pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[MaxShare]) -> Vec<Violation> {
     let taken = ledger::taken(sites);
     let mut free: BTreeMap<&str, u64> = BTreeMap::new();
     for (id, slots) in &world.catalogue.slots {
@@ -220,7 +254,8 @@ pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
         }
     }
     let slack = Slack { used: limits::in_use(world, sites) };
-    let mover = Mover { world, pinned: pinned_keys(world), slack, slots, sites };
+    let weighed = Weighed::new(world, sites);
+    let mover = Mover { world, pinned: pinned_keys(world), slack, slots, sites, shares, plan, weighed };
     let reach = mover.reach();
     let mut found = Vec::new();
     for (site, own) in sites.iter().zip(&reach) {

@@ -12,6 +12,7 @@ pub(crate) mod money;
 pub(crate) mod nodes;
 pub(crate) mod ports;
 pub(crate) mod scope;
+pub(crate) mod shares;
 pub(crate) mod spread;
 
 use k8s_openapi::api::core::v1::Taint;

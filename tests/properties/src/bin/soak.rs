@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use berth_checker::{Size, random_case};
 use berth_properties::narrowing::try_narrowing;
-use berth_properties::{Failure, effort_of, has_reserved_capacity, try_case};
+use berth_properties::{Failure, effort_of, gpu_types_for_any_pod, has_reserved_capacity, shares_of, try_case};
 use clap::{Parser, ValueEnum};
 use rayon::prelude::*;
 
@@ -75,6 +75,8 @@ fn show(seed: u64, size: Size, out: &mut impl Write) -> anyhow::Result<()> {
     let mut options = berth_plan::Options::default();
     options.gates.reserved_capacity = has_reserved_capacity(seed);
     options.effort = effort_of(seed);
+    options.max_shares = shares_of(seed);
+    options.gpu_types_for_any_pod = gpu_types_for_any_pod(seed);
     let plan = berth_plan::plan_documents(&case.objects, Some(&case.catalogue), &options)?;
     let all = serde_json::json!({"objects": case.objects, "catalogue": case.catalogue, "plan": plan});
     writeln!(out, "{all:#}")?;

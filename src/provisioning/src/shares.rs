@@ -1,0 +1,474 @@
+//! How much of a plan may be in one zone, of one instance type or of one capacity type.
+//!
+//! A share is measured by what would be lost: the CPU requested by what is put on new nodes, not the size of the nodes,
+//! so that no plan gets under it by launching room that nobody needs. It is rounded up to a whole pod: without its
+//! smallest pod a value has less than its share. Where pods would have no place for that, and one node takes more, it is
+//! rounded up to a whole node, so that a plan of one node is always possible.
+
+use std::cell::RefCell;
+
+use berth_model::{Bin, ClassId, Cluster, ColumnTable, MemberKind, ResourceId, Sym, Universe};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::Options;
+use crate::planner::Planner;
+
+/// What a share is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShareKey {
+    /// `topology.kubernetes.io/zone`
+    Zone,
+    /// `node.kubernetes.io/instance-type`
+    InstanceType,
+    /// `karpenter.sh/capacity-type`
+    CapacityType,
+}
+
+/// At most so much of what a plan puts on new nodes may be on nodes of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxShare {
+    /// What the values are of.
+    pub key: ShareKey,
+    /// The value that it holds for; `None` for each.
+    pub value: Option<String>,
+    /// The share in billionths, 1,000,000,000 at most; 0 for none, where it names a value.
+    pub billionths: u32,
+}
+
+/// How much of what a plan puts on new nodes is on nodes of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueShare {
+    /// The zone, instance type or capacity type.
+    pub value: String,
+    /// New nodes of it.
+    pub nodes: u64,
+    /// Its share, in billionths, rounded up.
+    pub billionths: u32,
+}
+
+/// All of it, in billionths.
+const ALL: i128 = 1_000_000_000;
+
+/// What a pod that requests no CPU counts for, in milli-CPU: kube-scheduler's `DefaultMilliCPURequest`.
+const DEFAULT_MILLI_CPU: i64 = 100;
+
+/// A value of a share: what it may have, and how it is called.
+#[derive(Clone, Debug)]
+struct Cell {
+    share: i128,
+    rule: usize,
+    key: ShareKey,
+    value: Option<Sym>,
+}
+
+/// The shares of a solve.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    cells: Vec<Cell>,
+    /// By NodePool and column: the cells that a node counts in.
+    of: Vec<Vec<Cells>>,
+    /// By class: what a member counts for, in milli-CPU.
+    weights: Vec<i64>,
+    /// What everything that is put on new nodes counts for, as far as is known.
+    total: i128,
+    /// Whether shares are rounded up to nodes rather than pods.
+    by_node: bool,
+    tally: RefCell<(u64, Tally)>,
+}
+
+type Cells = SmallVec<[u32; 2]>;
+
+/// What is on the nodes of each cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    by_cell: Vec<Loads>,
+    total: i128,
+}
+
+/// The loads of the nodes of a cell: their sum, the smallest with the number of nodes that have it, and the next; and
+/// what the smallest pod counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Loads {
+    sum: i128,
+    nodes: u64,
+    least: Option<(i64, u32)>,
+    next: Option<i64>,
+    least_pod: Option<i64>,
+}
+
+impl Loads {
+    fn add(&mut self, load: i64, least_pod: i64, nodes: u32) {
+        self.least_pod = Some(self.least_pod.map_or(least_pod, |known| known.min(least_pod)));
+        self.nodes += u64::from(nodes);
+        self.sum += i128::from(load) * i128::from(nodes);
+        match self.least {
+            Some((least, count)) if load == least => self.least = Some((least, count.saturating_add(nodes))),
+            Some((least, _)) if load > least => self.next = Some(self.next.map_or(load, |next| next.min(load))),
+            before => {
+                self.next = before.map(|(least, _)| least);
+                self.least = Some((load, nodes));
+            }
+        }
+    }
+
+    // The sum without its smallest part, once `nodes` of load `before` (if they are here now) have become as `moved` says.
+    fn beyond_least(&self, moved: Move, before: Option<i64>, nodes: u32, by_node: bool) -> i128 {
+        let after = moved.after;
+        let each = i128::from(after) - i128::from(before.unwrap_or(0));
+        if !by_node {
+            let least = self.least_pod.map_or(moved.least_pod, |known| known.min(moved.least_pod));
+            return self.sum + each * i128::from(nodes) - i128::from(least);
+        }
+        let stays = match (self.least, before) {
+            (Some((least, count)), Some(before)) if before == least && nodes >= count => self.next,
+            (Some((least, _)), _) => Some(least),
+            (None, _) => None,
+        };
+        let least = stays.map_or(after, |stays| stays.min(after));
+        self.sum + each * i128::from(nodes) - i128::from(least)
+    }
+}
+
+/// Nodes that become others: how many, and what is on each of them before (with the column that it is on) and after.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub(crate) pool: usize,
+    pub(crate) column: usize,
+    pub(crate) before: Option<(usize, i64)>,
+    pub(crate) after: i64,
+    /// What the smallest of the pods that move or join counts for.
+    pub(crate) least_pod: i64,
+}
+
+impl Shares {
+    pub(crate) fn new(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable], options: &Options) -> Self {
+        let mut shares = Shares::default();
+        if options.max_shares.is_empty() {
+            return shares;
+        }
+        let mut known: FxHashMap<(usize, Option<Sym>), u32> = FxHashMap::default();
+        for table in tables {
+            let mut of_pool = Vec::with_capacity(table.columns.len());
+            for column in &table.columns {
+                let mut cells = Cells::new();
+                for (rule, share) in options.max_shares.iter().enumerate() {
+                    let (value, name) = match share.key {
+                        ShareKey::Zone => (column.zone, column.zone.map_or("", |zone| cluster.symbols.text(zone))),
+                        ShareKey::InstanceType => {
+                            let name =
+                                cluster.instance_types.get(column.instance_type as usize).map(|known| known.name);
+                            (name, name.map_or("", |name| cluster.symbols.text(name)))
+                        }
+                        ShareKey::CapacityType => {
+                            let name = column.capacity_type.name();
+                            (cluster.symbols.get(name), name)
+                        }
+                    };
+                    if share.value.as_ref().is_some_and(|named| named != name) {
+                        continue;
+                    }
+                    let next = u32::try_from(shares.cells.len()).unwrap_or(u32::MAX);
+                    let cell = *known.entry((rule, value)).or_insert(next);
+                    if cell == next {
+                        let share_of_all = i128::from(share.billionths).min(ALL);
+                        shares.cells.push(Cell { share: share_of_all, rule, key: share.key, value });
+                    }
+                    cells.push(cell);
+                }
+                of_pool.push(cells);
+            }
+            shares.of.push(of_pool);
+        }
+        shares.weights = universe.classes.iter().map(|class| weight(cluster, class)).collect();
+        shares
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// The shares that a node of a column counts in.
+    pub(crate) fn cells_of(&self, pool: usize, column: usize) -> &[u32] {
+        self.of.get(pool).and_then(|of| of.get(column)).map_or(&[], |cells| cells)
+    }
+
+    /// What a member of a class counts for.
+    pub(crate) fn weight(&self, class: ClassId) -> i64 {
+        self.weights.get(class.0 as usize).copied().unwrap_or(DEFAULT_MILLI_CPU)
+    }
+
+    /// What is on each node of a group.
+    pub(crate) fn load(&self, bin: &Bin) -> i64 {
+        let of = |&(class, each): &(ClassId, u32)| self.weight(class).saturating_mul(i64::from(each));
+        bin.contents.iter().map(of).fold(0, i64::saturating_add)
+    }
+
+    /// What the smallest pod of a group counts for.
+    pub(crate) fn least_pod(&self, bin: &Bin) -> i64 {
+        bin.contents.iter().map(|&(class, _)| self.weight(class)).min().unwrap_or(DEFAULT_MILLI_CPU)
+    }
+
+    /// Whether shares are rounded up to nodes.
+    pub(crate) fn is_by_node(&self) -> bool {
+        self.by_node
+    }
+
+    fn tally_of<'b>(&self, bins: impl Iterator<Item = &'b Bin>) -> Tally {
+        let mut tally = Tally { by_cell: vec![Loads::default(); self.cells.len()], total: 0 };
+        for bin in bins.filter(|bin| bin.nodes > 0) {
+            let load = self.load(bin);
+            tally.total += i128::from(load) * i128::from(bin.nodes);
+            for &cell in self.cells_of(bin.pool, bin.planned) {
+                if let Some(loads) = tally.by_cell.get_mut(cell as usize) {
+                    loads.add(load, self.least_pod(bin), bin.nodes);
+                }
+            }
+        }
+        tally
+    }
+
+    fn keeps(&self, tally: &Tally, total: i128) -> bool {
+        self.cells.iter().zip(&tally.by_cell).all(|(cell, loads)| {
+            let least = if self.by_node { loads.least.map(|(least, _)| least) } else { loads.least_pod };
+            least.is_none_or(|least| is_under(loads.sum - i128::from(least), cell.share, total))
+        })
+    }
+}
+
+// A part of the whole in billionths, rounded up.
+fn part(load: i128, total: i128) -> u32 {
+    let part = (load.saturating_mul(ALL) + total - 1) / total.max(1);
+    u32::try_from(part.clamp(0, ALL)).unwrap_or(0)
+}
+
+// Whether `load` is less than a share of the whole.
+fn is_under(load: i128, share: i128, total: i128) -> bool {
+    load.saturating_mul(ALL) < share.saturating_mul(total)
+}
+
+// What the requests of a member are. What a Reservation for one owner alone no longer holds once it has come counts not.
+fn weight(cluster: &Cluster, class: &berth_model::PodClass) -> i64 {
+    let Some(spec) = cluster.specs.get(class.spec as usize) else { return DEFAULT_MILLI_CPU };
+    let reserves = spec.reservation.reserves.filter(|_| class.kind == MemberKind::Reservation);
+    let reservation = reserves.and_then(|index| cluster.reservations.get(index as usize));
+    let of_owners = &spec.reservation.owners_request;
+    let is_spent = reservation.is_some_and(|known| known.allocate_once) && *of_owners != berth_model::Resources::new();
+    let cpu = if is_spent { of_owners.get(ResourceId::CPU) } else { spec.requests.get(ResourceId::CPU) };
+    if cpu > 0 { cpu } else { DEFAULT_MILLI_CPU }
+}
+
+impl Planner<'_> {
+    /// What all that is pending counts for, and what is on new nodes.
+    pub(crate) fn share_of_pending(&self) -> i128 {
+        let of = |(at, class): (usize, &berth_model::PodClass)| {
+            i128::from(self.shares.weights.get(at).copied().unwrap_or(0)) * i128::from(class.count)
+        };
+        self.universe.classes.iter().enumerate().map(of).sum()
+    }
+
+    /// What all that is on new nodes counts for.
+    pub(crate) fn share_of_planned(&self) -> i128 {
+        self.with_tally(|tally| tally.total)
+    }
+
+    /// Rounds shares up to nodes, or to pods.
+    pub(crate) fn round_shares_by_node(&mut self, by_node: bool) {
+        self.shares.by_node = by_node;
+    }
+
+    /// Sets what the whole is that shares are of.
+    pub(crate) fn set_share_total(&mut self, total: i128) {
+        self.shares.total = total;
+    }
+
+    /// Whether the plan keeps all shares, of the whole as it is.
+    pub(crate) fn keeps_shares(&self) -> bool {
+        self.shares.is_empty() || self.with_tally(|tally| self.shares.keeps(tally, tally.total))
+    }
+
+    /// The same, of the whole as it is taken for now.
+    pub(crate) fn keeps_shares_of_total(&self) -> bool {
+        self.shares.is_empty() || self.with_tally(|tally| self.shares.keeps(tally, self.shares.total))
+    }
+
+    fn with_tally<T>(&self, ask: impl FnOnce(&Tally) -> T) -> T {
+        let version = self.state.bins_version().wrapping_add(1);
+        let mut known = self.shares.tally.borrow_mut();
+        if known.0 != version {
+            *known = (version, self.shares.tally_of(self.state.bins().iter()));
+        }
+        ask(&known.1)
+    }
+
+    /// Whether so many nodes may move.
+    pub(crate) fn shares_allow(&self, moved: Move, nodes: u32) -> bool {
+        if self.shares.total == 0 || nodes == 0 {
+            return true;
+        }
+        let was = moved.before.map_or(&[][..], |(column, _)| self.shares.cells_of(moved.pool, column));
+        self.with_tally(|tally| {
+            self.shares.cells_of(moved.pool, moved.column).iter().all(|cell| {
+                let (Some(rule), Some(loads)) =
+                    (self.shares.cells.get(*cell as usize), tally.by_cell.get(*cell as usize))
+                else {
+                    return true;
+                };
+                let before = moved.before.filter(|_| was.contains(cell)).map(|(_, load)| load);
+                let beyond = loads.beyond_least(moved, before, nodes, self.shares.by_node);
+                is_under(beyond, rule.share, self.shares.total)
+            })
+        })
+    }
+
+    /// How many nodes may move, `most` at most.
+    pub(crate) fn nodes_within_shares(&self, moved: Move, most: u32) -> u32 {
+        most_that(most, |nodes| self.shares_allow(moved, nodes))
+    }
+
+    /// How many pods of a class may join a node of a group, or open one, on a column; `most` at most.
+    pub(crate) fn pods_within_shares(
+        &self,
+        class: ClassId,
+        (pool, column): (usize, usize),
+        bin: Option<&Bin>,
+        most: u32,
+    ) -> u32 {
+        if self.shares.total == 0 {
+            return most;
+        }
+        most_that(most, |pods| self.shares_allow(self.joining(class, (pool, column), bin, pods), 1))
+    }
+
+    /// How many nodes of a group, or new ones, so many pods of a class each may join on a column; `most` at most.
+    pub(crate) fn nodes_joined_within_shares(
+        &self,
+        class: ClassId,
+        (pool, column): (usize, usize),
+        bin: Option<&Bin>,
+        pods: u32,
+        most: u32,
+    ) -> u32 {
+        if self.shares.total == 0 {
+            return most;
+        }
+        self.nodes_within_shares(self.joining(class, (pool, column), bin, pods), most)
+    }
+
+    fn joining(&self, class: ClassId, (pool, column): (usize, usize), bin: Option<&Bin>, pods: u32) -> Move {
+        let weight = self.shares.weight(class);
+        let before = bin.map(|bin| (bin.planned, self.shares.load(bin)));
+        let after = before.map_or(0, |(_, load)| load).saturating_add(weight.saturating_mul(i64::from(pods)));
+        let least_pod = bin.map_or(weight, |bin| self.shares.least_pod(bin).min(weight));
+        Move { pool, column, before, after, least_pod }
+    }
+
+    /// The share that keeps one more node off a column, as people should read it.
+    pub(crate) fn exceeded_share(&self, class: ClassId, pool: usize, column: usize) -> Option<String> {
+        let after = self.shares.weight(class);
+        let moved = Move { pool, column, before: None, after, least_pod: after };
+        if self.shares_allow(moved, 1) {
+            return None;
+        }
+        self.with_tally(|tally| {
+            let full =
+                self.shares.cells_of(pool, column).iter().filter_map(|&cell| {
+                    Some((self.shares.cells.get(cell as usize)?, tally.by_cell.get(cell as usize)?))
+                });
+            let mut full = full.filter(|(rule, loads)| {
+                !is_under(loads.beyond_least(moved, None, 1, self.shares.by_node), rule.share, self.shares.total)
+            });
+            let (cell, _) = full.next()?;
+            let value = cell.value.map_or("", |value| self.cluster.symbols.text(value));
+            let share = self.options.max_shares.get(cell.rule)?;
+            Some(format!("{} {value} has its max-share of {}", cell.key.name(), share.percent()))
+        })
+    }
+
+    /// What there is of each value of each share, by share and name.
+    pub(crate) fn shares_of_values(&self) -> Vec<Vec<ValueShare>> {
+        let mut out = vec![Vec::new(); self.options.max_shares.len()];
+        self.with_tally(|tally| {
+            for (cell, loads) in self.shares.cells.iter().zip(&tally.by_cell).filter(|(_, loads)| loads.nodes > 0) {
+                let value = cell.value.map_or("", |value| self.cluster.symbols.text(value)).to_owned();
+                if let Some(values) = out.get_mut(cell.rule) {
+                    values.push(ValueShare { value, nodes: loads.nodes, billionths: part(loads.sum, tally.total) });
+                }
+            }
+        });
+        for values in &mut out {
+            values.sort_by(|a, b| b.billionths.cmp(&a.billionths).then_with(|| a.value.cmp(&b.value)));
+        }
+        out
+    }
+
+    /// Whether a claim planned on one column may list another: that draws on no zone and no capacity type whose share
+    /// the planned one does not draw on. Which instance type is launched is the cloud's to say, so what counts is the
+    /// planned one.
+    pub(crate) fn may_list(&self, pool: usize, planned: usize, listed: usize) -> bool {
+        let of_planned = self.shares.cells_of(pool, planned);
+        self.shares.cells_of(pool, listed).iter().all(|cell| {
+            let key = self.shares.cells.get(*cell as usize).map(|cell| cell.key);
+            key == Some(ShareKey::InstanceType) || of_planned.contains(cell)
+        })
+    }
+
+    /// What each share leaves beside what is on nodes now, in CPUs.
+    #[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
+    pub(crate) fn left_of_shares(&self) -> Vec<f64> {
+        let left = |(cell, loads): (&Cell, &Loads)| {
+            (cell.share.saturating_mul(self.shares.total) / ALL - loads.sum).max(0) as f64 / 1000.0
+        };
+        self.with_tally(|tally| self.shares.cells.iter().zip(&tally.by_cell).map(left).collect())
+    }
+
+    /// How much of the CPU that new nodes have is requested, on average; 1 where nothing is known.
+    #[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
+    pub(crate) fn typical_load(&self) -> f64 {
+        let room = |bin: &Bin| {
+            let column = self.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
+            column.map_or(0, |column| i128::from(column.room.get(ResourceId::CPU)) * i128::from(bin.nodes))
+        };
+        let room: i128 = self.state.bins().iter().map(room).sum();
+        if room > 0 { (self.share_of_planned() as f64 / room as f64).min(1.0) } else { 1.0 }
+    }
+}
+
+// The greatest number up to `most` for which something holds that holds for none after the first for which it does not.
+fn most_that(most: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    if most == 0 || holds(most) {
+        return most;
+    }
+    let (mut low, mut high) = (0, most);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+impl ShareKey {
+    /// The name in flags and in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            ShareKey::Zone => "zone",
+            ShareKey::InstanceType => "instanceType",
+            ShareKey::CapacityType => "capacityType",
+        }
+    }
+}
+
+impl MaxShare {
+    /// The share as a percentage: `50%`, `12.5%`.
+    pub fn percent(&self) -> String {
+        let (whole, rest) = (self.billionths / 10_000_000, self.billionths % 10_000_000);
+        let rest = format!("{rest:07}");
+        let rest = rest.trim_end_matches('0');
+        if rest.is_empty() { format!("{whole}%") } else { format!("{whole}.{rest}%") }
+    }
+}

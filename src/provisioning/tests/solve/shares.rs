@@ -1,0 +1,171 @@
+//! How much of a plan may be where.
+
+use berth_model::Operator;
+use berth_provisioning::{Effort, MaxShare, Options, ShareKey};
+
+use crate::mk::{World, ZONE, mk_world, pod};
+
+fn share(key: ShareKey, value: Option<&str>, percent: u32) -> MaxShare {
+    MaxShare { key, value: value.map(str::to_owned), billionths: percent * 10_000_000 }
+}
+
+/// One type of four CPUs, cheaper in zone a than in b.
+fn two_zones(shares: &[MaxShare]) -> World {
+    let mut world = mk_world();
+    world.options.max_shares = shares.to_vec();
+    world.mk_pool("default");
+    world.mk_type("large", 4).on_demand("a", 100).on_demand("b", 150);
+    world
+}
+
+#[test]
+fn no_zone_has_more_than_its_share_of_what_is_requested() {
+    let mut world = two_zones(&[share(ShareKey::Zone, None, 50)]);
+    world.mk_pods("web", 16, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × large on-demand a: web:4", "2 × large on-demand b: web:4"]);
+
+    let mut world = two_zones(&[share(ShareKey::Zone, Some("a"), 25)]);
+    world.mk_pods("web", 16, &pod(1000));
+    assert_eq!(world.plan().claims(), ["1 × large on-demand a: web:4", "3 × large on-demand b: web:4"]);
+}
+
+#[test]
+fn a_large_node_is_no_way_round_a_share() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, 50)];
+    world.mk_pool("default");
+    world.mk_type("huge", 64).on_demand("a", 100).on_demand("b", 100);
+    world.mk_pods("web", 16, &pod(1000));
+    assert_eq!(world.plan().claims(), ["1 × huge on-demand a: web:8", "1 × huge on-demand b: web:8"]);
+}
+
+#[test]
+fn a_share_is_rounded_up_to_a_whole_pod() {
+    let mut world = two_zones(&[share(ShareKey::Zone, None, 50)]);
+    world.mk_pods("web", 3, &pod(1000));
+    assert_eq!(world.plan().claims(), ["1 × large on-demand a: web:2", "1 × large on-demand b: web:1"]);
+}
+
+#[test]
+fn who_may_go_anywhere_leaves_the_share_to_those_who_may_not() {
+    for effort in [Effort::Low, Effort::Default, Effort::High] {
+        let mut world = two_zones(&[share(ShareKey::Zone, None, 50)]);
+        world.mk_pods("free", 8, &pod(2000));
+        world.mk_pods("bound", 8, &pod(1000).needs(ZONE, Operator::In, &["a"]));
+        let plan = world.plan_with(&Options { effort, ..world.options.clone() });
+        assert!(plan.left().is_empty(), "{effort:?}: {:?}", plan.left());
+    }
+}
+
+#[test]
+fn a_plan_of_one_node_is_always_possible() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, 50), share(ShareKey::InstanceType, None, 10)];
+    world.mk_pool("default");
+    world.mk_type("large", 4).on_demand("a", 100);
+    world.mk_pods("web", 3, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: web:3"]);
+    assert!(plan.solution.restrictions.iter().all(|known| known.is_by_node));
+}
+
+#[test]
+fn what_a_share_leaves_out_is_told_why() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, 50)];
+    world.mk_pool("default");
+    world.mk_type("small", 1).on_demand("a", 100);
+    world.mk_pods("web", 4, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.left(), ["3 × web"]);
+    assert_eq!(plan.reasons(), ["1 × NodePool default: zone a has its max-share of 50%"]);
+}
+
+#[test]
+fn a_share_of_nothing_keeps_a_value_out() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::CapacityType, Some("spot"), 0)];
+    world.mk_pool("default");
+    world.mk_type("large", 4).spot("a", 30).on_demand("a", 100);
+    world.mk_pods("web", 8, &pod(1000));
+    assert_eq!(world.plan().claims(), ["2 × large on-demand a: web:4"]);
+}
+
+#[test]
+fn several_shares_hold_together() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, 50), share(ShareKey::CapacityType, Some("spot"), 50)];
+    world.mk_pool("default");
+    world.mk_type("large", 4).spot("a", 30).on_demand("a", 100).spot("b", 31).on_demand("b", 101);
+    world.mk_pods("web", 32, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.pods_by_zone().into_values().collect::<Vec<u32>>(), [16, 16]);
+    assert_eq!(plan.cost(), 4 * 30 + 4 * 101);
+}
+
+#[test]
+fn a_free_slot_counts_as_any_other_node() {
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, 50)];
+    world.mk_pool("default");
+    world.mk_type("large", 4).reserved("a", "cr", 8, 100).on_demand("b", 100);
+    world.mk_pods("web", 32, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["4 × large cr a: web:4", "4 × large on-demand b: web:4"]);
+}
+
+#[test]
+fn room_on_existing_nodes_is_no_part_of_the_plan() {
+    let mut world = two_zones(&[share(ShareKey::Zone, None, 50)]);
+    world.mk_node("n1", "a", 8, &[]);
+    world.mk_pods("web", 16, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.bound(), ["n1: web:8"]);
+    assert_eq!(plan.claims(), ["1 × large on-demand a: web:4", "1 × large on-demand b: web:4"]);
+}
+
+#[test]
+fn a_claim_leaves_no_other_zone_open_that_has_a_share() {
+    for (shares, zones) in [(vec![], 2), (vec![share(ShareKey::Zone, None, 60)], 1)] {
+        let mut world = mk_world();
+        world.options.max_shares = shares;
+        world.mk_pool("default");
+        world.mk_type("large", 4).on_demand("a", 100).on_demand("b", 100);
+        world.mk_pods("web", 8, &pod(1000));
+        let plan = world.plan();
+        let zone = plan.cluster.well_known.zone;
+        for claims in &plan.solution.claims {
+            let values = claims.requirements.get(zone).and_then(|zones| zones.finite_values()).unwrap();
+            assert_eq!(values.len(), zones);
+        }
+    }
+}
+
+#[test]
+fn what_a_restriction_costs_is_the_difference_to_the_plan_without() {
+    let mut world = two_zones(&[share(ShareKey::Zone, None, 50), share(ShareKey::Zone, Some("b"), 90)]);
+    world.options.what_restrictions_cost = true;
+    world.mk_pods("web", 16, &pod(1000));
+    let plan = world.plan();
+    let costs: Vec<i128> = plan.solution.restrictions.iter().map(|known| known.cost.unwrap().hourly.pico()).collect();
+    assert_eq!(costs, [2 * 50_000_000_000, 0]);
+}
+
+#[test]
+fn what_a_limit_leaves_out_is_told_of_the_limit() {
+    let mut world = mk_world();
+    world.options.what_restrictions_cost = true;
+    world.mk_pool("default").limit_cpus(8);
+    world.mk_type("large", 4).on_demand("a", 100);
+    world.mk_pods("web", 12, &pod(1000));
+    let plan = world.plan();
+    assert_eq!(plan.left(), ["4 × web"]);
+    let [limits] = plan.solution.restrictions.as_slice() else { panic!("{:?}", plan.solution.restrictions) };
+    let cost = limits.cost.unwrap();
+    assert_eq!(
+        (cost.unplaced, cost.hourly.pico()),
+        (4, -100_000_000_000),
+        "the plan without costs more, and places more"
+    );
+}
