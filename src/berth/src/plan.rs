@@ -14,6 +14,7 @@ use crate::output::to_stdout;
 /// Reads Pods, workloads, NodePools, Reservations, Nodes and what else placement depends on. Exits with 0 if everything
 /// has a place, 1 if something is unschedulable, and 2, printing no plan, if an input cannot be used.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,

@@ -23,13 +23,13 @@ struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rounded_up_to: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    values: Option<Vec<Value<'a>>>,
+    values: Option<Vec<Has<'a>>>,
     hourly_cost: Option<Exact>,
     unschedulable: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct Value<'a> {
+struct Has<'a> {
     value: &'a str,
     nodes: u64,
     share: Box<RawValue>,
@@ -43,9 +43,9 @@ impl Serialize for Restrictions<'_> {
             let is_share = matches!(known.restriction, Restriction::MaxShare(_));
             let mut values = Vec::new();
             for value in &known.values {
-                let share = format!("{}.{:09}", value.billionths / 1_000_000_000, value.billionths % 1_000_000_000);
-                let share = RawValue::from_string(share).map_err(serde::ser::Error::custom)?;
-                values.push(Value { value: &value.value, nodes: value.nodes, share });
+                let part = format!("{}.{:09}", value.billionths / 1_000_000_000, value.billionths % 1_000_000_000);
+                let part = RawValue::from_string(part).map_err(serde::ser::Error::custom)?;
+                values.push(Has { value: &value.value, nodes: value.nodes, share: part });
             }
             entries.push(Entry {
                 name: restrictions::name(plan, known),

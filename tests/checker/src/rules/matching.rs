@@ -125,7 +125,7 @@ impl<'w> Mover<'_, 'w> {
         let own_name = &claim.claim.node_pool;
         self.slots.get(id).into_iter().flatten().any(|(instance_type, offering, index)| {
             // Several moves of one path may break a share together.
-            if !self.shares.is_empty() && !(alone && self.keeps_shares(site, instance_type, offering)) {
+            if !(self.shares.is_empty() || alone && self.keeps_shares(site, instance_type, offering)) {
                 return false;
             }
             let candidates = instance_type.candidates.iter().filter(|c| c.offering == *index);

@@ -126,7 +126,7 @@ pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[Ma
             && said.iter().all(|said| {
                 has.get(&said.value).is_some_and(|has| {
                     let exact = (has.sum * ALL + total - 1) / total.max(1);
-                    has.nodes == said.nodes && (said.share * 1e9).round() as i128 == exact
+                    has.nodes == said.nodes && format!("{:.9}", said.share) == billionths(exact)
                 })
             });
         if !agrees {
@@ -167,6 +167,10 @@ fn open_elsewhere(sites: &[Site<'_>], shares: &[MaxShare]) -> Vec<Violation> {
         }
     }
     found
+}
+
+fn billionths(part: i128) -> String {
+    format!("{}.{:09}", part / ALL, part % ALL)
 }
 
 fn is_accelerator(name: &str) -> bool {
