@@ -106,7 +106,7 @@ pub(crate) struct Storage {
     default_class: Option<(i64, Sym)>,
     /// Drivers with an attach limit on some node; the volumes of others need not be counted.
     pub(crate) limited_drivers: FxHashSet<Sym>,
-    /// Claims of running pods, for ReadWriteOncePod.
+    /// Claims of pods that run where nothing is planned, for ReadWriteOncePod.
     in_use: FxHashSet<(Sym, Sym)>,
 }
 
@@ -234,7 +234,7 @@ impl Storage {
             );
     }
 
-    /// Notes that a running pod uses its claims.
+    /// Notes that a pod uses its claims that runs where nothing is planned.
     pub(crate) fn use_claims(&mut self, claims: &[Claim], namespace: Sym, pod: &str, symbols: &mut Symbols) {
         for claim in claims {
             let (name, _) = claim_name(claim, pod, symbols);

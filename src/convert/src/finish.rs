@@ -38,9 +38,9 @@ impl Builder {
         standing.set_units(units);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
-        // Running pods first: their claims may be exclusive.
+        // First those that run where nothing is planned: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
-            if let (Fate::Bound(_) | Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
+            if let (Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
                 let claims = &draft.claims;
                 self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
             }

@@ -92,7 +92,8 @@ impl Resolver {
         let outcome = self.storage.resolve(&draft.claims, namespace, pod, &mut spec.volumes, symbols);
         if is_bound {
             spec.refusal = None;
-            spec.volumes = Volumes { attachments: spec.volumes.attachments, ..Volumes::default() };
+            let Volumes { attachments, exclusive_claims, .. } = spec.volumes;
+            spec.volumes = Volumes { attachments, exclusive_claims, ..Volumes::default() };
         } else if let Err(Refusal(reason)) = outcome {
             spec.refusal.get_or_insert(Refusal(reason));
         }

@@ -145,7 +145,12 @@ fn a_claim_for_one_pod_is_not_shared_with_a_running_one() {
     assert_eq!(cluster.symbols.text(first_spec(&cluster).volumes.exclusive_claims[0]), "default/data");
 
     let running = with(pod_with_claim("q", "data"), json!({"spec": {"nodeName": "n1"}}));
-    let cluster = convert(pending().into_iter().chain([running, mk_node("n1", json!({}))])).cluster;
+    let with_node = pending().into_iter().chain([running.clone(), mk_node("n1", json!({}))]);
+    let cluster = convert(with_node).cluster;
+    let held = &cluster.specs[cluster.nodes[0].pods[0].spec as usize].volumes.exclusive_claims;
+    assert_eq!((first_refusal(&cluster), held), (None, &first_spec(&cluster).volumes.exclusive_claims));
+    // Nobody can make the one go that runs where nothing is planned.
+    let cluster = convert(pending().into_iter().chain([running])).cluster;
     assert_eq!(
         first_refusal(&cluster),
         Some("node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode")

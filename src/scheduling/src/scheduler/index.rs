@@ -73,6 +73,8 @@ pub(super) struct Index<'a> {
     spare: Vec<u32>,
     /// By spread rule on hosts: how many nodes have how many pods.
     tallies: Vec<BTreeMap<u32, u32>>,
+    /// How many use each of the class's ReadWriteOncePod claims, anywhere.
+    claim_users: SmallVec<[u32; 1]>,
     cursor: usize,
 }
 
@@ -141,6 +143,7 @@ impl<'a> Index<'a> {
             cell_ids: FxHashMap::default(),
             spare: Vec::new(),
             tallies: vec![BTreeMap::new(); n_tallies],
+            claim_users: SmallVec::new(),
             cursor: 0,
         };
         index.shape.discount = world.discount_of(&index.shape);
@@ -154,6 +157,7 @@ impl<'a> Index<'a> {
         self.spare.clear();
         self.tallies.iter_mut().for_each(BTreeMap::clear);
         self.cursor = world.groups.now();
+        self.claim_users = self.users_now(world);
         let units: Vec<u32> = match &self.by_node {
             Some(nodes) => nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
             None => (0..u32::try_from(world.groups.len()).unwrap_or(u32::MAX)).collect(),
@@ -187,10 +191,8 @@ impl<'a> Index<'a> {
     }
 
     fn look_anew(&mut self, cursor: usize, mut units: Vec<u32>, world: World<'_>) {
-        let spec = self.shape.spec;
-        // What is held of a claim elsewhere matters, too.
-        let depends_on_all = !spec.volumes.exclusive_claims.is_empty() && !spec.reservation.owner_of.is_empty();
-        let changes = world.groups.since(cursor).filter(|changes| changes.is_empty() || !depends_on_all);
+        // Who uses a claim elsewhere matters on every node.
+        let changes = world.groups.since(cursor).filter(|_| self.claim_users == self.users_now(world));
         let Some(changes) = changes else { return self.rebuild(world) };
         match &self.by_node {
             Some(nodes) => units.extend(changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize))),
@@ -202,6 +204,10 @@ impl<'a> Index<'a> {
         for unit in units {
             self.refresh(unit, world);
         }
+    }
+
+    fn users_now(&self, world: World<'_>) -> SmallVec<[u32; 1]> {
+        self.shape.spec.volumes.exclusive_claims.iter().map(|&claim| world.state.claim_users(claim)).collect()
     }
 
     // The units where the class may draw from a Reservation.

@@ -70,17 +70,15 @@ fn reserves(reservation: &Reservation) -> Reserves {
     }
 }
 
-// Where a pod draws from nothing, only whether it must matters. ReadWriteOncePod claims that Reservations hold matter
-// everywhere.
+// Where a pod draws from nothing, only whether it must matters.
 fn without_owners(spec: &PodSpec) -> Cow<'_, PodSpec> {
     let ask = &spec.reservation;
-    let draws = !ask.owner_of.is_empty() && spec.volumes.exclusive_claims.is_empty();
-    if !draws && ask.reserves.is_none() {
+    if ask.owner_of.is_empty() && ask.reserves.is_none() {
         return Cow::Borrowed(spec);
     }
     let mut spec = spec.clone();
     spec.reservation.reserves = None;
-    if draws {
+    if !ask.owner_of.is_empty() {
         spec.reservation.owner_of.clear();
         spec.reservation.exact.clear();
         spec.reservation.affinity = spec.reservation.affinity.take().map(|_| ReservationAffinity::default());

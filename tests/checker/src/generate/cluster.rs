@@ -6,7 +6,7 @@ use super::pods::labels;
 use super::rng::Rng;
 use super::{APPS, NAMESPACES, Size, TAINT_KEY, TEAMS, ZONES};
 
-const DRIVER: &str = "disk.csi.example.com";
+pub(super) const DRIVER: &str = "disk.csi.example.com";
 
 pub(super) fn namespaces_and_priorities(rng: &mut Rng) -> Vec<Value> {
     let mut objects: Vec<Value> = NAMESPACES

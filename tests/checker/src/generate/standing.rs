@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{namespaces_and_priorities, volumes};
+use super::cluster::{DRIVER, namespaces_and_priorities, volumes};
 use super::pods::{labels, pod_spec};
 use super::rng::Rng;
 use super::{APPS, CUSTOM_KEY, GPU, NAMESPACES, NUMBER_KEY, Size, TAINT_KEY, TEAMS, ZONES};
@@ -122,6 +122,66 @@ fn pod(rng: &mut Rng, name: &str, claims: &mut Vec<(String, String)>, nodes: &[S
     })
 }
 
+/// Bound volumes, some with labels of a zone, that running and pending pods have between them, and limits of nodes.
+fn disks(rng: &mut Rng, nodes: &[String], objects: &mut Vec<Value>) {
+    if !rng.percent(50) {
+        return;
+    }
+    let limited: Vec<Value> = objects.iter().filter(|object| object["kind"] == "CSINode").cloned().collect();
+    for node in nodes {
+        if rng.percent(50) && limited.iter().all(|known| known["metadata"]["name"] != **node) {
+            objects.push(csi_node(rng, node));
+        }
+    }
+    for index in 0..rng.between(2, 6) {
+        let (name, namespace) = (format!("disk-{index}"), *rng.pick(&NAMESPACES));
+        let is_exclusive = rng.percent(40);
+        let mut labels = json!({});
+        if rng.percent(50) {
+            let zones = [*rng.pick::<&str>(&ZONES), *rng.pick::<&str>(&ZONES)];
+            labels["topology.kubernetes.io/zone"] =
+                if rng.percent(70) { zones[0].into() } else { zones.join("__").into() };
+        }
+        let modes = [if is_exclusive { "ReadWriteOncePod" } else { "ReadWriteOnce" }];
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("pv-{name}"), "labels": labels},
+            "spec": {
+                "accessModes": modes, "capacity": {"storage": "1Gi"},
+                "csi": {"driver": DRIVER, "volumeHandle": format!("vol-{name}")},
+                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name},
+            },
+        }));
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "accessModes": modes, "storageClassName": "", "volumeName": format!("pv-{name}"),
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }));
+        let mut is_used = false;
+        let in_namespace = |object: &Value| object["kind"] == "Pod" && object["metadata"]["namespace"] == namespace;
+        for pod in objects.iter_mut().filter(|object| in_namespace(object)) {
+            let runs = pod["spec"].get("nodeName").is_some();
+            if !rng.percent(40) || (runs && is_used && is_exclusive) {
+                continue;
+            }
+            is_used |= runs;
+            let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+            match pod["spec"].get_mut("volumes").and_then(Value::as_array_mut) {
+                Some(volumes) => volumes.push(volume),
+                None => pod["spec"]["volumes"] = json!([volume]),
+            }
+        }
+    }
+}
+
+fn csi_node(rng: &mut Rng, name: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
+        "spec": {"drivers": [{"name": DRIVER, "nodeID": name, "allocatable": {"count": rng.between(1, 2)}}]},
+    })
+}
+
 /// A random cluster with nodes, running and pending pods: what a scheduler decides by, and nothing that is launched. The
 /// same seed always gives the same objects, to the byte.
 pub fn random_standing_case(seed: u64) -> Vec<Value> {
@@ -142,12 +202,7 @@ pub fn random_standing_case(seed: u64) -> Vec<Value> {
     for name in &names {
         objects.push(node(rng, name));
         if rng.percent(30) {
-            objects.push(json!({
-                "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
-                "spec": {"drivers": [{
-                    "name": "disk.csi.example.com", "nodeID": name, "allocatable": {"count": rng.between(1, 2)},
-                }]},
-            }));
+            objects.push(csi_node(rng, name));
         }
     }
     for index in 0..rng.between(0, 14) {
@@ -173,5 +228,6 @@ pub fn random_standing_case(seed: u64) -> Vec<Value> {
     for index in 0..rng.between(1, 12) {
         objects.push(pod(rng, &format!("pending-{index}"), &mut claims, &names));
     }
+    disks(&mut Rng::new(seed ^ 0xd15c), &names, &mut objects);
     objects
 }
