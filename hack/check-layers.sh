@@ -21,7 +21,7 @@ declare -A allowed=(
     [berth-packing]=""
     [berth-provisioning]="berth-model berth-packing berth-scheduling"
     [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
-    [berth-plan]="berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
+    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity"
     [berth]="berth-api berth-plan"
 )

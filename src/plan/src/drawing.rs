@@ -1,6 +1,6 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
-use berth_model::{ClassId, Cluster, MemberKind, Resources, Sym, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
 use berth_provisioning::{NodePlan, Options, Solution};
 use berth_scheduling::reservation::{Draws, bundle};
 use rustc_hash::FxHashMap;
@@ -24,6 +24,8 @@ pub(crate) struct Drawing {
 pub(crate) struct Also<'a> {
     pub(crate) name: &'a str,
     pub(crate) draws_from: Option<&'a str>,
+    /// The CPUs and devices that it has to itself, of a node that exists.
+    pub(crate) assigned: Option<&'a Assigned>,
 }
 
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
@@ -100,7 +102,7 @@ impl Drawing {
 
     /// The existing node that something was bound to.
     pub(crate) fn node_of(&self, kind: MemberKind, name: &str) -> Option<usize> {
-        let has = |node: &usize| self.existing.on_node(*node, kind).any(|(known, _)| known == name);
+        let has = |node: &usize| self.existing.on_node(*node, kind).any(|known| *known.name == *name);
         self.existing.on_nodes.keys().copied().find(has)
     }
 
@@ -122,9 +124,10 @@ impl Drawing {
     /// What of a kind was bound to an existing node.
     pub(crate) fn on_node<'a>(&'a self, node: usize, kind: MemberKind, cluster: &'a Cluster) -> Vec<Also<'a>> {
         let bound = self.existing.on_node(node, kind);
-        let also = bound.map(|(name, reservation)| Also {
-            name,
-            draws_from: reservation.map(|reservation| name_of(reservation, cluster)),
+        let also = bound.map(|placement| Also {
+            name: &placement.name,
+            draws_from: placement.draws_from.map(|reservation| name_of(reservation, cluster)),
+            assigned: Some(&placement.assigned),
         });
         also.collect()
     }
@@ -145,7 +148,8 @@ impl Drawing {
             for member in deal.members(share.of_node(node)) {
                 let Some(&index) = self.by_name.get(member.to_string().as_str()) else { continue };
                 let pods = self.draws.with.get(&index).into_iter().flatten();
-                pairs.extend(pods.map(|pod| Also { name: pod, draws_from: Some(name_of(index, cluster)) }));
+                let draws_from = Some(name_of(index, cluster));
+                pairs.extend(pods.map(|pod| Also { name: pod, draws_from, assigned: None }));
             }
         }
         pairs

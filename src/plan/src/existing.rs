@@ -98,9 +98,9 @@ impl Existing {
         self.on_nodes.values().flatten().filter(|placement| placement.kind == kind).count() as u64
     }
 
-    /// What of a kind goes to a node: names, with the Reservation that they draw from.
-    pub(crate) fn on_node(&self, node: usize, kind: MemberKind) -> impl Iterator<Item = (&str, Option<u32>)> {
+    /// What of a kind goes to a node.
+    pub(crate) fn on_node(&self, node: usize, kind: MemberKind) -> impl Iterator<Item = &Placement> {
         let placements = self.on_nodes.get(&node).into_iter().flatten();
-        placements.filter(move |placement| placement.kind == kind).map(|p| (&*p.name, p.draws_from))
+        placements.filter(move |placement| placement.kind == kind)
     }
 }

@@ -38,9 +38,12 @@ pub fn berth(args: &[&str]) -> Run {
 
 /// `berth plan -f - ARGS` of manifests.
 pub fn plan(manifests: &str, args: &[&str]) -> Run {
-    let mut all = vec!["plan", "-f", "-"];
-    all.extend(args);
-    let mut command = command(&all);
+    with_input(&[&["plan", "-f", "-"], args].concat(), manifests)
+}
+
+/// `berth ARGS` with manifests on its standard input.
+pub fn with_input(args: &[&str], manifests: &str) -> Run {
+    let mut command = command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("berth runs");
     // Bad input may end it before it has read everything.

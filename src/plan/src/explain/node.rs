@@ -4,7 +4,7 @@ use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
-use super::subject::{amounts, missing};
+use super::subject::{amounts, missing, units};
 use super::{ExplainError, Explanation, ObjectRef, Refused};
 use crate::Plan;
 use crate::decimal::rounded;
@@ -73,10 +73,14 @@ pub(super) fn explain(
 fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
     let name = format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name);
     let known = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
-    match known {
-        Some(known) => format!("{name} (draws from {})", cluster.symbols.text(known.name)),
-        None => name,
+    let mut more: Vec<String> = Vec::new();
+    more.extend(known.map(|known| format!("draws from {}", cluster.symbols.text(known.name))));
+    if let Some(assigned) = &pod.assigned {
+        let (cpus, devices) = units(cluster, assigned);
+        more.extend((!cpus.is_empty()).then(|| format!("CPUs {cpus}")));
+        more.extend(devices);
     }
+    if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) }
 }
 
 /// What the node says to everybody who has no place.

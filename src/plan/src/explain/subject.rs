@@ -1,6 +1,6 @@
 //! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
 
-use berth_model::{BoundPod, Cluster, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
+use berth_model::{Assigned, BoundPod, Cluster, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
 use berth_provisioning::Options;
 
 use super::considered::{Subject, consider_all};
@@ -23,6 +23,9 @@ pub(super) fn pod(
         story.has_place = true;
         let Some(pod) = take_bound(&mut outcome.cluster, node, at) else { return Err(missing(plan, object)) };
         story.outcome = where_it_is(plan, &outcome, node, &pod);
+        if let Some(assigned) = &pod.assigned {
+            add_units(&outcome.cluster, assigned, &mut story);
+        }
         let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
         tell(&mut outcome, options, &subject, &mut story);
         return Ok(story);
@@ -68,6 +71,7 @@ pub(super) fn reservation(
         (None, phase, None) => format!("is {phase:?}"),
     };
     describe(cluster, id, known, &mut story);
+    add_units(cluster, &known.assigned, &mut story);
     story.pods = plan.drawing.drawn_from(id, &plan.cluster);
     if let Some((namespace, spec, labels)) = subject {
         let node = held(&outcome.cluster, id).map(|(node, _)| node);
@@ -97,6 +101,22 @@ fn describe(cluster: &Cluster, id: u32, known: &Reservation, story: &mut Explana
     if known.pre_allocation.is_some() {
         story.add("Pre-allocates", "onto nodes that exist: nothing is launched for it");
     }
+}
+
+/// The CPUs and devices that it has to itself.
+fn add_units(cluster: &Cluster, assigned: &Assigned, story: &mut Explanation) {
+    let (cpus, devices) = units(cluster, assigned);
+    story.add("CPUs of its own", cpus);
+    story.add("Devices", devices.join("; "));
+}
+
+/// CPUs as a list, and each device with what of it.
+pub(super) fn units(cluster: &Cluster, assigned: &Assigned) -> (String, Vec<String>) {
+    let devices = assigned
+        .devices
+        .iter()
+        .map(|(kind, minor, of)| format!("{} {minor} ({})", cluster.symbols.text(*kind), amounts(cluster, of)));
+    (assigned.cpus.to_string(), devices.collect())
 }
 
 pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> String {

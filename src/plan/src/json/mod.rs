@@ -1,5 +1,6 @@
 //! The JSON contract of `berth plan`, streamed.
 
+mod assigned;
 mod claim;
 mod restrictions;
 mod terms;
@@ -7,7 +8,7 @@ mod terms;
 use std::io::{self, Write};
 
 use berth_model::MemberKind;
-use serde::ser::SerializeSeq;
+use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use crate::deal::{Deal, MemberName, Share};
@@ -124,6 +125,8 @@ impl Serialize for Nodes<'_> {
             reservations: Members<'a>,
             allocations: Allocations<'a>,
             preempted: [(); 0],
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            assigned: Vec<assigned::Entry<'a>>,
         }
         let Nodes(plan, deal) = *self;
         let mut seq = serializer.serialize_seq(None)?;
@@ -132,12 +135,16 @@ impl Serialize for Nodes<'_> {
             pods.extend(plan.drawing.with(deal, shares, 0, &plan.cluster));
             let reservations = plan.drawing.on_node(node.node, MemberKind::Reservation, &plan.cluster);
             let name = plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name));
+            let of_kind = |also, kind| assigned::entries(also, kind, &plan.cluster).map_err(S::Error::custom);
+            let mut assigned = of_kind(&reservations, MemberKind::Reservation)?;
+            assigned.extend(of_kind(&pods, MemberKind::Pod)?);
             seq.serialize_element(&Entry {
                 name,
                 pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, also: &pods },
                 reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, also: &reservations },
                 allocations: Allocations(&pods),
                 preempted: [],
+                assigned,
             })?;
         }
         seq.end()

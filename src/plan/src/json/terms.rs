@@ -89,7 +89,10 @@ pub(crate) enum Unit {
 
 impl Unit {
     pub(crate) fn of(id: ResourceId, name: &str) -> Unit {
-        let is_bytes = id == ResourceId::MEMORY || name == "ephemeral-storage" || name.starts_with("hugepages-");
+        let is_bytes = id == ResourceId::MEMORY
+            || name == "ephemeral-storage"
+            || name.starts_with("hugepages-")
+            || name.ends_with("/gpu-memory");
         if id == ResourceId::CPU {
             Unit::Milli
         } else if is_bytes {

@@ -1,6 +1,6 @@
 //! Holds Berth's scheduler against kube-scheduler's framework on many random clusters, and counts what differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use berth_checker::random_standing_case;
 use berth_properties::kube::{Decision, Evaluation, NodeVerdict, compare};
 use clap::Parser;
+use serde_json::Value;
 
 /// Cases that one run of the oracle gets.
 const BATCH: u64 = 500;
@@ -16,7 +17,7 @@ const BATCH: u64 = 500;
 #[derive(Parser)]
 struct Arguments {
     /// The binary of hack/schedcompare.
-    #[arg(long)]
+    #[arg(long, default_value = "schedcompare")]
     oracle: PathBuf,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
@@ -30,6 +31,10 @@ struct Arguments {
     /// Prints the first case as JSON instead of running.
     #[arg(long)]
     show: bool,
+    /// Prints the cases instead, a line each, as `schedcompare --batch --through` takes them: without what an API server
+    /// does not admit, and without claims that wait for a controller.
+    #[arg(long)]
+    cases: bool,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -39,6 +44,13 @@ fn main() -> anyhow::Result<ExitCode> {
         let items = random_standing_case(arguments.from);
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.cases {
+        for seed in arguments.from..arguments.from + arguments.count {
+            let items = for_control_plane(random_standing_case(seed));
+            writeln!(out, "{}", serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items}))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut by_kind: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
@@ -70,6 +82,21 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+// A pod with overhead needs a RuntimeClass, and a claim without a volume somebody who provisions it.
+fn for_control_plane(mut items: Vec<Value>) -> Vec<Value> {
+    let waits = |item: &Value| item["kind"] == "PersistentVolumeClaim" && item["spec"].get("volumeName").is_none();
+    let waiting: BTreeSet<String> =
+        items.iter().filter(|item| waits(item)).map(|claim| claim["metadata"]["name"].to_string()).collect();
+    items.retain(|item| !waits(item));
+    for spec in items.iter_mut().filter(|item| item["kind"] == "Pod").filter_map(|pod| pod["spec"].as_object_mut()) {
+        spec.remove("overhead");
+        if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
+            volumes.retain(|volume| !waiting.contains(&volume["persistentVolumeClaim"]["claimName"].to_string()));
+        }
+    }
+    items
 }
 
 // What the cases were about.

@@ -1,0 +1,80 @@
+//! CPUs and devices that pods get to themselves on nodes that exist: in the plan as Koordinator's annotations, and told of.
+
+mod common;
+
+use common::{plan_json, with_input};
+use serde_json::json;
+
+/// A node of 8 CPUs, two threads a core, and one GPU of 8 Gi; a pod that has its CPUs to itself, one with half a GPU, and a
+/// Reservation that holds CPUs.
+fn manifests() -> String {
+    let cpus: Vec<_> = (0..8).map(|id| json!({"id": id, "core": id / 2, "socket": 0, "node": 0})).collect();
+    let detail = json!({ "detail": cpus }).to_string();
+    let amounts = json!({"cpu": "8", "memory": "16Gi", "pods": "20", "koordinator.sh/gpu-core": "100",
+        "koordinator.sh/gpu-memory-ratio": "100", "koordinator.sh/gpu-memory": "8Gi"});
+    let gpu = json!({"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100",
+        "koordinator.sh/gpu-memory": "8Gi"});
+    let pod = |name: &str, labels: serde_json::Value, requests: serde_json::Value| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}})
+    };
+    let lsr = json!({"koordinator.sh/qosClass": "LSR"});
+    let items = json!([
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+            "status": {"allocatable": amounts, "capacity": amounts}},
+        {"apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+            "metadata": {"name": "node-a", "annotations": {"node.koordinator.sh/cpu-topology": detail}}},
+        {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Device", "metadata": {"name": "node-a"},
+            "spec": {"devices": [{"type": "gpu", "minor": 0, "health": true, "resources": gpu}]}},
+        pod("alone", lsr.clone(), json!({"cpu": "2"})),
+        pod("half", json!({}), json!({"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"})),
+        pod("plain", json!({}), json!({"cpu": "1"})),
+        {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "room"},
+            "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}], "template": {
+                "metadata": {"labels": lsr},
+                "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}]}}}},
+    ]);
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+#[test]
+fn the_plan_has_the_annotations_that_say_who_gets_what() {
+    let plan = plan_json(&manifests(), &[]);
+    let assigned = plan["nodes"][0]["assigned"].clone();
+    let devices = r#"{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"50","koordinator.sh/gpu-memory":"4Gi","koordinator.sh/gpu-memory-ratio":"50"}}]}"#;
+    let expected = json!([
+        {"reservation": "room", "annotations": {"scheduling.koordinator.sh/resource-status": r#"{"cpuset":"0-3"}"#}},
+        {"pod": "default/alone", "annotations": {"scheduling.koordinator.sh/resource-status": r#"{"cpuset":"4-5"}"#}},
+        {"pod": "default/half", "annotations": {"scheduling.koordinator.sh/device-allocated": devices}},
+    ]);
+    assert_eq!(assigned, expected, "{plan}");
+}
+
+#[test]
+fn the_plan_of_nodes_without_such_pods_says_nothing_of_it() {
+    let plan = plan_json(
+        &manifests()
+            .replace("LSR", "LS")
+            .replace("\"koordinator.sh/gpu-core\":\"50\"", "\"cpu\":\"1\"")
+            .replace("\"koordinator.sh/gpu-memory-ratio\":\"50\"", "\"memory\":\"1Gi\""),
+        &[],
+    );
+    assert_eq!(plan["nodes"][0].get("assigned"), None, "{plan}");
+}
+
+#[test]
+fn the_story_of_a_pod_a_reservation_and_a_node_tells_of_it() {
+    let tell = |object: &str| {
+        let run = with_input(&["explain", "-f", "-", object], &manifests());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout
+    };
+    let has = |text: &str, what: &str| assert!(text.contains(what), "{what:?} in {text}");
+    has(&tell("pod/alone"), "CPUs of its own:  4-5");
+    has(
+        &tell("pod/half"),
+        "gpu 0 (koordinator.sh/gpu-core 50, koordinator.sh/gpu-memory 4Gi, koordinator.sh/gpu-memory-ratio 50)",
+    );
+    has(&tell("reservation/room"), "CPUs of its own:      0-3");
+    has(&tell("node/node-a"), "default/alone (CPUs 4-5)");
+}
