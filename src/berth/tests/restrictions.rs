@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{plan, plan_json};
+use common::{berth, plan, plan_json};
 
 fn web(replicas: u32) -> String {
     format!(
@@ -62,4 +62,21 @@ fn a_share_that_is_none_names_flag_and_key_and_what_was_expected() {
     assert_eq!(run.code, 0);
     let warning = "--max-share zone=nowhere: nothing that the instance catalogue offers has it";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
+}
+
+#[test]
+fn a_pod_that_a_share_leaves_out_is_told_of_it() {
+    let pool = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: one-zone}\nspec:\n  template:\n    \
+                spec:\n      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}\n      \
+                requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [port-1a]}]\n";
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {hostNetwork: false, containers: [{name: a, \
+               image: a, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: '1'}}}]}\n";
+    let pods: String = ["one", "two"].iter().map(|name| pod.replace("NAME", name)).collect();
+    let file = std::env::temp_dir().join(format!("berth-share-{}.yaml", std::process::id()));
+    std::fs::write(&file, format!("{pool}{pods}")).unwrap();
+    let run = berth(&["explain", "-f", file.to_str().unwrap(), "--max-share", "zone=50%", "pod/two"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(run.code, 1, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("zone port-1a has its max-share of 50%"), "{}", run.stdout);
+    assert!(run.stdout.contains("0 of"), "{}", run.stdout);
 }

@@ -1,7 +1,7 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
 use berth_model::{BoundPod, Cluster, Cordon, Labels, MemberKind, MemberRun, Node, Resources, Sym};
-use berth_provisioning::Claims;
+use berth_provisioning::{Claims, Taken};
 
 use crate::Plan;
 use crate::deal::{Deal, Share};
@@ -14,6 +14,8 @@ pub(crate) struct Outcome {
     pub(crate) n_existing: usize,
     /// By launched node: the claims that it is one of.
     pub(crate) claims: Vec<usize>,
+    /// What the launched nodes take of shares.
+    pub(crate) taken: Vec<Taken>,
 }
 
 impl Outcome {
@@ -59,7 +61,8 @@ impl Outcome {
                 row.members.push(MemberRun { name: name.own().into(), numbers: None });
             }
         }
-        Outcome { cluster, n_existing, claims }
+        let taken = Taken::of(&plan.cluster, &plan.universe, &plan.solution);
+        Outcome { cluster, n_existing, claims, taken }
     }
 }
 

@@ -36,8 +36,22 @@ pub(crate) fn largest(restricted: &Restricted) -> String {
     format!("{} {}{note}", first.value, percent(first.billionths))
 }
 
+/// The values that have most of the plan, for people: `port-1a 49.8%, port-1b 30.1% and 1 more`.
+pub(crate) fn shares(restricted: &Restricted, most: usize) -> String {
+    let values = restricted.values.iter().take(most);
+    let mut out = values.map(|has| format!("{} {}", has.value, percent(has.billionths))).collect::<Vec<_>>().join(", ");
+    let others = restricted.values.len().saturating_sub(most);
+    if others > 0 {
+        out.push_str(&format!(" and {others} more"));
+    }
+    if restricted.is_by_node {
+        out.push_str(", rounded up to a whole node");
+    }
+    out
+}
+
 /// Tenths of a percent.
-fn percent(billionths: u32) -> String {
+pub(crate) fn percent(billionths: u32) -> String {
     let tenths = (billionths + 500_000) / 1_000_000;
     format!("{}.{}%", tenths / 10, tenths % 10)
 }

@@ -9,6 +9,7 @@ use fixedbitset::FixedBitSet;
 use crate::Options;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
+use crate::shares::Taken;
 use crate::solution::Refusal;
 
 /// How the offerings of a NodePool look to a class.
@@ -24,10 +25,18 @@ pub struct Considered {
     pub reasons: Vec<Refusal>,
 }
 
-/// What each NodePool could launch for a pod of the class as the cluster stands, with no preference kept.
-pub fn consider(cluster: &Cluster, universe: &Universe, class: ClassId, options: &Options) -> Vec<Considered> {
+/// What each NodePool could launch for a pod of the class as the cluster stands, with no preference kept; `taken` of shares
+/// is what a plan has launched.
+pub fn consider(
+    cluster: &Cluster,
+    universe: &Universe,
+    class: ClassId,
+    options: &Options,
+    taken: &[Taken],
+) -> Vec<Considered> {
     let Some(demand) = demands(cluster, universe, class).pop() else { return Vec::new() };
     let mut planner = Planner::new(cluster, universe, options);
+    planner.count_taken(taken, class);
     let ways = Prepared::alternatives(&planner, &demand);
     (0..cluster.node_pools.len()).map(|pool| planner.considered(&ways, pool)).collect()
 }

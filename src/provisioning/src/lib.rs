@@ -42,7 +42,7 @@ pub use consider::{Considered, consider};
 pub use launchable::launchable;
 pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};
-pub use shares::{MaxShare, ShareKey, ValueShare};
+pub use shares::{MaxShare, ShareKey, Taken, ValueShare};
 pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.

@@ -45,6 +45,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) left: Vec<(ClassId, u32)>,
     /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
     pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
+    /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
+    pub(crate) heaviest: FxHashMap<ClassId, u32>,
     /// How this packing goes about it.
     pub(crate) strategy: crate::portfolio::Strategy,
     /// Preferences given up, over all pods placed.
@@ -90,6 +92,7 @@ impl<'a> Planner<'a> {
             frontiers: FxHashMap::default(),
             left: Vec::new(),
             placed_as: FxHashMap::default(),
+            heaviest: FxHashMap::default(),
             strategy: crate::portfolio::Strategy::default(),
             relaxations: 0,
             domains: vec![None; universe.counters.len()],
@@ -204,6 +207,31 @@ impl<'a> Planner<'a> {
         let is_free = self.strategy.topology_first && !class.required.iter().any(counts_self);
         let only_reserved = only_reserved && !self.strategy.topology_first;
         (Reverse(priority), class.kind, !only_reserved, (is_free, admitting), !has_devices, Reverse(size), id)
+    }
+
+    /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
+    pub(crate) fn heaviest(&mut self, id: ClassId) -> u32 {
+        if let Some(&known) = self.heaviest.get(&id) {
+            return known;
+        }
+        let mut heaviest = 0;
+        if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
+            for prepared in Prepared::alternatives(self, &demand) {
+                let pools = self.cluster.node_pools.iter().zip(&self.tables).zip(&prepared.admissions);
+                for ((pool, table), admission) in pools {
+                    let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
+                        continue;
+                    };
+                    table.keep_fitting(&mut columns, prepared.requests);
+                    columns.difference_with(&table.reserved);
+                    if !columns.is_clear() {
+                        heaviest = heaviest.max(pool.weight);
+                    }
+                }
+            }
+        }
+        self.heaviest.insert(id, heaviest);
+        heaviest
     }
 
     // How many columns and nodes admit a class, resources of an empty node included.

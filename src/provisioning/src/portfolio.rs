@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use berth_model::ClassId;
+
 use crate::options::Effort;
 use crate::planner::Planner;
 
@@ -187,7 +189,7 @@ impl Planner<'_> {
         self.shrink();
     }
 
-    fn score(&self) -> Score {
+    fn score(&mut self) -> Score {
         // Every priority is there, so that plans compare count by count.
         let pending = self.universe.classes.iter().filter(|class| class.count > 0);
         let mut left: BTreeMap<Reverse<i32>, u64> =
@@ -197,7 +199,9 @@ impl Planner<'_> {
                 *left.entry(Reverse(self.spec(class).priority)).or_default() += u64::from(*count);
             }
         }
-        let heaviest = self.cluster.node_pools.iter().map(|pool| pool.weight).max().unwrap_or(0);
+        let weights = || self.cluster.node_pools.iter().map(|pool| pool.weight);
+        let has_weights = weights().min() != weights().max();
+        let mut on_paid: BTreeMap<(ClassId, u32), u64> = BTreeMap::new();
         let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
         for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
             nodes += u64::from(bin.nodes);
@@ -205,11 +209,16 @@ impl Planner<'_> {
             if table.reserved.contains(bin.planned) {
                 let list = table.columns.get(bin.planned).map_or(0, |column| column.list_price.pico());
                 list_price += list.saturating_mul(i128::from(bin.nodes));
-            } else {
+            } else if has_weights {
                 let weight = self.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
-                let pods: u64 = bin.contents.iter().map(|(_, pods)| u64::from(*pods)).sum();
-                lighter += u64::from(heaviest - weight) * pods * u64::from(bin.nodes);
+                for &(class, pods) in &bin.contents {
+                    *on_paid.entry((class, weight)).or_default() += u64::from(pods) * u64::from(bin.nodes);
+                }
             }
+        }
+        // A weight chooses among the pools that may take a pod: who has no choice weighs nothing, on paid nodes or off.
+        for ((class, weight), pods) in on_paid {
+            lighter += u64::from(self.heaviest(class).saturating_sub(weight)) * pods;
         }
         (left, lighter, self.relaxations, self.marginal_cost(), list_price, nodes)
     }

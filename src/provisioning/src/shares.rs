@@ -7,12 +7,13 @@
 
 use std::cell::RefCell;
 
-use berth_model::{Bin, ClassId, Cluster, ColumnTable, MemberKind, ResourceId, Sym, Universe};
+use berth_model::{Bin, CapacityType, ClassId, Cluster, ColumnTable, MemberKind, ResourceId, Sym, Universe};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::Options;
 use crate::planner::Planner;
+use crate::solution::{Claims, Solution};
 
 /// What a share is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +75,8 @@ pub(crate) struct Shares {
     total: i128,
     /// Whether shares are rounded up to nodes rather than pods.
     by_node: bool,
+    /// What is there beside the nodes that are being planned.
+    taken: Tally,
     tally: RefCell<(u64, Tally)>,
 }
 
@@ -216,7 +219,8 @@ impl Shares {
     }
 
     fn tally_of<'b>(&self, bins: impl Iterator<Item = &'b Bin>) -> Tally {
-        let mut tally = Tally { by_cell: vec![Loads::default(); self.cells.len()], total: 0 };
+        let mut tally = self.taken.clone();
+        tally.by_cell.resize(self.cells.len(), Loads::default());
         for bin in bins.filter(|bin| bin.nodes > 0) {
             let load = self.load(bin);
             tally.total += i128::from(load) * i128::from(bin.nodes);
@@ -259,7 +263,62 @@ fn weight(cluster: &Cluster, class: &berth_model::PodClass) -> i64 {
     if cpu > 0 { cpu } else { DEFAULT_MILLI_CPU }
 }
 
+/// Nodes that a plan launches, as shares see them.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    instance_type: u32,
+    zone: Option<Sym>,
+    capacity_type: CapacityType,
+    nodes: u32,
+    load: i64,
+    least_pod: i64,
+}
+
+impl Taken {
+    /// What a plan of a cluster takes of shares.
+    pub fn of(cluster: &Cluster, universe: &Universe, solution: &Solution) -> Vec<Taken> {
+        let weight = |class: ClassId| universe.class(class).map_or(DEFAULT_MILLI_CPU, |class| weight(cluster, class));
+        let of = |claims: &Claims| {
+            let weights = || claims.contents.iter().map(|&(class, each)| (weight(class), i64::from(each)));
+            Taken {
+                instance_type: claims.instance_type,
+                zone: claims.zone,
+                capacity_type: claims.capacity_type,
+                nodes: claims.count,
+                load: weights().map(|(weight, each)| weight.saturating_mul(each)).fold(0, i64::saturating_add),
+                least_pod: weights().map(|(weight, _)| weight).min().unwrap_or(DEFAULT_MILLI_CPU),
+            }
+        };
+        solution.claims.iter().map(of).collect()
+    }
+}
+
 impl Planner<'_> {
+    /// Counts in what a plan has taken, for one more pod of a class.
+    pub(crate) fn count_taken(&mut self, taken: &[Taken], class: ClassId) {
+        let mut tally = Tally { by_cell: vec![Loads::default(); self.shares.cells.len()], total: 0 };
+        for part in taken {
+            tally.total += i128::from(part.load) * i128::from(part.nodes);
+            let is_it = |column: &berth_model::Column| {
+                (column.instance_type, column.zone, column.capacity_type)
+                    == (part.instance_type, part.zone, part.capacity_type)
+            };
+            let mut columns = self
+                .tables
+                .iter()
+                .enumerate()
+                .filter_map(|(pool, table)| Some((pool, table.columns.iter().position(is_it)?)));
+            let Some((pool, column)) = columns.next() else { continue };
+            for &cell in self.shares.cells_of(pool, column) {
+                if let Some(loads) = tally.by_cell.get_mut(cell as usize) {
+                    loads.add(part.load, part.least_pod, part.nodes);
+                }
+            }
+        }
+        self.shares.total = tally.total + i128::from(self.shares.weight(class));
+        self.shares.taken = tally;
+    }
+
     /// What all that is pending counts for, and what is on new nodes.
     pub(crate) fn share_of_pending(&self) -> i128 {
         let of = |(at, class): (usize, &berth_model::PodClass)| {

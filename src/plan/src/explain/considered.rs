@@ -6,7 +6,7 @@ use berth_model::{
     ClassId, Cluster, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, Sym, Toleration,
     TolerationOperator, Universe, Volumes,
 };
-use berth_provisioning::{Options, consider, launchable};
+use berth_provisioning::{Options, Taken, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
@@ -27,6 +27,7 @@ pub(super) struct Subject {
 
 /// Writes into the explanation what nodes and NodePools say; changes only where `has_place` is not set.
 pub(super) fn consider_all(outcome: &mut Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+    let taken = &outcome.taken;
     let cluster = &mut outcome.cluster;
     let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
     let wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
@@ -45,11 +46,11 @@ pub(super) fn consider_all(outcome: &mut Outcome, options: &Options, subject: &S
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
     let Some(class) = class_of(own) else { return };
     story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
-    story.node_pools = pools_say(cluster, &universe, class, options);
+    story.node_pools = pools_say(cluster, &universe, class, options, taken);
     for (wish, row) in rows {
         let Some(class) = class_of(row) else { continue };
         let nodes = admitting(&mut scheduler, cluster, class);
-        let offerings = consider(cluster, &universe, class, options).iter().map(|pool| pool.open).sum();
+        let offerings = consider(cluster, &universe, class, options, taken).iter().map(|pool| pool.open).sum();
         if nodes.is_empty() && offerings == 0 {
             continue;
         }
@@ -123,8 +124,14 @@ fn admitting(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -
     nodes
 }
 
-fn pools_say(cluster: &Cluster, universe: &Universe, class: ClassId, options: &Options) -> Vec<PoolSays> {
-    let considered = consider(cluster, universe, class, options).into_iter();
+fn pools_say(
+    cluster: &Cluster,
+    universe: &Universe,
+    class: ClassId,
+    options: &Options,
+    taken: &[Taken],
+) -> Vec<PoolSays> {
+    let considered = consider(cluster, universe, class, options, taken).into_iter();
     let said = considered.map(|pool| PoolSays {
         node_pool: cluster.node_pools.get(pool.node_pool).map_or("", |p| cluster.symbols.text(p.name)).to_owned(),
         offerings: pool.offerings,

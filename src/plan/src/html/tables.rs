@@ -147,7 +147,10 @@ pub(super) fn write_reservations<W: Write>(plan: &Plan, writer: &mut W) -> io::R
     writeln!(writer, "</tbody>\n</table></div>\n</section>")
 }
 
-/// What the plan was restricted by: shares with all their values, and what each restriction costs.
+/// Values of a share that are named, the largest first.
+const SHARES: usize = 3;
+
+/// What the plan was restricted by: shares with their largest values, and what each restriction costs.
 pub(super) fn write_restrictions<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     let all = &plan.solution.restrictions;
     if all.is_empty() {
@@ -157,20 +160,22 @@ pub(super) fn write_restrictions<W: Write>(plan: &Plan, writer: &mut W) -> io::R
     writeln!(
         writer,
         "<section aria-labelledby=\"restricted\">\n<h2 id=\"restricted\">Restrictions</h2>\n<div class=\"wide\">\
-         <table id=\"restrictions\">\n<thead><tr><th scope=\"col\">Restriction</th><th scope=\"col\">Largest share</th>"
+         <table id=\"restrictions\">\n<thead><tr><th scope=\"col\">Restriction</th><th scope=\"col\">Shares</th>\
+         <th scope=\"col\" class=\"n\">Largest</th>"
     )?;
     if has_costs {
         writeln!(writer, "<th scope=\"col\" class=\"n\">Costs $/h</th><th scope=\"col\" class=\"n\">Leaves out</th>")?;
     }
     writeln!(writer, "</tr></thead>\n<tbody>")?;
     for known in all {
-        write!(writer, "<tr><td>{}</td><td>", Escaped(restrictions::name(plan, known)))?;
+        let (name, shares) = (restrictions::name(plan, known), restrictions::shares(known, SHARES));
+        write!(writer, "<tr><td>{}</td><td>{}</td><td class=\"n\">", Escaped(name), Escaped(shares))?;
         if let Some(first) = known.values.first() {
             let percent = first.billionths / 10_000_000;
+            let largest = restrictions::percent(first.billionths);
             write!(
                 writer,
-                "{} <span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{percent}%\"></i></span>",
-                Escaped(restrictions::largest(known))
+                "{largest}<span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{percent}%\"></i></span>"
             )?;
         }
         write!(writer, "</td>")?;

@@ -1,6 +1,6 @@
 //! Which NodePool a pod goes to.
 
-use berth_model::Effect;
+use berth_model::{Effect, Operator};
 
 use crate::mk::{CAPACITY_TYPE, INSTANCE_TYPE, mk_world, pod};
 
@@ -98,4 +98,22 @@ fn daemons_take_their_room_on_every_planned_node() {
     let plan = world.plan();
     assert_eq!(plan.claims(), ["4 × small on-demand a: web:1"]);
     assert_eq!(plan.solution.claims[0].requests.get(berth_model::ResourceId::CPU), 1500);
+}
+
+#[test]
+fn a_weight_is_no_reason_to_give_a_slot_to_who_has_no_choice() {
+    let mut world = mk_world();
+    let pool = "karpenter.sh/nodepool";
+    world.mk_pool("heavy").weight(10).require(INSTANCE_TYPE, &["two", "four", "eight"]);
+    world.mk_pool("light").require(INSTANCE_TYPE, &["two", "cheap"]);
+    world.mk_type("two", 2).reserved("a", "cr", 1, 500).on_demand("a", 500);
+    world.mk_type("four", 4).on_demand("a", 700);
+    world.mk_type("eight", 8).on_demand("a", 9000);
+    world.mk_type("cheap", 2).on_demand("a", 100);
+    for (name, only) in [("first", "heavy"), ("bound", "light"), ("last", "heavy")] {
+        world.mk_pods(name, 2, &pod(1000).needs(pool, Operator::In, &[only]));
+    }
+    let plan = world.plan();
+    // With the slot for the bound pods, those of the heavy pool would share a node of 700.
+    assert_eq!(plan.cost(), 600, "{:?}", plan.claims());
 }
