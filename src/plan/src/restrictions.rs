@@ -38,16 +38,14 @@ pub(crate) fn largest(restricted: &Restricted) -> String {
 
 /// The values that have most of the plan, for people: `port-1a 49.8%, port-1b 30.1% and 1 more`.
 pub(crate) fn shares(restricted: &Restricted, most: usize) -> String {
-    let values = restricted.values.iter().take(most);
-    let mut out = values.map(|has| format!("{} {}", has.value, percent(has.billionths))).collect::<Vec<_>>().join(", ");
-    let others = restricted.values.len().saturating_sub(most);
-    if others > 0 {
-        out.push_str(&format!(" and {others} more"));
-    }
-    if restricted.is_by_node {
-        out.push_str(", rounded up to a whole node");
-    }
-    out
+    let values = restricted.values.iter().take(most).map(|has| format!("{} {}", has.value, percent(has.billionths)));
+    let named = values.collect::<Vec<_>>().join(", ");
+    let others = match restricted.values.len().saturating_sub(most) {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let note = if restricted.is_by_node { ", rounded up to a whole node" } else { "" };
+    format!("{named}{others}{note}")
 }
 
 /// Tenths of a percent.
