@@ -26,7 +26,7 @@ pub(crate) fn differs(resource: &Resource) -> bool {
 
 /// A stored text in the version of a resource.
 pub(crate) fn to_version(resource: &Resource, body: &Bytes) -> Bytes {
-    if !differs(resource) || is_already(resource, body) {
+    if is_stored_form(resource, body) {
         return body.clone();
     }
     let mut value: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -34,9 +34,9 @@ pub(crate) fn to_version(resource: &Resource, body: &Bytes) -> Bytes {
     crate::store::text_of(&value).into()
 }
 
-/// Stored texts begin with their apiVersion.
-fn is_already(resource: &Resource, body: &Bytes) -> bool {
-    body.starts_with(format!("{{\"apiVersion\":{:?},", resource.api_version()).as_bytes())
+/// Whether a text is stored as the resource serves it. Stored texts begin with their apiVersion.
+pub(crate) fn is_stored_form(resource: &Resource, body: &Bytes) -> bool {
+    !differs(resource) || body.starts_with(format!("{{\"apiVersion\":{:?},", resource.api_version()).as_bytes())
 }
 
 /// A stored value in the version of a resource.

@@ -93,6 +93,11 @@ impl Faults {
         out
     }
 
+    /// Whether anything can go wrong.
+    pub(crate) fn are_on(&self) -> bool {
+        self.dice.is_some()
+    }
+
     pub(crate) fn on_event(&self) -> OnEvent {
         if self.dice.is_none() {
             OnEvent::Pass

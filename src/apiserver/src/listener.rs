@@ -9,6 +9,8 @@
 //! # Ok(()) }
 //! ```
 
+mod socket;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,7 +153,9 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
-    let _ = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    let socket = socket::Gathering::new(stream);
+    let connection = builder.serve_connection(TokioIo::new(socket.clone()), service);
+    socket::Gathered::new(connection, socket).await;
 }
 
 async fn answer(

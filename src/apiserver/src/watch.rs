@@ -23,6 +23,8 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Changes read from the history at once.
 const BATCH: usize = 256;
+/// Lines that are ready go out together up to this many bytes.
+const CHUNK: usize = 64 * 1024;
 
 struct Watcher {
     server: ApiServer,
@@ -36,6 +38,8 @@ struct Watcher {
     latest: tokio::sync::watch::Receiver<u64>,
     ends: Instant,
     next_bookmark: Instant,
+    /// Goes off at the end or at the next bookmark, whichever is first.
+    alarm: Pin<Box<tokio::time::Sleep>>,
     is_first: bool,
     done: bool,
 }
@@ -77,6 +81,7 @@ pub(crate) fn open(
         latest,
         ends: starts + timeout,
         next_bookmark: starts + BOOKMARK_INTERVAL,
+        alarm: Box::pin(tokio::time::sleep_until(starts + timeout)),
         is_first: true,
         done: false,
     };
@@ -143,7 +148,7 @@ impl Watcher {
                         return Some(self.expired());
                     }
                 }
-                return Some(self.line(&pending));
+                return Some(self.lines(&pending));
             }
             // What is newer than this cannot be missing from what is read next.
             let present = self.server.inner.store.revision();
@@ -174,13 +179,16 @@ impl Watcher {
     async fn wait(&mut self) -> Option<Bytes> {
         let wants_bookmark = self.options.bookmarks;
         let until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
+        if self.alarm.deadline() != until {
+            self.alarm.as_mut().reset(until);
+        }
         tokio::select! {
             biased;
             changed = self.latest.changed() => {
                 self.done = changed.is_err();
                 None
             }
-            () = tokio::time::sleep_until(until) => {
+            () = &mut self.alarm => {
                 if Instant::now() >= self.ends {
                     self.done = true;
                     return None;
@@ -195,18 +203,33 @@ impl Watcher {
     fn event(&self, change: &Change) -> Option<Pending> {
         let now = change.kind != ChangeKind::Deleted && self.selects(&change.object);
         let before = change.previous.as_ref().is_some_and(|previous| self.selects(previous));
-        let revision = change.object.revision;
-        let is_plain = self.output == Output::Json && !crate::convert::differs(&self.resource);
-        match (before, now) {
-            (false, false) => None,
-            (true, true) if is_plain => Some(Pending::Line(change.line(|object| frame("MODIFIED", &object.body)))),
-            (false, true) => Some(Pending::Event("ADDED", change.object.clone(), 0)),
-            (true, true) => Some(Pending::Event("MODIFIED", change.object.clone(), 0)),
-            (true, false) if change.kind == ChangeKind::Deleted => {
-                Some(Pending::Event("DELETED", change.object.clone(), 0))
-            }
-            (true, false) => change.previous.clone().map(|previous| Pending::Event("DELETED", previous, revision)),
+        let (kind, object, revision) = match (before, now) {
+            (false, false) => return None,
+            (false, true) => ("ADDED", &change.object, 0),
+            (true, true) => ("MODIFIED", &change.object, 0),
+            (true, false) if change.kind == ChangeKind::Deleted => ("DELETED", &change.object, 0),
+            (true, false) => ("DELETED", change.previous.as_ref()?, change.object.revision),
+        };
+        let is_plain = self.output == Output::Json && revision == 0;
+        if is_plain && crate::convert::is_stored_form(&self.resource, &object.body) {
+            return Some(Pending::Line(change.line(kind, || frame(kind, &object.body))));
         }
+        Some(Pending::Event(kind, object.clone(), revision))
+    }
+
+    /// The line of an event, with those that are ready after it. Where there are faults they befall each line.
+    fn lines(&mut self, first: &Pending) -> Bytes {
+        let line = self.line(first);
+        if self.pending.is_empty() || line.len() >= CHUNK || self.server.inner.config.faults.are_on() {
+            return line;
+        }
+        let mut chunk = BytesMut::from(&line[..]);
+        while chunk.len() < CHUNK
+            && let Some(next) = self.pending.pop_front()
+        {
+            chunk.extend_from_slice(&self.line(&next));
+        }
+        chunk.freeze()
     }
 
     fn line(&mut self, pending: &Pending) -> Bytes {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use bytes::Bytes;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use tokio::sync::watch;
 
 mod object;
@@ -29,14 +30,15 @@ pub(crate) struct Change {
     /// The object after the write; of a deletion its last state, at the version of the deletion.
     pub(crate) object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
-    /// How watches say that the object was modified, once one of them has.
-    line: Arc<std::sync::OnceLock<bytes::Bytes>>,
+    /// How watches tell of it, once one of them has.
+    line: Arc<OnceLock<(&'static str, Bytes)>>,
 }
 
 impl Change {
-    /// The line of a modification, made once for all watches.
-    pub(crate) fn line(&self, make: impl FnOnce(&Object) -> bytes::Bytes) -> bytes::Bytes {
-        self.line.get_or_init(|| make(&self.object)).clone()
+    /// The line of an event of a kind, made once for all watches to which the change is of that kind: nearly always all.
+    pub(crate) fn line(&self, kind: &'static str, make: impl Fn() -> Bytes) -> Bytes {
+        let (known, line) = self.line.get_or_init(|| (kind, make()));
+        if *known == kind { line.clone() } else { make() }
     }
 }
 
@@ -101,13 +103,13 @@ struct Inner {
     collections: BTreeMap<String, Collection>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collection {
     objects: BTreeMap<String, Arc<Object>>,
     history: VecDeque<Change>,
     /// Changes up to this version are no longer in the history.
     compacted: u64,
-    latest: watch::Sender<u64>,
+    latest: Arc<watch::Sender<u64>>,
 }
 
 // === impl Store ===
@@ -139,8 +141,8 @@ impl Store {
         let object = Arc::new(draft.at(key, revision));
         collection.objects.insert(key.to_owned(), object.clone());
         collection.record(ChangeKind::Added, object.clone(), None, self.history_limit);
-        inner.revision = revision;
-        self.any.send_replace(revision);
+        let latest = collection.latest.clone();
+        self.finish(inner, revision, &latest);
         Ok(object)
     }
 
@@ -162,8 +164,8 @@ impl Store {
         let object = Arc::new(draft.at(key, revision));
         let previous = std::mem::replace(slot, object.clone());
         collection.record(ChangeKind::Modified, object.clone(), Some(previous), self.history_limit);
-        inner.revision = revision;
-        self.any.send_replace(revision);
+        let latest = collection.latest.clone();
+        self.finish(inner, revision, &latest);
         Ok(object)
     }
 
@@ -178,9 +180,21 @@ impl Store {
         let previous = collection.objects.remove(key);
         let object = Arc::new(last.at(key, revision));
         collection.record(ChangeKind::Deleted, object.clone(), previous, self.history_limit);
-        inner.revision = revision;
-        self.any.send_replace(revision);
+        let latest = collection.latest.clone();
+        self.finish(inner, revision, &latest);
         Ok(object)
+    }
+
+    /// Ends a write. Who waits for it is woken when the lock is free again: all of them want it at once.
+    fn finish(&self, mut inner: RwLockWriteGuard<'_, Inner>, revision: u64, latest: &watch::Sender<u64>) {
+        inner.revision = revision;
+        drop(inner);
+        for told in [latest, &self.any] {
+            // Who subscribes only now reads what was written.
+            if told.receiver_count() > 0 {
+                told.send_if_modified(|last| std::mem::replace(last, revision.max(*last)) < revision);
+            }
+        }
     }
 
     /// The objects of a range, in order of key.
@@ -253,8 +267,10 @@ impl Store {
     /// Waits until there was a write after a version.
     pub(crate) async fn changed(&self, after: u64) {
         let mut any = self.any.subscribe();
-        // The sender lives as long as the store.
-        let _ = any.wait_for(|revision| *revision > after).await;
+        while self.revision() <= after {
+            // The sender lives as long as the store.
+            let _ = any.changed().await;
+        }
     }
 
     /// Forgets the history up to the present: a watch or a list from an older version is answered 410.
@@ -278,12 +294,7 @@ impl Store {
 
 impl Inner {
     fn collection(&mut self, resource: &str) -> &mut Collection {
-        self.collections.entry(resource.to_owned()).or_insert_with(|| Collection {
-            objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            compacted: 0,
-            latest: watch::Sender::new(0),
-        })
+        self.collections.entry(resource.to_owned()).or_default()
     }
 }
 
@@ -291,14 +302,12 @@ impl Inner {
 
 impl Collection {
     fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: usize) {
-        let revision = object.revision;
         self.history.push_back(Change { kind, object, previous, line: Arc::default() });
         while self.history.len() > limit {
             if let Some(gone) = self.history.pop_front() {
                 self.compacted = gone.object.revision;
             }
         }
-        self.latest.send_replace(revision);
     }
 
     /// What must be laid over the present state to see that of a past version: `None` hides a key.
