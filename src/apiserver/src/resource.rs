@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::crd::CustomResource;
@@ -265,9 +266,12 @@ pub(crate) fn split_api_version(text: &str) -> (&str, &str) {
 }
 
 /// The resources of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Registry {
     resources: BTreeMap<(String, String, String), Arc<Resource>>,
+    /// The same by plural name, which few resources share, and by collection, in the same order.
+    by_plural: FxHashMap<String, Vec<Arc<Resource>>>,
+    by_storage: FxHashMap<String, Arc<Resource>>,
 }
 
 // === impl Registry ===
@@ -275,33 +279,46 @@ pub(crate) struct Registry {
 impl Registry {
     /// Every built-in resource.
     pub(crate) fn builtin() -> Self {
-        let mut registry = Self { resources: BTreeMap::new() };
+        let mut registry = Self::default();
         let data = builtin();
         for group in &data.groups {
-            for resource in builtin_resources(data, group) {
-                registry.add(Arc::new(resource));
-            }
+            registry.extend(builtin_resources(data, group));
         }
         registry
     }
 
-    pub(crate) fn add(&mut self, resource: Arc<Resource>) {
-        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        self.resources.insert(key, resource);
+    /// Adds resources, in place of those of the same names.
+    pub(crate) fn extend(&mut self, resources: impl IntoIterator<Item = Resource>) {
+        for resource in resources {
+            let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+            self.resources.insert(key, Arc::new(resource));
+        }
+        self.index();
     }
 
     /// Removes the custom resources of a plural name and group.
     pub(crate) fn remove_custom(&mut self, storage: &str) {
         self.resources.retain(|_, resource| resource.custom().is_none() || resource.storage != storage);
+        self.index();
+    }
+
+    fn index(&mut self) {
+        self.by_plural.clear();
+        self.by_storage.clear();
+        for resource in self.resources.values() {
+            self.by_plural.entry(resource.plural.clone()).or_default().push(resource.clone());
+            self.by_storage.entry(resource.storage.clone()).or_insert_with(|| resource.clone());
+        }
     }
 
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        let named = self.by_plural.get(plural)?;
+        named.iter().find(|resource| resource.group == group && resource.version == version)
     }
 
     /// The resource that serves a collection of the store; of several versions the first.
     pub(crate) fn by_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
-        self.resources.values().find(|resource| resource.storage == storage)
+        self.by_storage.get(storage)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {

@@ -24,7 +24,10 @@ pub(super) type Element = Box<str>;
 
 /// The element of a field.
 pub(super) fn field(name: &str) -> Element {
-    format!("f:{name}").into()
+    let mut element = String::with_capacity(2 + name.len());
+    element.push_str("f:");
+    element.push_str(name);
+    element.into_boxed_str()
 }
 
 // === impl FieldSet ===
@@ -59,8 +62,18 @@ impl FieldSet {
         self.elements.get(element).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
 
+    /// Adds an element with what is below it; what holds nothing is not recorded.
+    pub(super) fn put(&mut self, element: impl FnOnce() -> Element, member: bool, below: Self) {
+        if member || !below.elements.is_empty() {
+            self.elements.insert(element(), Entry { member, below });
+        }
+    }
+
     #[must_use]
     pub(crate) fn union(mut self, other: &Self) -> Self {
+        if self.elements.is_empty() {
+            return other.clone();
+        }
         for (element, theirs) in &other.elements {
             let ours = self.elements.entry(element.clone()).or_default();
             ours.member |= theirs.member;
@@ -87,6 +100,9 @@ impl FieldSet {
     /// Without the members of `other` and everything below them.
     #[must_use]
     pub(crate) fn minus_below(mut self, other: &Self) -> Self {
+        if other.elements.is_empty() {
+            return self;
+        }
         for (element, ours) in &mut self.elements {
             if let Some(theirs) = other.elements.get(element) {
                 if theirs.member {
@@ -142,19 +158,19 @@ impl FieldSet {
         }
     }
 
-    pub(crate) fn to_json(&self) -> Value {
-        let mut map = Map::new();
-        for (element, entry) in &self.elements {
-            let mut below = match entry.below.to_json() {
-                Value::Object(below) => below,
-                _ => Map::new(),
-            };
+    pub(crate) fn into_json(self) -> Value {
+        Value::Object(self.into_map())
+    }
+
+    fn into_map(self) -> Map<String, Value> {
+        let shown = self.elements.into_iter().map(|(element, entry)| {
+            let mut below = entry.below.into_map();
             if entry.member && !below.is_empty() {
                 below.insert(".".to_owned(), Value::Object(Map::new()));
             }
-            map.insert(element.to_string(), Value::Object(below));
-        }
-        Value::Object(map)
+            (element.into_string(), Value::Object(below))
+        });
+        shown.collect()
     }
 
     /// Reads `fieldsV1`; `None` if it is none.
@@ -201,7 +217,7 @@ mod tests {
         let json = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
                           "f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:image": {}}}}});
         let set = FieldSet::from_json(&json).unwrap();
-        assert_eq!(set.to_json(), json);
+        assert_eq!(set.clone().into_json(), json);
         let mut paths = Vec::new();
         set.each_path(&mut |path| paths.push(path.to_owned()));
         let expected = [
@@ -238,7 +254,7 @@ mod tests {
             prop_assert_eq!(paths(&a.clone().union(&b)), &paths(&a) | &paths(&b));
             prop_assert_eq!(paths(&a.clone().minus(&b)), &paths(&a) - &paths(&b));
             prop_assert_eq!(paths(&a.clone().intersection(&b)), &paths(&a) & &paths(&b));
-            prop_assert_eq!(FieldSet::from_json(&a.to_json()).unwrap(), a);
+            prop_assert_eq!(FieldSet::from_json(&a.clone().into_json()).unwrap(), a);
         }
     }
 }

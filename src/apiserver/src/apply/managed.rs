@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
@@ -83,7 +84,7 @@ impl Ownership {
             };
             key(a).cmp(&key(b))
         });
-        let list: Vec<Value> = self.entries.iter().map(Entry::to_json).collect();
+        let list: Vec<Value> = self.entries.into_iter().map(Entry::into_json).collect();
         if list.is_empty() {
             meta::remove(object, "managedFields");
         } else {
@@ -132,18 +133,18 @@ impl Ownership {
 // === impl Entry ===
 
 impl Entry {
-    fn to_json(&self) -> Value {
+    fn into_json(self) -> Value {
         let mut map = Map::new();
-        map.insert("apiVersion".to_owned(), self.api_version.as_str().into());
+        map.insert("apiVersion".to_owned(), self.api_version.into());
         map.insert("fieldsType".to_owned(), "FieldsV1".into());
-        map.insert("fieldsV1".to_owned(), self.fields.to_json());
-        map.insert("manager".to_owned(), self.manager.as_str().into());
+        map.insert("fieldsV1".to_owned(), self.fields.into_json());
+        map.insert("manager".to_owned(), self.manager.into());
         map.insert("operation".to_owned(), if self.applied { "Apply" } else { "Update" }.into());
         if !self.subresource.is_empty() {
-            map.insert("subresource".to_owned(), self.subresource.as_str().into());
+            map.insert("subresource".to_owned(), self.subresource.into());
         }
-        if let Some(time) = &self.time {
-            map.insert("time".to_owned(), time.as_str().into());
+        if let Some(time) = self.time {
+            map.insert("time".to_owned(), time.into());
         }
         Value::Object(map)
     }
@@ -161,21 +162,24 @@ impl Entry {
 }
 
 /// Fields that nobody owns.
-fn unowned() -> FieldSet {
-    FieldSet::of_fields(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
-        &["metadata", "clusterName"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "resourceVersion"],
-    ])
+fn unowned() -> &'static FieldSet {
+    static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+        FieldSet::of_fields(&[
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "selfLink"],
+            &["metadata", "uid"],
+            &["metadata", "clusterName"],
+            &["metadata", "generation"],
+            &["metadata", "managedFields"],
+            &["metadata", "resourceVersion"],
+        ])
+    });
+    &UNOWNED
 }
 
 fn without_entries(object: &Value) -> Cow<'_, Value> {
@@ -203,13 +207,14 @@ pub(crate) fn track_update(live: &Value, new: &mut Value, typed: Typed<'_>, writ
         meta::remove(new, "managedFields");
         return;
     }
-    let changes = compare(&without_entries(live), &without_entries(new), typed);
-    let written = changes.modified.union(&changes.added).minus_below(resets);
+    // Nobody owns the entries themselves, so that they differ does not matter.
+    let changes = compare(live, new, typed);
+    let written = changes.added.union(&changes.modified).minus_below(resets);
     let removed = changes.removed.minus_below(resets);
     for entry in &mut ownership.entries {
         entry.fields = std::mem::take(&mut entry.fields).minus(&written).minus(&removed);
     }
-    let taken = written.minus(&unowned());
+    let taken = written.minus(unowned());
     if !taken.is_empty() {
         let at = ownership.position(writer, false).unwrap_or_else(|| {
             ownership.entries.push(Entry::new(writer, false));
@@ -252,7 +257,7 @@ pub(crate) fn apply(
     if ownership.entries.is_empty() && meta::has(&live, "uid") {
         let before = Writer { manager: BEFORE_APPLY, subresource: "", ..writer.clone() };
         let mut entry = Entry::new(&before, false);
-        entry.fields = field_set(&live, typed).minus_below(resets).minus(&unowned());
+        entry.fields = field_set(&live, typed).minus_below(resets).minus(unowned());
         ownership.entries.push(entry);
     }
     let merged = merge::merge(Some(&live), Some(config), typed);
@@ -294,7 +299,7 @@ pub(crate) fn apply(
         return Err(conflict(&conflicts));
     }
     if let Some(entry) = ownership.entries.get_mut(at) {
-        entry.fields = std::mem::take(&mut entry.fields).minus(&unowned());
+        entry.fields = std::mem::take(&mut entry.fields).minus(unowned());
         if is_changed {
             entry.time = Some(writer.now.to_owned());
         } else if is_new {

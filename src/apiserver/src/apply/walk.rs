@@ -54,27 +54,42 @@ pub(super) fn element_of(kind: &ListKind, typed: Typed<'_>, item: &Value) -> Res
         ListKind::Atomic => Err("atomic lists have no elements".to_owned()),
         ListKind::Set => Ok(format!("v:{item}").into()),
         ListKind::Map(keys) => {
-            let mut map = Map::new();
             let object = item.as_object().ok_or("associative list with keys may not have non-map elements")?;
+            let mut found: Vec<(&str, &Value)> = Vec::with_capacity(keys.len());
             let mut missing = None;
             for key in keys {
                 let default = || typed.item().field(key).and_then(|field| field.default.as_ref());
                 match object.get(key).filter(|value| !value.is_null()).or_else(default) {
-                    Some(value) => {
-                        map.insert(key.clone(), value.clone());
-                    }
+                    Some(value) => found.push((key, value)),
                     None => missing = missing.or(Some(key)),
                 }
             }
             match missing {
                 // As there: one key is enough, as long as not all are missing.
-                Some(key) if map.is_empty() => Err(format!(
+                Some(key) if found.is_empty() => Err(format!(
                     "associative list with keys has an element that omits key field {key:?} (and doesn't have default value)"
                 )),
-                _ => Ok(format!("k:{}", Value::Object(map)).into()),
+                _ => Ok(keyed(found)),
             }
         }
     }
+}
+
+/// The element of an item with these keys.
+fn keyed(mut found: Vec<(&str, &Value)>) -> Element {
+    found.sort_unstable_by_key(|(key, _)| *key);
+    let mut text = b"k:{".to_vec();
+    for (n, (key, value)) in found.into_iter().enumerate() {
+        if n > 0 {
+            text.push(b',');
+        }
+        // Writing JSON to a vector cannot fail, and what it writes is UTF-8.
+        let _ = serde_json::to_writer(&mut text, key);
+        text.push(b':');
+        let _ = serde_json::to_writer(&mut text, value);
+    }
+    text.push(b'}');
+    String::from_utf8(text).unwrap_or_default().into_boxed_str()
 }
 
 pub(super) type Items<'v> = IndexMap<Element, &'v Value, FxBuildHasher>;
@@ -92,34 +107,29 @@ pub(super) fn items<'v>(kind: &ListKind, typed: Typed<'_>, list: Option<&'v Valu
 
 /// Every field that a value sets.
 pub(super) fn field_set(value: &Value, typed: Typed<'_>) -> FieldSet {
-    let mut set = FieldSet::default();
-    collect(value, typed, &mut Vec::new(), &mut set);
-    set
+    set_below(value, typed).1
 }
 
-fn collect(value: &Value, typed: Typed<'_>, path: &mut Vec<Element>, set: &mut FieldSet) {
+/// Whether a value is a field of its own, and the fields below it.
+fn set_below(value: &Value, typed: Typed<'_>) -> (bool, FieldSet) {
+    let mut set = FieldSet::default();
     match relation(typed, &[Some(value)]) {
-        Relation::Leaf => set.insert(path),
+        Relation::Leaf => return (true, set),
         Relation::Map => {
             for (key, child) in value.as_object().into_iter().flatten() {
-                path.push(field(key));
-                collect(child, typed.child(key), path, set);
+                let (member, below) = set_below(child, typed.child(key));
                 let is_empty = child.is_null() || child.as_object().is_some_and(Map::is_empty);
-                if is_empty || typed.field(key).is_none() {
-                    set.insert(path);
-                }
-                path.pop();
+                set.put(|| field(key), member || is_empty || typed.field(key).is_none(), below);
             }
         }
         Relation::List(kind) => {
             for (element, item) in items(kind, typed, Some(value)) {
-                path.push(element);
-                collect(item, typed.item(), path, set);
-                set.insert(path);
-                path.pop();
+                let (_, below) = set_below(item, typed.item());
+                set.put(|| element, true, below);
             }
         }
     }
+    (false, set)
 }
 
 /// What differs between two values.
@@ -130,18 +140,45 @@ pub(super) struct Comparison {
     pub(super) removed: FieldSet,
 }
 
+/// What became of a value itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Same,
+    Added,
+    Modified,
+    Removed,
+}
+
 /// What became of `old` in `new`.
 pub(super) fn compare(old: &Value, new: &Value, typed: Typed<'_>) -> Comparison {
     let mut out = Comparison::default();
-    diff(Some(old), Some(new), typed, &mut Vec::new(), &mut out);
+    diff(Some(old), Some(new), typed, &mut out);
     out
 }
 
-fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, path: &mut Vec<Element>, out: &mut Comparison) {
+impl Comparison {
+    /// Records what became of a child and of what is below it.
+    fn child(
+        &mut self,
+        element: impl Fn() -> Element,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        typed: Typed<'_>,
+        below: &mut Self,
+    ) {
+        let fate = diff(old, new, typed, below);
+        self.added.put(&element, fate == Fate::Added, std::mem::take(&mut below.added));
+        self.modified.put(&element, fate == Fate::Modified, std::mem::take(&mut below.modified));
+        self.removed.put(&element, fate == Fate::Removed, std::mem::take(&mut below.removed));
+    }
+}
+
+/// What became of a value; what is below it goes into `out`.
+fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, out: &mut Comparison) -> Fate {
     if let (Some(old), Some(new)) = (old, new)
         && old == new
     {
-        return;
+        return Fate::Same;
     }
     let is_empty = |value: Option<&Value>| match value {
         None | Some(Value::Null) => true,
@@ -149,57 +186,49 @@ fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, path: &mut V
         Some(Value::Array(items)) => items.is_empty(),
         Some(_) => false,
     };
+    let mut below = Comparison::default();
     match relation(typed, &[old, new]) {
-        Relation::Leaf => return leaf(old, new, typed, path, out),
-        _ if is_empty(old) && is_empty(new) => return leaf(old, new, typed, path, out),
+        Relation::Leaf => return leaf(old, new, typed),
+        _ if is_empty(old) && is_empty(new) => return leaf(old, new, typed),
         Relation::Map => {
             let empty = Map::new();
             let before = old.and_then(Value::as_object).unwrap_or(&empty);
             let after = new.and_then(Value::as_object).unwrap_or(&empty);
             for (key, value) in before {
-                path.push(field(key));
-                diff(Some(value), after.get(key), typed.child(key), path, out);
-                path.pop();
+                out.child(|| field(key), Some(value), after.get(key), typed.child(key), &mut below);
             }
             for (key, value) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
-                path.push(field(key));
-                diff(None, Some(value), typed.child(key), path, out);
-                path.pop();
+                out.child(|| field(key), None, Some(value), typed.child(key), &mut below);
             }
         }
         Relation::List(kind) => {
             let before = items(kind, typed, old);
             let after = items(kind, typed, new);
             for (element, item) in &before {
-                path.push(element.clone());
-                diff(Some(item), after.get(element).copied(), typed.item(), path, out);
-                path.pop();
+                let now = after.get(element).copied();
+                out.child(|| element.clone(), Some(item), now, typed.item(), &mut below);
             }
             for (element, item) in after.iter().filter(|(element, _)| !before.contains_key(*element)) {
-                path.push(element.clone());
-                diff(None, Some(item), typed.item(), path, out);
-                path.pop();
+                out.child(|| element.clone(), None, Some(item), typed.item(), &mut below);
             }
         }
     }
-    if old.is_none() {
-        out.added.insert(path);
-    } else if new.is_none() {
-        out.removed.insert(path);
+    match (old, new) {
+        (None, _) => Fate::Added,
+        (_, None) => Fate::Removed,
+        _ => Fate::Same,
     }
 }
 
-fn leaf(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, path: &[Element], out: &mut Comparison) {
+fn leaf(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>) -> Fate {
     match (old, new) {
-        (None, _) => out.added.insert(path),
-        (_, None) => out.removed.insert(path),
+        (None, _) => Fate::Added,
+        (_, None) => Fate::Removed,
         (Some(old), Some(new)) => {
             // Two ways to write one quantity are one value once stored.
             let same =
                 old == new || matches!(typed.shape(), Shape::Scalar(Scalar::Quantity)) && same_quantity(old, new);
-            if !same {
-                out.modified.insert(path);
-            }
+            if same { Fate::Same } else { Fate::Modified }
         }
     }
 }

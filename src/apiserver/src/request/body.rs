@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use crate::status::{ApiError, Result};
@@ -27,18 +30,22 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Parsed> {
     match format {
         Format::Json => {
-            let mut duplicates = Vec::new();
+            let mut found = Vec::new();
             let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-            let seed = Tracking { duplicates: &mut duplicates, path: &mut Vec::new() };
+            let seed = Tracking { duplicates: &mut found };
             let value = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
             let value =
                 value.map_err(|error| if error.is_eof() { cut() } else { ApiError::bad_request(error.to_string()) })?;
-            Ok(Parsed { value, duplicates })
+            let found: IndexSet<String, FxBuildHasher> = found.into_iter().collect();
+            let paths = found.iter().map(|path| path.strip_prefix('.').unwrap_or(path).to_owned());
+            Ok(Parsed { value, duplicates: paths.collect() })
         }
         Format::Yaml => {
             let text = std::str::from_utf8(bytes)
                 .map_err(|error| ApiError::bad_request(format!("couldn't parse the body as YAML: {error}")))?;
-            let value: Value = serde_saphyr::from_str(text)
+            // As YAML 1.1 has it, which Kubernetes reads: `yes` and `on` are bools, 010 is eight.
+            let options = serde_saphyr::options! { legacy_octal_numbers: true };
+            let value: Value = serde_saphyr::from_str_with_options(text, options)
                 .map_err(|error| ApiError::bad_request(format!("error converting YAML to JSON: {error}")))?;
             Ok(Parsed { value, duplicates: Vec::new() })
         }
@@ -49,9 +56,18 @@ fn cut() -> ApiError {
     ApiError::bad_request("unexpected end of JSON input")
 }
 
+/// Reads a value, and where fields occur twice. Paths are made on the way out of what has duplicates: few bodies do.
 struct Tracking<'a> {
     duplicates: &'a mut Vec<String>,
-    path: &'a mut Vec<String>,
+}
+
+impl Tracking<'_> {
+    /// Puts a step before the paths that were found since.
+    fn below(&mut self, since: usize, step: impl Fn() -> String) {
+        for path in self.duplicates.iter_mut().skip(since) {
+            path.insert_str(0, &step());
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Tracking<'_> {
@@ -97,12 +113,12 @@ impl<'de> Visitor<'de> for Tracking<'_> {
         Ok(Value::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            self.path.push(format!("[{}]", items.len()));
-            let item = seq.next_element_seed(Tracking { duplicates: self.duplicates, path: self.path })?;
-            self.path.pop();
+            let since = self.duplicates.len();
+            let item = seq.next_element_seed(Tracking { duplicates: self.duplicates })?;
+            self.below(since, || format!("[{}]", items.len()));
             match item {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -110,19 +126,21 @@ impl<'de> Visitor<'de> for Tracking<'_> {
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            self.path.push(if self.path.is_empty() { key.clone() } else { format!(".{key}") });
-            let value = access.next_value_seed(Tracking { duplicates: self.duplicates, path: self.path })?;
-            if map.contains_key(&key) {
-                let path = self.path.concat();
-                if !self.duplicates.contains(&path) {
-                    self.duplicates.push(path);
+            let since = self.duplicates.len();
+            let value = access.next_value_seed(Tracking { duplicates: self.duplicates })?;
+            self.below(since, || format!(".{key}"));
+            match map.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    self.duplicates.push(format!(".{}", entry.key()));
+                    entry.insert(value);
                 }
             }
-            self.path.pop();
-            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }

@@ -30,16 +30,35 @@ pub(crate) struct WrongType {
 
 struct Decoder<'p> {
     problems: &'p mut Problems,
-    path: Vec<Segment>,
-    owner: String,
     zeros: Zeros,
 }
 
-enum Segment {
-    Field(String),
+/// Where a value is: a step from a value around it. Only problems look at it.
+struct Place<'a> {
+    around: Option<&'a Place<'a>>,
+    step: Step<'a>,
+    /// The named type around the step.
+    owner: &'a str,
+}
+
+enum Step<'a> {
+    Field(&'a str),
     /// Of a map, which Go's decoder does not name.
-    Key(String),
+    Key(&'a str),
     Index(usize),
+}
+
+type At<'a> = Option<&'a Place<'a>>;
+
+fn owner(at: At<'_>) -> &str {
+    at.map_or("", |place| place.owner)
+}
+
+/// The steps to a value, from the outermost.
+fn steps(at: At<'_>) -> Vec<&Step<'_>> {
+    let mut out: Vec<_> = std::iter::successors(at, |place| place.around).map(|place| &place.step).collect();
+    out.reverse();
+    out
 }
 
 /// What becomes of fields at their zero.
@@ -53,9 +72,7 @@ enum Zeros {
 /// Brings `value` into the form in which it is stored.
 pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
     let mut problems = Problems::default();
-    let mut decoder =
-        Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::LeftOut };
-    decoder.value(value, typed);
+    Decoder { problems: &mut problems, zeros: Zeros::LeftOut }.value(value, typed, None);
     problems
 }
 
@@ -63,53 +80,49 @@ pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
 pub(crate) fn empty(typed: Typed<'_>) -> Value {
     let mut value = Value::Object(Map::new());
     let mut problems = Problems::default();
-    let mut decoder = Decoder { problems: &mut problems, path: Vec::new(), owner: String::new(), zeros: Zeros::Shown };
-    decoder.value(&mut value, typed);
+    Decoder { problems: &mut problems, zeros: Zeros::Shown }.value(&mut value, typed, None);
     value
 }
 
 impl Decoder<'_> {
-    fn value(&mut self, value: &mut Value, typed: Typed<'_>) {
+    fn value(&mut self, value: &mut Value, typed: Typed<'_>, at: At<'_>) {
         match typed.shape() {
             Shape::Any => {}
-            Shape::Struct(object) => self.object(value, object, typed),
+            Shape::Struct(object) => self.object(value, object, typed, at),
             Shape::Map { value: values, .. } => {
-                let Value::Object(map) = value else { return self.mismatch(value, typed) };
+                let Value::Object(map) = value else { return self.mismatch(value, typed, at) };
                 let values = typed.get(*values);
                 for (key, value) in map.iter_mut() {
                     if value.is_null() {
                         *value = zero(values);
                     }
-                    self.path.push(Segment::Key(key.clone()));
-                    self.value(value, values);
-                    self.path.pop();
+                    let here = Place { around: at, step: Step::Key(key), owner: owner(at) };
+                    self.value(value, values, Some(&here));
                 }
             }
             Shape::List { item, .. } => {
-                let Value::Array(items) = value else { return self.mismatch(value, typed) };
+                let Value::Array(items) = value else { return self.mismatch(value, typed, at) };
                 let item = typed.get(*item);
                 for (index, value) in items.iter_mut().enumerate() {
                     if value.is_null() {
                         *value = zero(item);
                     }
-                    self.path.push(Segment::Index(index));
-                    self.value(value, item);
-                    self.path.pop();
+                    let here = Place { around: at, step: Step::Index(index), owner: owner(at) };
+                    self.value(value, item, Some(&here));
                 }
             }
-            Shape::Scalar(scalar) => self.scalar(value, *scalar, typed),
+            Shape::Scalar(scalar) => self.scalar(value, *scalar, typed, at),
         }
     }
 
-    fn object(&mut self, value: &mut Value, object: &Struct, typed: Typed<'_>) {
-        let Value::Object(map) = value else { return self.mismatch(value, typed) };
-        let owner = if typed.name().is_empty() { self.owner.clone() } else { typed.name().to_owned() };
-        let outer = std::mem::replace(&mut self.owner, owner);
+    fn object(&mut self, value: &mut Value, object: &Struct, typed: Typed<'_>, at: At<'_>) {
+        let Value::Object(map) = value else { return self.mismatch(value, typed, at) };
+        let owner = if typed.name().is_empty() { owner(at) } else { typed.name() };
         let mut gone = Vec::new();
         for (key, value) in map.iter_mut() {
             let Some(field) = object.fields.get(key) else {
                 if !object.preserve_unknown {
-                    self.problems.unknown.push(self.path_of(key));
+                    self.problems.unknown.push(path_of(at, key));
                     gone.push(key.clone());
                 }
                 continue;
@@ -120,9 +133,8 @@ impl Decoder<'_> {
                 }
                 continue;
             }
-            self.path.push(Segment::Field(key.clone()));
-            self.value(value, typed.get(field.schema));
-            self.path.pop();
+            let here = Place { around: at, step: Step::Field(key), owner };
+            self.value(value, typed.get(field.schema), Some(&here));
             if vanishes(value, field, typed) {
                 gone.push(key.clone());
             }
@@ -137,18 +149,16 @@ impl Decoder<'_> {
             let Some(field) = object.fields.get(name).filter(|_| !map.contains_key(name)) else { continue };
             if let Some(default) = &field.default {
                 let mut value = default.clone();
-                self.path.push(Segment::Field(name.clone()));
-                self.value(&mut value, typed.get(field.schema));
-                self.path.pop();
+                let here = Place { around: at, step: Step::Field(name), owner };
+                self.value(&mut value, typed.get(field.schema), Some(&here));
                 map.insert(name.clone(), value);
             } else if (field.required && self.zeros == Zeros::Shown) || shows_null(typed.name(), name) {
                 map.insert(name.clone(), Value::Null);
             }
         }
-        self.owner = outer;
     }
 
-    fn scalar(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>) {
+    fn scalar(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>, at: At<'_>) {
         let fits = match scalar {
             Scalar::String => value.is_string(),
             Scalar::Bool => value.is_boolean(),
@@ -168,11 +178,11 @@ impl Decoder<'_> {
                 }
                 None => false,
             },
-            Scalar::Time | Scalar::MicroTime => return self.time(value, scalar, typed),
+            Scalar::Time | Scalar::MicroTime => return self.time(value, scalar, typed, at),
             Scalar::Quantity => return self.quantity(value),
         };
         if !fits {
-            self.mismatch(value, typed);
+            self.mismatch(value, typed, at);
         } else if matches!(scalar, Scalar::Int32 | Scalar::Int64)
             && let Some(number) = integer(value)
             && !value.is_i64()
@@ -181,8 +191,8 @@ impl Decoder<'_> {
         }
     }
 
-    fn time(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>) {
-        let Some(text) = value.as_str() else { return self.mismatch(value, typed) };
+    fn time(&mut self, value: &mut Value, scalar: Scalar, typed: Typed<'_>, at: At<'_>) {
+        let Some(text) = value.as_str() else { return self.mismatch(value, typed, at) };
         match text.parse::<jiff::Timestamp>() {
             Ok(time) if scalar == Scalar::Time => *value = time_text(time).into(),
             Ok(time) => *value = micro_time_text(time).into(),
@@ -198,13 +208,18 @@ impl Decoder<'_> {
     }
 
     fn quantity(&mut self, value: &mut Value) {
-        let text = match &*value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            _ => String::new(),
+        let parsed = match &*value {
+            Value::String(text) => Quantity::from_str(text.trim()),
+            Value::Number(number) => Quantity::from_str(&number.to_string()),
+            _ => Quantity::from_str(""),
         };
-        match Quantity::from_str(text.trim()) {
-            Ok(quantity) => *value = quantity.to_string().into(),
+        match parsed {
+            Ok(quantity) => {
+                let canonical = quantity.to_string();
+                if value.as_str() != Some(&canonical) {
+                    *value = canonical.into();
+                }
+            }
             Err(_) => self.error(
                 "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
                     .to_owned(),
@@ -212,7 +227,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn mismatch(&mut self, value: &Value, typed: Typed<'_>) {
+    fn mismatch(&mut self, value: &Value, typed: Typed<'_>, at: At<'_>) {
         let found = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),
@@ -224,15 +239,14 @@ impl Decoder<'_> {
             Value::Array(_) => "array".to_owned(),
             Value::Object(_) => "object".to_owned(),
         };
-        let names: Vec<&str> = self
-            .path
-            .iter()
-            .filter_map(|segment| match segment {
-                Segment::Field(name) => Some(name.as_str()),
-                Segment::Key(_) | Segment::Index(_) => None,
+        let names: Vec<&str> = steps(at)
+            .into_iter()
+            .filter_map(|step| match step {
+                Step::Field(name) => Some(*name),
+                Step::Key(_) | Step::Index(_) => None,
             })
             .collect();
-        let owner = if self.owner.is_empty() { typed.name() } else { &self.owner };
+        let owner = if owner(at).is_empty() { typed.name() } else { owner(at) };
         let place = if names.is_empty() {
             String::new()
         } else {
@@ -261,28 +275,28 @@ impl Decoder<'_> {
     fn error(&mut self, text: String) {
         self.problems.error.get_or_insert(WrongType { json: text.clone(), converter: text });
     }
+}
 
-    fn path_of(&self, last: &str) -> String {
-        let mut out = String::new();
-        for segment in &self.path {
-            match segment {
-                Segment::Field(name) | Segment::Key(name) => {
-                    if !out.is_empty() {
-                        out.push('.');
-                    }
-                    out.push_str(name);
+fn path_of(at: At<'_>, last: &str) -> String {
+    let mut out = String::new();
+    for step in steps(at) {
+        match step {
+            Step::Field(name) | Step::Key(name) => {
+                if !out.is_empty() {
+                    out.push('.');
                 }
-                Segment::Index(index) => {
-                    let _ = write!(out, "[{index}]");
-                }
+                out.push_str(name);
+            }
+            Step::Index(index) => {
+                let _ = write!(out, "[{index}]");
             }
         }
-        if !out.is_empty() {
-            out.push('.');
-        }
-        out.push_str(last);
-        out
     }
+    if !out.is_empty() {
+        out.push('.');
+    }
+    out.push_str(last);
+    out
 }
 
 /// Whether a type has fields that are shown as null: all others need not be looked through.

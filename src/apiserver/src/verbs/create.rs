@@ -123,7 +123,7 @@ impl Scope<'_> {
 pub(super) fn track_create(resource: &Resource, object: &mut Value, manager: &str, now: &str) {
     let api_version = resource.api_version();
     let writer = Writer { manager, api_version: &api_version, subresource: "", now };
-    track_update(resource.empty(), object, resource.typed(), &writer, &strategy::resets(resource, ""));
+    track_update(resource.empty(), object, resource.typed(), &writer, strategy::resets(resource, ""));
 }
 
 fn fill_system_fields(server: &ApiServer, object: &mut Value, now: &str) {

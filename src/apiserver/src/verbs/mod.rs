@@ -56,12 +56,11 @@ impl ApiServer {
             let is_known = registry.iter().any(|r| r.group == group && r.custom().is_none() && !group.is_empty());
             return Err(if is_known { ApiError::no_resource() } else { ApiError::no_path() });
         };
-        if !registry.has_group_version(&target.group, &target.version) {
-            let is_known = registry.iter().any(|r| r.group == target.group && r.custom().is_none());
+        let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
+            let is_known = registry.has_group_version(&target.group, &target.version)
+                || registry.iter().any(|r| r.group == target.group && r.custom().is_none());
             return Err(if is_known { ApiError::no_resource() } else { ApiError::no_path() });
-        }
-        let resource = registry.get(&target.group, &target.version, &target.resource).cloned();
-        let resource = resource.ok_or_else(ApiError::no_resource)?;
+        };
         if target.namespace.is_some() && !resource.namespaced {
             return Err(ApiError::no_resource());
         }

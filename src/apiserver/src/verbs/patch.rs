@@ -102,10 +102,9 @@ impl Scope<'_> {
             }
             let writer = Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
             let typed = self.resource.typed();
-            let config = drop_resets(&config, typed, &resets);
+            let config = drop_resets(&config, typed, resets);
             let force = options.force.unwrap_or(false);
-            let mut new =
-                apply(live.unwrap_or_else(|| self.resource.empty()), &config, typed, &writer, force, &resets)?;
+            let mut new = apply(live.unwrap_or_else(|| self.resource.empty()), &config, typed, &writer, force, resets)?;
             self.bring_into_form(&mut new, &[])?;
             self.check_namespace(&mut new)?;
             Ok(new)

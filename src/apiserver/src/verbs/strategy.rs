@@ -1,5 +1,7 @@
 //! What a kind does to its objects before they are stored, and which of their fields can be selected.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use crate::apply::FieldSet;
@@ -9,15 +11,20 @@ use crate::schema::decode;
 use crate::server::ApiServer;
 
 /// Fields that a write through an endpoint cannot change, and so does not own.
-pub(super) fn resets(resource: &Resource, subresource: &str) -> FieldSet {
+pub(super) fn resets(resource: &Resource, subresource: &str) -> &'static FieldSet {
+    static OF_APPS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]));
+    static OF_PODS: LazyLock<FieldSet> = LazyLock::new(|| {
+        FieldSet::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+    });
+    static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"]]));
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["status"]]));
+    static NONE: LazyLock<FieldSet> = LazyLock::new(FieldSet::default);
     match subresource {
-        "status" if resource.group == "apps" => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
-        "status" if resource.is("pods") => {
-            FieldSet::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
-        }
-        "status" => FieldSet::of_fields(&[&["spec"]]),
-        "" if resource.has_status() => FieldSet::of_fields(&[&["status"]]),
-        _ => FieldSet::default(),
+        "status" if resource.group == "apps" => &OF_APPS,
+        "status" if resource.is("pods") => &OF_PODS,
+        "status" => &SPEC,
+        "" if resource.has_status() => &STATUS,
+        _ => &NONE,
     }
 }
 
@@ -298,14 +305,29 @@ pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Box<[(Bo
     fields.collect()
 }
 
-/// An object without the fields that a server sets with every write.
-pub(super) fn comparable(object: &Value) -> Value {
-    let mut out = object.clone();
-    meta::remove(&mut out, "resourceVersion");
-    if let Some(Value::Array(entries)) = out.pointer_mut("/metadata/managedFields") {
-        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-            entry.remove("time");
+/// Whether two states of an object differ in nothing but what a server sets with every write.
+pub(super) fn is_unchanged(new: &Value, old: &Value) -> bool {
+    same_without(new, old, &["metadata"]) && {
+        let (new, old) = (new.get("metadata"), old.get("metadata"));
+        match (new, old) {
+            (Some(new), Some(old)) => {
+                same_without(new, old, &["resourceVersion", "managedFields"])
+                    && match (new.get("managedFields"), old.get("managedFields")) {
+                        (Some(Value::Array(new)), Some(Value::Array(old))) => {
+                            new.len() == old.len()
+                                && new.iter().zip(old).all(|(new, old)| same_without(new, old, &["time"]))
+                        }
+                        (new, old) => new == old,
+                    }
+            }
+            (new, old) => new == old,
         }
     }
-    out
+}
+
+/// Whether two objects are the same but for some fields.
+fn same_without(a: &Value, b: &Value, skipped: &[&str]) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
+    let is_kept = |(key, _): &(&String, &Value)| !skipped.contains(&key.as_str());
+    a.iter().filter(is_kept).eq(b.iter().filter(is_kept))
 }

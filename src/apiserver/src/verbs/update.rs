@@ -62,7 +62,7 @@ impl Scope<'_> {
         let (manager, api_version) = (self.call.manager(), self.resource.api_version());
         let writer = Writer { manager: &manager, api_version: &api_version, subresource: &self.subresource, now };
         let resets = strategy::resets(&self.resource, &self.subresource);
-        track_update(live.unwrap_or_else(|| self.resource.empty()), new, self.resource.typed(), &writer, &resets);
+        track_update(live.unwrap_or_else(|| self.resource.empty()), new, self.resource.typed(), &writer, resets);
     }
 
     /// Changes an object: `produce` makes the new state from the live one, again if another write came between.
@@ -148,7 +148,7 @@ impl Scope<'_> {
             && meta::has(old, "deletionTimestamp")
             && meta::number(old, "deletionGracePeriodSeconds").unwrap_or(0) == 0
             && !self.is_namespace_with_content(&new);
-        if strategy::comparable(&new) == strategy::comparable(old) && !is_over {
+        if strategy::is_unchanged(&new, old) && !is_over {
             return Ok(stored.clone());
         }
         let is_definition = resource.is(DEFINITIONS);
@@ -193,9 +193,7 @@ impl ApiServer {
         let storage = meta::name(definition).to_owned();
         self.change_registry(|registry| {
             registry.remove_custom(&storage);
-            for custom in &served {
-                registry.add(Arc::new(crate::resource::Resource::of_custom(custom)));
-            }
+            registry.extend(served.iter().map(crate::resource::Resource::of_custom));
         });
     }
 }
