@@ -5,12 +5,13 @@ use std::str::FromStr;
 use berth_quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::world::{World, has_ended, key};
+use super::world::{World, has_ended, key, set_label};
 use crate::meta::{self, at, list_at, text_at};
 use crate::server::ApiServer;
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const ZONE: &str = "topology.kubernetes.io/zone";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
@@ -26,7 +27,10 @@ impl ApiServer {
             }
         }
         for volume in &volumes {
-            self.settle_volume(volume, &claims);
+            // As it is now: it may have been bound in this round.
+            if let Some(volume) = self.value("persistentvolumes", meta::name(volume)) {
+                self.settle_volume(&volume, &claims);
+            }
         }
     }
 
@@ -37,7 +41,8 @@ impl ApiServer {
             class.as_ref().is_some_and(|class| text_at(class, &["volumeBindingMode"]) == "WaitForFirstConsumer");
         let node = meta::annotation(claim, SELECTED_NODE).map(str::to_owned);
         let named = text_at(claim, &["spec", "volumeName"]);
-        if waits && node.is_none() && named.is_empty() {
+        let reserved = volumes.iter().find(|volume| is_reserved(volume, claim));
+        if waits && node.is_none() && named.is_empty() && reserved.is_none() {
             return;
         }
         let node = node.and_then(|name| self.value("nodes", &name));
@@ -49,8 +54,11 @@ impl ApiServer {
                 },
             )
             .collect();
-        // The smallest that is large enough.
-        fitting.sort_by_key(|volume| (capacity(volume), meta::name(volume).to_owned()));
+        // One that was kept for the claim; else of those with the fewest modes the smallest that is large enough.
+        let modes = |volume: &Value| list_at(volume, &["spec", "accessModes"]).len();
+        fitting.sort_by_key(|volume| {
+            (!is_reserved(volume, claim), modes(volume), capacity(volume), meta::name(volume).to_owned())
+        });
         if let Some(volume) = fitting.first() {
             self.bind(claim, meta::name(volume), capacity(volume));
             return;
@@ -93,6 +101,10 @@ impl ApiServer {
     fn bind(&self, claim: &Value, volume: &str, size: Option<Quantity>) {
         let reference = reference(claim);
         self.change_object("persistentvolumes", volume, |volume| {
+            // Which of the two chose the other is remembered on both.
+            if at(volume, &["spec", "claimRef"]).is_none() {
+                set_label(volume, &["metadata", "annotations"], BOUND_BY_CONTROLLER, "yes");
+            }
             if let Some(spec) = meta::object_mut(volume, &["spec"]) {
                 spec.insert("claimRef".to_owned(), reference);
             }
@@ -102,6 +114,10 @@ impl ApiServer {
         });
         let modes = at(claim, &["spec", "accessModes"]).cloned().unwrap_or_default();
         self.change_object("persistentvolumeclaims", &key(claim), |claim| {
+            if text_at(claim, &["spec", "volumeName"]).is_empty() {
+                set_label(claim, &["metadata", "annotations"], BOUND_BY_CONTROLLER, "yes");
+            }
+            set_label(claim, &["metadata", "annotations"], "pv.kubernetes.io/bind-completed", "yes");
             if let Some(spec) = meta::object_mut(claim, &["spec"]) {
                 spec.insert("volumeName".to_owned(), volume.into());
             }
@@ -111,10 +127,6 @@ impl ApiServer {
                 if let Some(size) = size {
                     status.insert("capacity".to_owned(), json!({"storage": size.to_string()}));
                 }
-            }
-            if let Some(annotations) = meta::object_mut(claim, &["metadata", "annotations"]) {
-                annotations.insert("pv.kubernetes.io/bind-completed".to_owned(), "yes".into());
-                annotations.insert("pv.kubernetes.io/bound-by-controller".to_owned(), "yes".into());
             }
         });
     }
@@ -139,7 +151,8 @@ impl ApiServer {
         let name = meta::name(volume);
         let uid = text_at(volume, &["spec", "claimRef", "uid"]);
         let has_claim = at(volume, &["spec", "claimRef"]).is_some();
-        let is_claimed = uid.is_empty() && has_claim || claims.iter().any(|claim| meta::text(claim, "uid") == uid);
+        let owner = claims.iter().find(|claim| meta::text(claim, "uid") == uid);
+        let is_claimed = uid.is_empty() && has_claim || owner.is_some();
         if meta::has(volume, "deletionTimestamp") {
             if !is_claimed || !has_claim {
                 self.change_object("persistentvolumes", name, |volume| meta::remove_finalizer(volume, PV_PROTECTION));
@@ -148,6 +161,9 @@ impl ApiServer {
         }
         let phase = match (has_claim, is_claimed) {
             (false, _) => "Available",
+            // Kept for a claim that is not there yet.
+            (true, true) if uid.is_empty() => "Available",
+            (true, true) if owner.is_some_and(|claim| text_at(claim, &["spec", "volumeName"]) == name) => "Bound",
             (true, true) => return,
             (true, false) => "Released",
         };
@@ -177,14 +193,18 @@ fn capacity(volume: &Value) -> Option<Quantity> {
     Quantity::from_str(text_at(volume, &["spec", "capacity", "storage"])).ok()
 }
 
-/// Whether a free volume serves a claim on a node.
-fn fits(volume: &Value, claim: &Value, node: Option<&Value>) -> bool {
-    let reserved = at(volume, &["spec", "claimRef"]);
-    let is_ours = reserved.is_none_or(|reference| {
+/// Whether a volume is kept for a claim.
+fn is_reserved(volume: &Value, claim: &Value) -> bool {
+    at(volume, &["spec", "claimRef"]).is_some_and(|reference| {
         text_at(reference, &["name"]) == meta::name(claim)
             && text_at(reference, &["namespace"]) == meta::namespace(claim)
             && ["", meta::text(claim, "uid")].contains(&text_at(reference, &["uid"]))
-    });
+    })
+}
+
+/// Whether a free volume serves a claim on a node.
+fn fits(volume: &Value, claim: &Value, node: Option<&Value>) -> bool {
+    let is_ours = at(volume, &["spec", "claimRef"]).is_none() || is_reserved(volume, claim);
     let same = |field: &str| text_at(volume, &["spec", field]) == text_at(claim, &["spec", field]);
     let modes = list_at(volume, &["spec", "accessModes"]);
     let has_modes = list_at(claim, &["spec", "accessModes"]).iter().all(|mode| modes.contains(mode));

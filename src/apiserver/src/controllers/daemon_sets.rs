@@ -32,7 +32,8 @@ impl ApiServer {
 
     fn reconcile_daemon_set(&self, world: &World, set: &Value, nodes: &[Value]) {
         let mut template = at(set, &["spec", "template"]).cloned().unwrap_or_default();
-        let revision = hash_of(&template);
+        let revisions = self.revisions(world, set, REVISION, &hash_of(&template));
+        let revision = revisions.present.hash.clone();
         tolerate_all(&mut template);
         let pods = world.controlled("pods", meta::text(set, "uid"));
         let on = |node: &str| pods.iter().filter(move |pod| node_of(pod) == Some(node)).collect::<Vec<_>>();
@@ -76,6 +77,10 @@ impl ApiServer {
                 self.remove_object("pods", &key(pod), Some(0));
             }
         }
+        let of = |pod: &Value| at(pod, &["metadata", "labels", REVISION]).and_then(Value::as_str).map(str::to_owned);
+        self.forget_revisions(set, &revisions.old, |revision| {
+            pods.iter().any(|pod| of(pod).as_deref() == Some(revision.hash.as_str()))
+        });
         let observed = meta::number(set, "generation").unwrap_or(0);
         self.change_object("daemonsets.apps", &key(set), |set| {
             if let Some(status) = meta::object_mut(set, &["status"]) {

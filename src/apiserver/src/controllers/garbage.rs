@@ -106,7 +106,7 @@ fn is_waiting(object: &Object) -> bool {
     }
 }
 
-fn drop_owner(object: &mut Value, uid: &str) {
+pub(super) fn drop_owner(object: &mut Value, uid: &str) {
     if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
         owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid));
         if owners.is_empty() {

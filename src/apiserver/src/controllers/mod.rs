@@ -1,15 +1,19 @@
 //! Stand-ins for the controllers of a cluster, each behind a switch.
 
+mod adoption;
 mod budgets;
 mod claims;
+mod cron_jobs;
 mod daemon_sets;
 mod deployments;
+mod endpoints;
 mod garbage;
 mod jobs;
 mod namespaces;
 mod nodes;
 mod quotas;
 mod replica_sets;
+mod revisions;
 mod stateful_sets;
 mod taints;
 #[cfg(test)]
@@ -17,6 +21,7 @@ mod tests;
 mod world;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,16 +43,25 @@ pub struct Controllers {
     pub garbage_collector: bool,
     /// Empties namespaces that are being deleted, and lets them go.
     pub namespaces: bool,
+    /// Gives pods, ReplicaSets and ControllerRevisions that nobody controls to the workload that selects them, and takes
+    /// away what it no longer selects.
+    pub adoption: bool,
     /// Rolls the ReplicaSets of Deployments, without undoing and without the deadline of progress.
     pub deployments: bool,
     /// Makes and removes the pods of ReplicaSets.
     pub replica_sets: bool,
-    /// Makes, replaces and removes the pods and claims of StatefulSets, without ControllerRevisions.
+    /// Makes and removes the pods of ReplicationControllers.
+    pub replication_controllers: bool,
+    /// Makes, replaces and removes the pods and claims of StatefulSets, and keeps their ControllerRevisions.
     pub stateful_sets: bool,
-    /// Makes a pod on every node that a DaemonSet is for, and replaces those of an old template.
+    /// Makes a pod on every node that a DaemonSet is for, replaces those of an old template, and keeps ControllerRevisions.
     pub daemon_sets: bool,
     /// Runs the pods of Jobs until they are complete or have failed too often.
     pub jobs: bool,
+    /// Makes the Jobs of CronJobs when they are due, and removes those that finished long ago.
+    pub cron_jobs: bool,
+    /// Says in Endpoints and EndpointSlices where the pods of Services are, as far as these have addresses.
+    pub endpoints: bool,
     /// Says in the status of PodDisruptionBudgets how many pods may be disrupted.
     pub disruption_budgets: bool,
     /// Says in the status of ResourceQuotas what is used. They are kept without this, too.
@@ -65,11 +79,15 @@ impl Controllers {
     pub const NONE: Self = Self {
         garbage_collector: false,
         namespaces: false,
+        adoption: false,
         deployments: false,
         replica_sets: false,
+        replication_controllers: false,
         stateful_sets: false,
         daemon_sets: false,
         jobs: false,
+        cron_jobs: false,
+        endpoints: false,
         disruption_budgets: false,
         resource_quotas: false,
         node_lifecycle: false,
@@ -83,11 +101,15 @@ impl Default for Controllers {
         Self {
             garbage_collector: true,
             namespaces: true,
+            adoption: true,
             deployments: true,
             replica_sets: true,
+            replication_controllers: true,
             stateful_sets: true,
             daemon_sets: true,
             jobs: true,
+            cron_jobs: true,
+            endpoints: true,
             disruption_budgets: true,
             resource_quotas: true,
             node_lifecycle: true,
@@ -104,6 +126,8 @@ struct Settled {
     fingerprint: u64,
     /// When to look at it although nothing changed.
     due: Option<Timestamp>,
+    /// The round in which it was last there.
+    round: u64,
 }
 
 /// What the stand-ins remember from round to round.
@@ -111,12 +135,18 @@ struct Settled {
 pub(crate) struct Memory {
     /// What was looked at and left as it is, by uid.
     settled: Mutex<FxHashMap<Box<str>, Settled>>,
+    /// Counts rounds.
+    round: AtomicU64,
     /// When to look again although nothing changes.
     due: Mutex<Option<Timestamp>>,
+    /// Since when pods, by uid, tolerate the taints of their nodes for a time.
+    tolerating: Mutex<FxHashMap<Box<str>, Timestamp>>,
 }
 
 /// Changes come in bursts: they are looked at together.
 const SETTLE: Duration = Duration::from_millis(10);
+/// Rounds between which what was settled and is gone stays in memory.
+const FORGETS: u64 = 64;
 /// Without anything due, a change is waited for.
 const FAR: Duration = Duration::from_secs(3600);
 
@@ -145,16 +175,24 @@ impl ApiServer {
     /// Lets the stand-ins act once on the present state. Gives whether they changed anything.
     pub fn reconcile(&self, switches: Controllers) -> bool {
         let before = self.inner.store.revision();
+        let round = self.inner.memory.round.fetch_add(1, Ordering::Relaxed) + 1;
         *self.inner.memory.due.lock() = None;
-        let world = world::World::of(self);
+        let mut world = world::World::of(self);
+        if switches.adoption && self.claim_dependents(&world) {
+            world = world::World::of(self);
+        }
         for (is_on, act) in [
             (switches.node_lifecycle, Self::reconcile_nodes as fn(&Self, &world::World)),
             (switches.taint_eviction, Self::evict_by_taints),
             (switches.deployments, Self::reconcile_deployments),
             (switches.replica_sets, Self::reconcile_replica_sets),
+            (switches.replication_controllers, Self::reconcile_replication_controllers),
             (switches.stateful_sets, Self::reconcile_stateful_sets),
             (switches.daemon_sets, Self::reconcile_daemon_sets),
+            // The jobs that are due run in the same round.
+            (switches.cron_jobs, Self::reconcile_cron_jobs),
             (switches.jobs, Self::reconcile_jobs),
+            (switches.endpoints, Self::reconcile_endpoints),
             (switches.volume_binder, Self::bind_volumes),
             (switches.disruption_budgets, Self::count_budgets),
             (switches.resource_quotas, Self::count_quotas),
@@ -169,6 +207,10 @@ impl ApiServer {
         if switches.namespaces {
             self.empty_namespaces();
         }
+        // What is gone is forgotten now and then.
+        if round.is_multiple_of(FORGETS) {
+            self.inner.memory.settled.lock().retain(|_, known| known.round == round);
+        }
         self.inner.store.revision() != before
     }
 
@@ -181,7 +223,9 @@ impl ApiServer {
     /// Whether something is as it was when it was last left as it is; from now on it is.
     fn is_settled(&self, uid: &str, fingerprint: u64) -> bool {
         let mut settled = self.inner.memory.settled.lock();
-        if let Some(known) = settled.get(uid).filter(|known| known.fingerprint == fingerprint) {
+        let round = self.inner.memory.round.load(Ordering::Relaxed);
+        if let Some(known) = settled.get_mut(uid).filter(|known| known.fingerprint == fingerprint) {
+            known.round = round;
             match known.due {
                 None => return true,
                 Some(due) if due > self.now() => {
@@ -191,7 +235,7 @@ impl ApiServer {
                 Some(_) => {}
             }
         }
-        settled.insert(uid.into(), Settled { fingerprint, due: None });
+        settled.insert(uid.into(), Settled { fingerprint, due: None, round });
         false
     }
 

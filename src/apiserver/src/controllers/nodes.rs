@@ -91,7 +91,7 @@ fn taint(node: &mut Value, now: &str) {
     match ready.as_deref() {
         Some("False") => wanted.extend([(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]),
         Some("Unknown") => wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]),
-        // A node that nobody has spoken of yet is left as it was made.
+        // Nothing asks for the taint of a node that nobody has spoken of yet, though it was made with it.
         _ => {}
     }
     for (kind, when, key) in BY_CONDITION {
@@ -103,11 +103,15 @@ fn taint(node: &mut Value, now: &str) {
         wanted.push((UNSCHEDULABLE, "NoSchedule"));
     }
     let own: Vec<&str> = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNREACHABLE, UNSCHEDULABLE]).collect();
-    let is_own = |key: &str| own.contains(&key) || (key == NOT_READY && ready.is_some());
+    // Only a node that is ready loses what lets its pods be evicted.
+    let is_own = |key: &str, effect: &str| {
+        let is_held = effect == "NoExecute" && ready.is_none();
+        (own.contains(&key) || key == NOT_READY) && !is_held
+    };
     let mut taints: Vec<Value> = list_at(node, &["spec", "taints"]).to_vec();
     taints.retain(|taint| {
         let (key, effect) = (text_at(taint, &["key"]), text_at(taint, &["effect"]));
-        !is_own(key) || wanted.contains(&(key, effect))
+        !is_own(key, effect) || wanted.contains(&(key, effect))
     });
     for (key, effect) in wanted {
         if !taints.iter().any(|taint| text_at(taint, &["key"]) == key && text_at(taint, &["effect"]) == effect) {

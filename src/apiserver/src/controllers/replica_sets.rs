@@ -1,4 +1,4 @@
-//! ReplicaSets: as many pods as they want, the least valuable go first.
+//! ReplicaSets and ReplicationControllers: as many pods as they want, the least valuable go first.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,20 @@ const BURST: usize = 500;
 
 impl ApiServer {
     pub(super) fn reconcile_replica_sets(&self, world: &World) {
-        for set in self.unsettled(world, "replicasets.apps", 0) {
-            self.reconcile_replica_set(world, &set);
+        self.reconcile_replicas(world, "replicasets.apps");
+    }
+
+    pub(super) fn reconcile_replication_controllers(&self, world: &World) {
+        self.reconcile_replicas(world, "replicationcontrollers");
+    }
+
+    fn reconcile_replicas(&self, world: &World, storage: &str) {
+        for set in self.unsettled(world, storage, 0) {
+            self.reconcile_replica_set(world, storage, &set);
         }
     }
 
-    fn reconcile_replica_set(&self, world: &World, set: &Value) {
+    fn reconcile_replica_set(&self, world: &World, storage: &str, set: &Value) {
         let mut pods = world.controlled("pods", meta::text(set, "uid"));
         pods.retain(is_active);
         let wanted = usize::try_from(number(set, &["spec", "replicas"], 1)).unwrap_or(0);
@@ -44,7 +52,7 @@ impl ApiServer {
             ("availableReplicas", pods.iter().filter(|pod| self.is_available(pod, min_ready, now)).count()),
         ];
         let observed = meta::number(set, "generation").unwrap_or(0);
-        self.change_object("replicasets.apps", &key(set), |set| {
+        self.change_object(storage, &key(set), |set| {
             if let Some(status) = meta::object_mut(set, &["status"]) {
                 for (field, count) in counts {
                     status.insert(field.to_owned(), count.into());

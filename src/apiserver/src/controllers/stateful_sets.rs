@@ -2,11 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, controlled_by, has_ended, hash_of, is_ready, key, number, pod_of, set_label};
+use super::revisions::{Revision, hash_of_data};
+use super::world::{World, controlled_by, has_ended, is_ready, key, number, pod_of, set_label};
 use crate::meta::{self, at, list_at, text_at};
 use crate::server::ApiServer;
 
 const REVISION: &str = "controller-revision-hash";
+/// Of a revision, not of a pod.
+const HASH: &str = "controller.kubernetes.io/hash";
 
 impl ApiServer {
     pub(super) fn reconcile_stateful_sets(&self, world: &World) {
@@ -24,48 +27,64 @@ impl ApiServer {
             .collect();
         pods.sort_by_key(|(ordinal, _)| *ordinal);
         let template = at(set, &["spec", "template"]).cloned().unwrap_or_default();
-        let revision = format!("{name}-{}", hash_of(&template));
-        self.step(set, &pods, &template, &revision);
-        let is_current =
-            |pod: &Value| at(pod, &["metadata", "labels", REVISION]).and_then(Value::as_str) == Some(&revision);
-        let live = || pods.iter().map(|(_, pod)| pod).filter(|pod| !meta::has(pod, "deletionTimestamp"));
+        let revisions = self.revisions(world, set, HASH, &hash_of_data(&template));
+        let update = &revisions.present;
+        let named = text_at(set, &["status", "currentRevision"]);
+        let current = revisions.old.iter().find(|revision| revision.name == named).unwrap_or(update);
+        self.step(set, &pods, current, update);
+        let all = || pods.iter().map(|(_, pod)| pod);
+        let is_of = |pod: &Value, revision: &Revision| {
+            !meta::has(pod, "deletionTimestamp") && revision_of(pod) == Some(revision.name.as_str())
+        };
+        self.forget_revisions(set, &revisions.old, |revision| {
+            revision.name == current.name || all().any(|pod| revision_of(pod) == Some(revision.name.as_str()))
+        });
         let now = self.now();
         let min_ready = number(set, &["spec", "minReadySeconds"], 0);
-        let updated = live().filter(|pod| is_current(pod)).count();
         let wanted = usize::try_from(number(set, &["spec", "replicas"], 1)).unwrap_or(0);
-        let is_rolled = updated == live().count() && updated == wanted;
+        let ready = all().filter(|pod| is_ready(pod)).count();
+        let updated = all().filter(|pod| is_of(pod, update)).count();
+        let is_rolling = text_at(set, &["spec", "updateStrategy", "type"]) == "RollingUpdate";
+        let is_rolled = is_rolling && [updated, ready, pods.len()] == [wanted; 3];
         let counts = [
-            ("replicas", live().count()),
-            ("readyReplicas", live().filter(|pod| is_ready(pod)).count()),
-            ("availableReplicas", live().filter(|pod| self.is_available(pod, min_ready, now)).count()),
-            ("currentReplicas", if is_rolled { updated } else { live().count() - updated }),
+            ("replicas", pods.len()),
+            ("readyReplicas", ready),
+            ("availableReplicas", all().filter(|pod| self.is_available(pod, min_ready, now)).count()),
+            ("currentReplicas", if is_rolled { updated } else { all().filter(|pod| is_of(pod, current)).count() }),
             ("updatedReplicas", updated),
         ];
         let observed = meta::number(set, "generation").unwrap_or(0);
+        let current = if is_rolled { &update.name } else { &current.name };
         self.change_object("statefulsets.apps", &key(set), |set| {
             if let Some(status) = meta::object_mut(set, &["status"]) {
                 for (field, count) in counts {
-                    status.insert(field.to_owned(), count.into());
+                    // Zeros are left out, but for these.
+                    if count > 0 || ["replicas", "availableReplicas"].contains(&field) {
+                        status.insert(field.to_owned(), count.into());
+                    } else {
+                        status.remove(field);
+                    }
                 }
+                status.insert("collisionCount".to_owned(), 0.into());
                 status.insert("observedGeneration".to_owned(), observed.into());
-                status.insert("updateRevision".to_owned(), revision.as_str().into());
-                if is_rolled || !status.contains_key("currentRevision") {
-                    status.insert("currentRevision".to_owned(), revision.as_str().into());
-                }
+                status.insert("updateRevision".to_owned(), update.name.as_str().into());
+                status.insert("currentRevision".to_owned(), current.as_str().into());
             }
         });
     }
 
     /// One step towards what is wanted; in order, nothing goes on before the pod at hand is ready.
-    fn step(&self, set: &Value, pods: &[(i64, Value)], template: &Value, revision: &str) {
+    fn step(&self, set: &Value, pods: &[(i64, Value)], current: &Revision, update: &Revision) {
         let in_order = text_at(set, &["spec", "podManagementPolicy"]) != "Parallel";
         let first = number(set, &["spec", "ordinals", "start"], 0);
         let end = first + number(set, &["spec", "replicas"], 1);
+        // Members below the partition stay, and are made again, as they were.
+        let kept = first + number(set, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
         for ordinal in first..end {
             let pod = pods.iter().find(|(own, _)| *own == ordinal).map(|(_, pod)| pod);
             match pod {
                 None => {
-                    self.make_member(set, template, ordinal, revision);
+                    self.make_member(set, if ordinal < kept { current } else { update }, ordinal);
                     if in_order {
                         return;
                     }
@@ -91,13 +110,11 @@ impl ApiServer {
         if text_at(set, &["spec", "updateStrategy", "type"]) != "RollingUpdate" {
             return;
         }
-        let partition = number(set, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
-        for (_, pod) in pods.iter().rev().filter(|(ordinal, _)| *ordinal >= partition && *ordinal < end) {
-            let own = at(pod, &["metadata", "labels", REVISION]).and_then(Value::as_str);
+        for (_, pod) in pods.iter().rev().filter(|(ordinal, _)| (kept..end).contains(ordinal)) {
             if meta::has(pod, "deletionTimestamp") {
                 return;
             }
-            if own != Some(revision) {
+            if revision_of(pod) != Some(update.name.as_str()) {
                 self.remove_object("pods", &key(pod), None);
                 return;
             }
@@ -107,13 +124,13 @@ impl ApiServer {
         }
     }
 
-    fn make_member(&self, set: &Value, template: &Value, ordinal: i64, revision: &str) {
+    fn make_member(&self, set: &Value, revision: &Revision, ordinal: i64) {
         let name = format!("{}-{ordinal}", meta::name(set));
         let namespace = meta::namespace(set);
-        let mut pod = pod_of(template, set);
+        let mut pod = pod_of(&revision.template, set);
         meta::set(&mut pod, "name", name.as_str());
         for (label, value) in [
-            (REVISION, revision),
+            (REVISION, revision.name.as_str()),
             ("statefulset.kubernetes.io/pod-name", name.as_str()),
             ("apps.kubernetes.io/pod-index", &ordinal.to_string()),
         ] {
@@ -146,6 +163,11 @@ impl ApiServer {
     }
 }
 
-fn ordinal(pod: &Value, set: &str) -> Option<i64> {
+/// The name of the revision that a pod is of.
+fn revision_of(pod: &Value) -> Option<&str> {
+    at(pod, &["metadata", "labels", REVISION])?.as_str()
+}
+
+pub(super) fn ordinal(pod: &Value, set: &str) -> Option<i64> {
     meta::name(pod).strip_prefix(set)?.strip_prefix('-')?.parse().ok()
 }

@@ -1,6 +1,7 @@
 //! Evictions by taints of effect NoExecute.
 
 use jiff::{SignedDuration, Timestamp};
+use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 use super::world::{World, has_ended, key};
@@ -21,8 +22,11 @@ impl ApiServer {
             .filter(|(_, taints): &(&str, Vec<&Value>)| !taints.is_empty())
             .collect();
         if tainted.is_empty() {
+            self.inner.memory.tolerating.lock().clear();
             return;
         }
+        let mut tolerating = std::mem::take(&mut *self.inner.memory.tolerating.lock());
+        let mut still = FxHashMap::default();
         let page = self.inner.store.list("pods", &Range::default()).unwrap_or_default();
         for object in page.items {
             let node = object.selectable.fields.iter().find(|(field, _)| &**field == "spec.nodeName");
@@ -31,18 +35,23 @@ impl ApiServer {
                 continue;
             };
             let pod = object.value();
-            if !meta::has(&pod, "deletionTimestamp") && !has_ended(&pod) {
-                self.evict_if_due(&pod, taints);
+            if meta::has(&pod, "deletionTimestamp") || has_ended(&pod) {
+                continue;
+            }
+            let Patience::For(time) = patience(&pod, taints) else { continue };
+            // From when it is first seen to tolerate taints for a time, whatever taints come and go meanwhile.
+            let since = tolerating.remove(&object.selectable.uid).unwrap_or_else(|| self.now());
+            if !self.evict_if_due(&pod, since.checked_add(time).unwrap_or(Timestamp::MAX)) {
+                still.insert(object.selectable.uid.clone(), since);
             }
         }
+        *self.inner.memory.tolerating.lock() = still;
     }
 
-    fn evict_if_due(&self, pod: &Value, taints: &[&Value]) {
-        let now = self.now();
-        let Some(due) = due(pod, taints, now) else { return };
-        if due > now {
+    fn evict_if_due(&self, pod: &Value, due: Timestamp) -> bool {
+        if due > self.now() {
             self.look_again_at(due);
-            return;
+            return false;
         }
         let text = self.inner.clock.now_text();
         self.change_object("pods", &key(pod), |pod| {
@@ -53,25 +62,33 @@ impl ApiServer {
             );
         });
         self.remove_object("pods", &key(pod), None);
+        true
     }
 }
 
-/// When a pod must go for the taints of its node; `None` if never.
-fn due(pod: &Value, taints: &[&Value], now: Timestamp) -> Option<Timestamp> {
+/// For how long a pod stays on a node with taints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Forever,
+    For(SignedDuration),
+}
+
+/// How long a pod bears the taints of its node: the shortest time of the first toleration of each.
+fn patience(pod: &Value, taints: &[&Value]) -> Patience {
     let tolerations = list_at(pod, &["spec", "tolerations"]);
-    let mut due: Option<Timestamp> = None;
+    let mut shortest = Patience::Forever;
     for taint in taints {
-        let mut matching = tolerations.iter().filter(|toleration| tolerates(toleration, taint)).peekable();
-        if matching.peek().is_none() {
-            return Some(now);
-        }
-        // The shortest of the times that are given.
-        let Some(seconds) = matching.filter_map(|t| t.get("tolerationSeconds")?.as_i64()).min() else { continue };
-        let since = text_at(taint, &["timeAdded"]).parse().unwrap_or(now);
-        let until = since.checked_add(SignedDuration::from_secs(seconds.max(0))).unwrap_or(Timestamp::MAX);
-        due = Some(due.map_or(until, |due| due.min(until)));
+        let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+            return Patience::For(SignedDuration::ZERO);
+        };
+        let Some(seconds) = toleration.get("tolerationSeconds").and_then(Value::as_i64) else { continue };
+        let time = SignedDuration::from_secs(seconds.max(0));
+        shortest = match shortest {
+            Patience::For(known) => Patience::For(known.min(time)),
+            Patience::Forever => Patience::For(time),
+        };
     }
-    due
+    shortest
 }
 
 /// Whether a toleration is of a taint.

@@ -1,5 +1,9 @@
 //! The stand-ins, driven by hand in paused time.
 
+mod batch;
+mod services;
+mod workloads;
+
 use serde_json::{Value, json};
 
 use super::Controllers;

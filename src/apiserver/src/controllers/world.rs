@@ -17,7 +17,8 @@ pub(super) struct World {
 }
 
 /// Collections whose objects are owned by workloads.
-const OWNED: [&str; 2] = ["pods", "replicasets.apps"];
+const OWNED: [&str; 5] =
+    ["pods", "replicasets.apps", "jobs.batch", "controllerrevisions.apps", "endpointslices.discovery.k8s.io"];
 
 impl World {
     pub(super) fn of(server: &ApiServer) -> Self {
@@ -35,9 +36,14 @@ impl World {
 
     /// The objects of a collection that an owner controls.
     pub(super) fn controlled(&self, storage: &str, uid: &str) -> Vec<Value> {
+        self.controlled_objects(storage, uid).map(|object| object.value()).collect()
+    }
+
+    /// The same, as they are stored.
+    pub(super) fn controlled_objects(&self, storage: &str, uid: &str) -> impl Iterator<Item = &Arc<Object>> {
         let all = self.owned.get(uid).map(Vec::as_slice).unwrap_or_default();
-        let values = all.iter().filter(|(of, _)| *of == storage).map(|(_, object)| object.value());
-        values.filter(|value| controller(value).is_some_and(|owner| text_at(owner, &["uid"]) == uid)).collect()
+        let of_storage = all.iter().filter(move |(of, _)| *of == storage).map(|(_, object)| object);
+        of_storage.filter(move |object| object.selectable.controller() == Some(uid))
     }
 
     /// A number that changes when an object or something that it owns does.
@@ -149,17 +155,22 @@ pub(super) fn share(value: Option<&Value>, total: i64, round_up: bool) -> i64 {
 
 /// A short text that tells templates apart.
 pub(super) fn hash_of(template: &Value) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hash = FxHasher::default();
     hash.write(template.to_string().as_bytes());
     let mut bits = hash.finish();
     (0..10)
         .map(|_| {
-            let c = ALPHABET.get(usize::try_from(bits % 27).unwrap_or(0)).copied().unwrap_or(b'b');
+            let digit = u8::try_from(bits % 27).unwrap_or(0);
             bits /= 27;
-            char::from(c)
+            safe(digit)
         })
         .collect()
+}
+
+/// A character for a number, of those that make no words.
+pub(super) fn safe(number: u8) -> char {
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    char::from(ALPHABET.get(usize::from(number % 27)).copied().unwrap_or(b'b'))
 }
 
 /// Puts a label where labels are, below a path.

@@ -1,225 +1,13 @@
-//! The printed columns of built-in kinds.
+//! The cells of built-in kinds.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Column;
 use super::cells::{age, human, labels, or_none, since};
+use super::core_group::{event, node, pod, quota, service};
 use crate::defaults::selector_text;
 use crate::meta::{self, at, int_at, list_at, text_at};
 use crate::resource::Resource;
-
-const NAME: Column = ("Name", "string", "name", 0);
-const AGE: Column = ("Age", "string", "", 0);
-
-const fn text(name: &'static str) -> Column {
-    (name, "string", "", 0)
-}
-const fn wide(name: &'static str) -> Column {
-    (name, "string", "", 1)
-}
-const fn number(name: &'static str) -> Column {
-    (name, "integer", "", 0)
-}
-
-/// The columns of a kind.
-#[allow(clippy::too_many_lines)] // A list of lists.
-pub(super) fn columns(resource: &Resource) -> &'static [Column] {
-    match resource.storage.as_str() {
-        "pods" => {
-            const {
-                &[
-                    NAME,
-                    text("Ready"),
-                    text("Status"),
-                    text("Restarts"),
-                    AGE,
-                    wide("IP"),
-                    wide("Node"),
-                    wide("Nominated Node"),
-                    wide("Readiness Gates"),
-                ]
-            }
-        }
-        "nodes" => {
-            const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Roles"),
-                    AGE,
-                    text("Version"),
-                    wide("Internal-IP"),
-                    wide("External-IP"),
-                    wide("OS-Image"),
-                    wide("Kernel-Version"),
-                    wide("Container-Runtime"),
-                ]
-            }
-        }
-        "namespaces" => const { &[NAME, text("Status"), AGE] },
-        "deployments.apps" => {
-            const {
-                &[
-                    NAME,
-                    text("Ready"),
-                    text("Up-to-date"),
-                    text("Available"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            }
-        }
-        "replicasets.apps" | "replicationcontrollers" => {
-            const {
-                &[
-                    NAME,
-                    number("Desired"),
-                    number("Current"),
-                    number("Ready"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            }
-        }
-        "statefulsets.apps" => const { &[NAME, text("Ready"), AGE, wide("Containers"), wide("Images")] },
-        "daemonsets.apps" => {
-            const {
-                &[
-                    NAME,
-                    number("Desired"),
-                    number("Current"),
-                    number("Ready"),
-                    number("Up-to-date"),
-                    number("Available"),
-                    text("Node Selector"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            }
-        }
-        "jobs.batch" => {
-            const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Completions"),
-                    text("Duration"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            }
-        }
-        "cronjobs.batch" => {
-            const {
-                &[
-                    NAME,
-                    text("Schedule"),
-                    text("Timezone"),
-                    ("Suspend", "boolean", "", 0),
-                    number("Active"),
-                    text("Last Schedule"),
-                    AGE,
-                    wide("Containers"),
-                    wide("Images"),
-                    wide("Selector"),
-                ]
-            }
-        }
-        "services" => {
-            const { &[NAME, text("Type"), text("Cluster-IP"), text("External-IP"), text("Port(s)"), AGE, wide("Selector")] }
-        }
-        "configmaps" => const { &[NAME, text("Data"), AGE] },
-        "secrets" => const { &[NAME, text("Type"), text("Data"), AGE] },
-        "runtimeclasses.node.k8s.io" => const { &[NAME, text("Handler"), AGE] },
-        "events" => {
-            const {
-                &[
-                    text("Last Seen"),
-                    text("Type"),
-                    text("Reason"),
-                    text("Object"),
-                    wide("Subobject"),
-                    wide("Source"),
-                    text("Message"),
-                    wide("First Seen"),
-                    wide("Count"),
-                    ("Name", "string", "name", 1),
-                ]
-            }
-        }
-        "persistentvolumes" => {
-            const {
-                &[
-                    NAME,
-                    text("Capacity"),
-                    text("Access Modes"),
-                    text("Reclaim Policy"),
-                    text("Status"),
-                    text("Claim"),
-                    text("StorageClass"),
-                    text("VolumeAttributesClass"),
-                    text("Reason"),
-                    AGE,
-                    wide("VolumeMode"),
-                ]
-            }
-        }
-        "persistentvolumeclaims" => {
-            const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Volume"),
-                    text("Capacity"),
-                    text("Access Modes"),
-                    text("StorageClass"),
-                    text("VolumeAttributesClass"),
-                    AGE,
-                    wide("VolumeMode"),
-                ]
-            }
-        }
-        "storageclasses.storage.k8s.io" => {
-            const {
-                &[
-                    NAME,
-                    text("Provisioner"),
-                    text("ReclaimPolicy"),
-                    text("VolumeBindingMode"),
-                    text("AllowVolumeExpansion"),
-                    AGE,
-                ]
-            }
-        }
-        "poddisruptionbudgets.policy" => {
-            const { &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE] }
-        }
-        "priorityclasses.scheduling.k8s.io" => {
-            const { &[NAME, number("Value"), ("Global-Default", "boolean", "", 0), AGE, text("PreemptionPolicy")] }
-        }
-        "leases.coordination.k8s.io" => const { &[NAME, text("Holder"), AGE] },
-        "resourcequotas" => const { &[NAME, text("Request"), text("Limit"), AGE] },
-        "customresourcedefinitions.apiextensions.k8s.io"
-        | "roles.rbac.authorization.k8s.io"
-        | "limitranges"
-        | "clusterroles.rbac.authorization.k8s.io" => const { &[NAME, ("Created At", "date", "", 0)] },
-        "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => {
-            const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] }
-        }
-        "csinodes.storage.k8s.io" => const { &[NAME, number("Drivers"), AGE] },
-        "endpoints" => const { &[NAME, text("Endpoints"), AGE] },
-        _ => const { &[NAME, AGE] },
-    }
-}
 
 /// The cells of an object.
 #[allow(clippy::too_many_lines)] // One short arm a kind.
@@ -399,7 +187,27 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             vec![name(), role.into(), age(), of("User"), of("Group"), of("ServiceAccount")]
         }
         "csinodes.storage.k8s.io" => vec![name(), list_at(object, &["spec", "drivers"]).len().into(), age()],
-        "endpoints" => vec![name(), "<none>".into(), age()],
+        "endpoints" => vec![name(), endpoints(object).into(), age()],
+        "endpointslices.discovery.k8s.io" => {
+            let ports = list_at(object, &["ports"]).iter().map(|port| match port.get("port") {
+                Some(number) => number.to_string(),
+                None => text_at(port, &["name"]).to_owned(),
+            });
+            let addresses = list_at(object, &["endpoints"]).iter().flat_map(|one| list_at(one, &["addresses"]));
+            let addresses = addresses.filter_map(Value::as_str).map(str::to_owned);
+            let shown = |list: Vec<String>| Value::from(or(first_three(&list), "<unset>"));
+            let kind = text_at(object, &["addressType"]).into();
+            vec![name(), kind, shown(ports.collect()), shown(addresses.collect()), age()]
+        }
+        "controllerrevisions.apps" => {
+            let controller = meta::owners(object).find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+            let controller = controller.map_or("<none>".to_owned(), |owner| {
+                let (group, _) = crate::resource::split_api_version(text_at(owner, &["apiVersion"]));
+                let kind = text_at(owner, &["kind"]).to_lowercase();
+                format!("{}/{}", crate::status::qualified(group, &kind), text_at(owner, &["name"]))
+            });
+            vec![name(), controller.into(), object.get("revision").cloned().unwrap_or_default(), age()]
+        }
         _ => vec![name(), age()],
     }
 }
@@ -410,6 +218,33 @@ fn phase(object: &Value) -> Value {
     } else {
         text_at(object, &["status", "phase"]).into()
     }
+}
+
+/// The ready addresses of Endpoints, with their ports.
+fn endpoints(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in list_at(object, &["subsets"]) {
+        let ip = |address: &Value| text_at(address, &["ip"]).to_owned();
+        let addresses = list_at(subset, &["addresses"]);
+        let ports = list_at(subset, &["ports"]);
+        if ports.is_empty() {
+            all.extend(addresses.iter().map(ip));
+        }
+        for port in ports.iter().filter_map(|port| int_at(port, &["port"])) {
+            all.extend(addresses.iter().map(|address| format!("{}:{port}", ip(address))));
+        }
+    }
+    if list_at(object, &["subsets"]).is_empty() { "<none>".to_owned() } else { first_three(&all) }
+}
+
+/// Some of a list, and how many more there are.
+fn first_three(list: &[String]) -> String {
+    let shown = list.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(",");
+    if list.len() > 3 { format!("{shown} + {} more...", list.len() - 3) } else { shown }
+}
+
+fn or(text: String, otherwise: &str) -> String {
+    if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
 fn unset(text: &str) -> Value {
@@ -435,102 +270,6 @@ fn containers_at(object: &Value, path: &[&str]) -> (Value, Value) {
     let list = list_at(object, path);
     let join = |field: &str| list.iter().map(|c| text_at(c, &[field])).collect::<Vec<_>>().join(",");
     (join("name").into(), join("image").into())
-}
-
-fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let statuses = list_at(pod, &["status", "containerStatuses"]);
-    let n_ready = statuses.iter().filter(|status| status.get("ready") == Some(&Value::Bool(true))).count();
-    let n_containers = list_at(pod, &["spec", "containers"]).len();
-    let restarts: i64 = statuses.iter().filter_map(|status| int_at(status, &["restartCount"])).sum();
-    let or = |path: &[&str]| Value::from(or_none(text_at(pod, path).to_owned()));
-    let gates = list_at(pod, &["spec", "readinessGates"]);
-    let gates_text = if gates.is_empty() {
-        "<none>".to_owned()
-    } else {
-        let met = gates.iter().filter(|gate| {
-            let kind = text_at(gate, &["conditionType"]);
-            let conditions = list_at(pod, &["status", "conditions"]);
-            conditions.iter().any(|c| text_at(c, &["type"]) == kind && text_at(c, &["status"]) == "True")
-        });
-        format!("{}/{}", met.count(), gates.len())
-    };
-    vec![
-        meta::name(pod).into(),
-        format!("{n_ready}/{n_containers}").into(),
-        pod_status(pod, statuses).into(),
-        restarts.to_string().into(),
-        age(pod, now),
-        or(&["status", "podIP"]),
-        or(&["spec", "nodeName"]),
-        or(&["status", "nominatedNodeName"]),
-        gates_text.into(),
-    ]
-}
-
-fn pod_status(pod: &Value, statuses: &[Value]) -> String {
-    let mut reason = text_at(pod, &["status", "phase"]).to_owned();
-    let own = text_at(pod, &["status", "reason"]);
-    if !own.is_empty() {
-        own.clone_into(&mut reason);
-    }
-    let gated = list_at(pod, &["status", "conditions"])
-        .iter()
-        .any(|c| text_at(c, &["type"]) == "PodScheduled" && text_at(c, &["reason"]) == "SchedulingGated");
-    if gated {
-        "SchedulingGated".clone_into(&mut reason);
-    }
-    for status in statuses.iter().rev() {
-        for state in ["waiting", "terminated"] {
-            let why = text_at(status, &["state", state, "reason"]);
-            if !why.is_empty() {
-                why.clone_into(&mut reason);
-            }
-        }
-    }
-    if meta::has(pod, "deletionTimestamp") {
-        let lost = own == "NodeLost";
-        return if lost { "Unknown".to_owned() } else { "Terminating".to_owned() };
-    }
-    reason
-}
-
-fn node(node: &Value, now: Timestamp) -> Vec<Value> {
-    let ready = list_at(node, &["status", "conditions"]).iter().find(|c| text_at(c, &["type"]) == "Ready");
-    let mut status = match ready.map(|condition| text_at(condition, &["status"])) {
-        Some("True") => "Ready".to_owned(),
-        Some(_) => "NotReady".to_owned(),
-        None => "Unknown".to_owned(),
-    };
-    if at(node, &["spec", "unschedulable"]) == Some(&Value::Bool(true)) {
-        status.push_str(",SchedulingDisabled");
-    }
-    let mut roles: Vec<&str> = meta::labels(node)
-        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
-            Some(role) if !role.is_empty() => Some(role),
-            _ => (key == "kubernetes.io/role" && !value.is_empty()).then_some(value),
-        })
-        .collect();
-    roles.sort_unstable();
-    let address = |kind: &str| {
-        let found = list_at(node, &["status", "addresses"]).iter().find(|a| text_at(a, &["type"]) == kind);
-        or_none(found.map(|address| text_at(address, &["address"]).to_owned()).unwrap_or_default())
-    };
-    let info = |field: &str| {
-        let text = text_at(node, &["status", "nodeInfo", field]);
-        if text.is_empty() { "<unknown>".to_owned() } else { text.to_owned() }
-    };
-    vec![
-        meta::name(node).into(),
-        status.into(),
-        or_none(roles.join(",")).into(),
-        age(node, now),
-        text_at(node, &["status", "nodeInfo", "kubeletVersion"]).into(),
-        address("InternalIP").into(),
-        address("ExternalIP").into(),
-        info("osImage").into(),
-        info("kernelVersion").into(),
-        info("containerRuntimeVersion").into(),
-    ]
 }
 
 fn job(job: &Value, now: Timestamp) -> Vec<Value> {
@@ -577,85 +316,4 @@ fn job(job: &Value, now: Timestamp) -> Vec<Value> {
         images,
         selector.into(),
     ]
-}
-
-fn service(service: &Value, now: Timestamp) -> Vec<Value> {
-    let ports: Vec<String> = list_at(service, &["spec", "ports"])
-        .iter()
-        .map(|port| {
-            let (number, protocol) = (int_at(port, &["port"]).unwrap_or(0), text_at(port, &["protocol"]));
-            match int_at(port, &["nodePort"]).filter(|port| *port > 0) {
-                Some(node_port) => format!("{number}:{node_port}/{protocol}"),
-                None => format!("{number}/{protocol}"),
-            }
-        })
-        .collect();
-    let kind = text_at(service, &["spec", "type"]);
-    let external = match kind {
-        "ExternalName" => or_none(text_at(service, &["spec", "externalName"]).to_owned()),
-        "LoadBalancer" => {
-            let ingress = list_at(service, &["status", "loadBalancer", "ingress"]).iter();
-            let shown: Vec<&str> = ingress
-                .map(|i| if text_at(i, &["ip"]).is_empty() { text_at(i, &["hostname"]) } else { text_at(i, &["ip"]) })
-                .collect();
-            if shown.is_empty() { "<pending>".to_owned() } else { shown.join(",") }
-        }
-        _ => or_none(
-            list_at(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        ),
-    };
-    let selector = labels(at(service, &["spec", "selector"]));
-    vec![
-        meta::name(service).into(),
-        kind.into(),
-        or_none(text_at(service, &["spec", "clusterIP"]).to_owned()).into(),
-        external.into(),
-        or_none(ports.join(",")).into(),
-        age(service, now),
-        selector.into(),
-    ]
-}
-
-fn event(event: &Value, now: Timestamp) -> Vec<Value> {
-    // In either of its two versions.
-    let either = |core: &str, new: &str| event.get(core).or_else(|| event.get(new)).cloned().unwrap_or_default();
-    let object = either("involvedObject", "regarding");
-    let source = either("source", "deprecatedSource");
-    let time = |core: &str, new: &str| {
-        let text = either(core, new).as_str().unwrap_or_default().to_owned();
-        if text.is_empty() { text_at(event, &["eventTime"]).to_owned() } else { text }
-    };
-    let series = text_at(event, &["series", "lastObservedTime"]);
-    let last = if series.is_empty() { time("lastTimestamp", "deprecatedLastTimestamp") } else { series.to_owned() };
-    let count = int_at(event, &["series", "count"]).or(either("count", "deprecatedCount").as_i64()).unwrap_or(1);
-    let component = text_at(&source, &["component"]);
-    let from = if component.is_empty() {
-        either("reportingComponent", "reportingController").as_str().unwrap_or_default().to_owned()
-    } else {
-        component.to_owned()
-    };
-    let host = text_at(&source, &["host"]);
-    let from = if host.is_empty() { from } else { format!("{from}, {host}") };
-    vec![
-        since(&last, now).into(),
-        text_at(event, &["type"]).into(),
-        text_at(event, &["reason"]).into(),
-        format!("{}/{}", text_at(&object, &["kind"]).to_lowercase(), text_at(&object, &["name"])).into(),
-        text_at(&object, &["fieldPath"]).into(),
-        from.into(),
-        either("message", "note").as_str().unwrap_or_default().trim().into(),
-        since(&time("firstTimestamp", "deprecatedFirstTimestamp"), now).into(),
-        count.into(),
-        meta::name(event).into(),
-    ]
-}
-
-fn quota(quota: &Value, now: Timestamp) -> Vec<Value> {
-    let (mut requests, mut limits) = (Vec::new(), Vec::new());
-    for (name, hard) in at(quota, &["status", "hard"]).and_then(Value::as_object).into_iter().flatten() {
-        let used = text_at(quota, &["status", "used", name]);
-        let part = format!("{name}: {used}/{}", hard.as_str().unwrap_or_default());
-        if name.starts_with("limits.") { limits.push(part) } else { requests.push(part) }
-    }
-    vec![meta::name(quota).into(), requests.join(", ").into(), limits.join(", ").into(), age(quota, now)]
 }

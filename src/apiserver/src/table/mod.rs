@@ -1,6 +1,8 @@
 //! Tables: the columns that `kubectl get` prints, of built-in kinds and of custom resources.
 
 mod cells;
+mod columns;
+mod core_group;
 mod kinds;
 
 use serde_json::{Map, Value, json};
@@ -65,7 +67,7 @@ impl Printer<'_> {
 fn table(resource: &Resource, metadata: &Value, rows: &[Value]) -> Value {
     let columns = match resource.custom() {
         Some(custom) => custom_columns(&custom.columns),
-        None => kinds::columns(resource).iter().map(column).collect(),
+        None => columns::columns(resource).iter().map(column).collect(),
     };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }

@@ -17,8 +17,8 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
     {
         causes.push(Cause::invalid("metadata.namespace", &meta::namespace(object).into(), &why));
     }
-    check_labels(object.pointer("/metadata/labels"), "metadata.labels", causes);
-    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    check_labels(meta::at(object, &["metadata", "labels"]), "metadata.labels", causes);
+    let annotations = meta::at(object, &["metadata", "annotations"]).and_then(Value::as_object);
     let mut size = 0;
     for (key, value) in annotations.into_iter().flatten() {
         if let Some(why) = names::label_key(&key.to_lowercase()) {
@@ -101,8 +101,8 @@ fn check_owners(object: &Value, causes: &mut Vec<Cause>) {
 /// What may not change about an object.
 pub(super) fn check_change(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     for field in ["name", "namespace", "uid", "creationTimestamp"] {
-        let is = new.pointer(&format!("/metadata/{field}"));
-        if is != old.pointer(&format!("/metadata/{field}")) {
+        let is = meta::at(new, &["metadata", field]);
+        if is != meta::at(old, &["metadata", field]) {
             causes.push(Cause::invalid(format!("metadata.{field}"), is.unwrap_or(&Value::Null), "field is immutable"));
         }
     }

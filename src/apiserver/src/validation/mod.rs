@@ -1,9 +1,12 @@
 //! What is wrong with an object, beyond what its schema says; field by field, as the real server tells it.
 
+mod limits;
 mod meta_fields;
 pub(crate) mod names;
 mod pod;
+mod quotas;
 mod resources;
+mod volumes;
 mod warnings;
 mod workload;
 

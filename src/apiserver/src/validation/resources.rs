@@ -1,11 +1,11 @@
-//! Nodes, claims, volumes, budgets, services and the small kinds.
+//! Nodes, Services, Events and the small kinds.
 
-use std::str::FromStr;
-
-use berth_quantity::Quantity;
 use serde_json::Value;
 
-use super::{immutable, names, not_negative};
+use super::limits::{budget, limit_range, priority_class};
+use super::quotas::{quota, quota_change};
+use super::volumes::{claim, claim_change, volume, volume_change};
+use super::{immutable, names};
 use crate::meta::{self, at, list_at, text_at};
 use crate::resource::Resource;
 use crate::status::Cause;
@@ -80,32 +80,8 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
                 immutable(new, old, &["type"], causes);
             }
         }
-        "persistentvolumeclaims" => {
-            let fixed = |object: &Value| {
-                let mut spec = object.get("spec").cloned().unwrap_or_default();
-                if let Some(map) = spec.as_object_mut() {
-                    map.remove("resources");
-                    map.remove("volumeAttributesClassName");
-                    if text_at(old, &["spec", "volumeName"]).is_empty() {
-                        map.remove("volumeName");
-                    }
-                }
-                spec
-            };
-            if fixed(new) != fixed(old) {
-                let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-                causes.push(Cause::forbidden("spec", why));
-            }
-            let size = |object: &Value| {
-                Quantity::from_str(text_at(object, &["spec", "resources", "requests", "storage"])).ok()
-            };
-            if let (Some(is), Some(was)) = (size(new), size(old))
-                && is < was
-            {
-                let why = "field can not be less than status.capacity";
-                causes.push(Cause::forbidden("spec.resources.requests.storage", why));
-            }
-        }
+        "persistentvolumeclaims" => claim_change(new, old, causes),
+        "resourcequotas" => quota_change(new, old, causes),
         "priorityclasses.scheduling.k8s.io" => {
             if new.get("value") != old.get("value") {
                 causes.push(Cause::forbidden("value", "may not be changed in an update."));
@@ -134,18 +110,7 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
             let value = new.get("roleRef").cloned().unwrap_or_default();
             causes.push(Cause::invalid("roleRef", &value, "cannot change roleRef"));
         }
-        "persistentvolumes" => {
-            let source = |object: &Value| {
-                let mut spec = object.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
-                spec.retain(|field, _| !PLAIN_VOLUME_FIELDS.contains(&field.as_str()));
-                spec
-            };
-            if source(new) != source(old) {
-                let why = "spec.persistentvolumesource is immutable after creation";
-                causes.push(Cause::forbidden("spec.persistentvolumesource", why));
-            }
-            immutable(new, old, &["spec", "volumeMode"], causes);
-        }
+        "persistentvolumes" => volume_change(new, old, causes),
         "nodes" => {
             let ranges = |object: &Value| at(object, &["spec", "podCIDRs"]).cloned();
             if ranges(old).is_some() && ranges(old) != ranges(new) {
@@ -189,103 +154,6 @@ fn taints(node: &Value, causes: &mut Vec<Cause>) {
             causes.push(cause);
         }
         seen.push(identity);
-    }
-}
-
-/// What a volume's spec has besides its source.
-const PLAIN_VOLUME_FIELDS: [&str; 9] = [
-    "capacity",
-    "accessModes",
-    "claimRef",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "mountOptions",
-    "volumeMode",
-    "nodeAffinity",
-    "volumeAttributesClassName",
-];
-
-fn access_modes(object: &Value, causes: &mut Vec<Cause>) {
-    let modes = list_at(object, &["spec", "accessModes"]);
-    if modes.is_empty() {
-        let why = if object.get("kind").is_some_and(|kind| kind == "PersistentVolume") {
-            ""
-        } else {
-            "at least 1 access mode is required"
-        };
-        causes.push(Cause::required("spec.accessModes", why));
-    }
-    let supported = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    for mode in modes {
-        if !supported.contains(&mode.as_str().unwrap_or_default()) {
-            causes.push(Cause::not_supported("spec.accessModes", mode, &supported));
-        }
-    }
-}
-
-fn claim(claim: &Value, causes: &mut Vec<Cause>) {
-    access_modes(claim, causes);
-    let storage = text_at(claim, &["spec", "resources", "requests", "storage"]);
-    match Quantity::from_str(storage) {
-        Ok(amount) if amount > Quantity::default() => {}
-        Ok(_) => causes.push(Cause::invalid("spec.resources[storage]", &storage.into(), "must be greater than zero")),
-        Err(_) => causes.push(Cause::required("spec.resources[storage]", "")),
-    }
-    let mode = text_at(claim, &["spec", "volumeMode"]);
-    if !["Block", "Filesystem"].contains(&mode) {
-        causes.push(Cause::not_supported("spec.volumeMode", &mode.into(), &["Block", "Filesystem"]));
-    }
-}
-
-fn volume(volume: &Value, causes: &mut Vec<Cause>) {
-    access_modes(volume, causes);
-    if at(volume, &["spec", "capacity", "storage"]).is_none() {
-        causes.push(Cause::required("spec.capacity", ""));
-        let capacity = at(volume, &["spec", "capacity"]).cloned().unwrap_or_default();
-        causes.push(Cause::not_supported("spec.capacity", &capacity, &["storage"]));
-    }
-    let spec = volume.get("spec").and_then(Value::as_object);
-    let is_source = |field: &&String| !PLAIN_VOLUME_FIELDS.contains(&field.as_str());
-    let mut sources = spec.into_iter().flatten().map(|(field, _)| field).filter(is_source);
-    if sources.next().is_none() {
-        causes.push(Cause::required("spec", "must specify a volume type"));
-    }
-    for source in sources {
-        causes.push(Cause::forbidden(format!("spec.{source}"), "may not specify more than 1 volume type"));
-    }
-}
-
-fn budget(budget: &Value, causes: &mut Vec<Cause>) {
-    let (min, max) = (at(budget, &["spec", "minAvailable"]), at(budget, &["spec", "maxUnavailable"]));
-    if min.is_some() && max.is_some() {
-        let spec = budget.get("spec").cloned().unwrap_or_default();
-        causes.push(Cause::invalid("spec", &spec, "minAvailable and maxUnavailable cannot be both set"));
-    }
-    if let Some(policy) = at(budget, &["spec", "unhealthyPodEvictionPolicy"]).and_then(Value::as_str) {
-        let supported = ["AlwaysAllow", "IfHealthyBudget"];
-        if !supported.contains(&policy) {
-            causes.push(Cause::not_supported("spec.unhealthyPodEvictionPolicy", &policy.into(), &supported));
-        }
-    }
-    for (field, value) in [("minAvailable", min), ("maxUnavailable", max)] {
-        let path = format!("spec.{field}");
-        match value {
-            Some(Value::String(text)) => {
-                let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<u32>().ok());
-                match percent {
-                    None => {
-                        let why = "a valid percent string must be a numeric value followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
-                        causes.push(Cause::invalid(path, &text.as_str().into(), why));
-                    }
-                    Some(percent) if percent > 100 => {
-                        causes.push(Cause::invalid(path, &text.as_str().into(), "must not be greater than 100%"));
-                    }
-                    Some(_) => {}
-                }
-            }
-            Some(_) => not_negative(budget, &["spec", field], causes),
-            None => {}
-        }
     }
 }
 
@@ -406,26 +274,6 @@ fn role(resource: &Resource, role: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn priority_class(class: &Value, causes: &mut Vec<Cause>) {
-    let name = meta::name(class);
-    let value = class.get("value").and_then(Value::as_i64).unwrap_or(0);
-    let is_system = name.starts_with("system-");
-    let known = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-    if is_system && !known.contains(&(name, value)) {
-        let why = "priority class names with 'system-' prefix are reserved for system use only. error: ".to_owned()
-            + &format!("{name} is not a known system priority class");
-        causes.push(Cause::forbidden("metadata.name", &why));
-    } else if !is_system && value > 1_000_000_000 {
-        let why = "maximum allowed value of a user defined priority is 1000000000";
-        causes.push(Cause::forbidden("value", why));
-    }
-    let policies = ["Never", "PreemptLowerPriority"];
-    let policy = text_at(class, &["preemptionPolicy"]);
-    if !policies.contains(&policy) {
-        causes.push(Cause::not_supported("preemptionPolicy", &policy.into(), &policies));
-    }
-}
-
 /// Keys that a Secret of a type must have.
 fn required_keys(secret: &Value, causes: &mut Vec<Cause>) {
     let data = secret.get("data").and_then(Value::as_object);
@@ -477,71 +325,5 @@ fn data_keys(object: &Value, causes: &mut Vec<Cause>) {
     }
     if size > 1024 * 1024 {
         causes.push(Cause::too_long("", 1024 * 1024));
-    }
-}
-
-fn limit_range(range: &Value, causes: &mut Vec<Cause>) {
-    for (index, limit) in list_at(range, &["spec", "limits"]).iter().enumerate() {
-        let path = format!("spec.limits[{index}]");
-        let amount = |field: &str, name: &str| Quantity::from_str(text_at(limit, &[field, name])).ok();
-        let fields = ["max", "min", "default", "defaultRequest"];
-        let mut seen = std::collections::BTreeSet::new();
-        for field in fields {
-            seen.extend(at(limit, &[field]).and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name));
-        }
-        for name in seen {
-            let mut above = |low: &str, high: &str, field: &str, shown: &str, why: [&str; 2]| {
-                if let (Some(least), Some(most)) = (amount(low, name), amount(high, name))
-                    && least > most
-                {
-                    let value = amount(shown, name).map(|q| q.to_string()).unwrap_or_default();
-                    let text = format!("{} value {least} is greater than {} value {most}", why[0], why[1]);
-                    causes.push(Cause::invalid(format!("{path}.{field}[{name}]"), &value.into(), &text));
-                }
-            };
-            above("min", "max", "min", "min", ["min", "max"]);
-            above("min", "defaultRequest", "defaultRequest", "defaultRequest", ["min", "default request"]);
-            above("defaultRequest", "max", "defaultRequest", "defaultRequest", ["default request", "max"]);
-            above(
-                "defaultRequest",
-                "default",
-                "defaultRequest",
-                "defaultRequest",
-                ["default request", "default limit"],
-            );
-            above("min", "default", "default", "min", ["min", "default"]);
-            above("default", "max", "default", "max", ["default", "max"]);
-        }
-    }
-}
-
-const QUOTA_SCOPES: [&str; 7] = [
-    "Terminating",
-    "NotTerminating",
-    "BestEffort",
-    "NotBestEffort",
-    "PriorityClass",
-    "CrossNamespacePodAffinity",
-    "VolumeAttributesClass",
-];
-
-fn quota(quota: &Value, causes: &mut Vec<Cause>) {
-    let scopes = list_at(quota, &["spec", "scopes"]);
-    let shown = Value::Array(scopes.to_vec());
-    for scope in scopes {
-        if !QUOTA_SCOPES.contains(&scope.as_str().unwrap_or_default()) {
-            causes.push(Cause::invalid("spec.scopes", &shown, "unsupported scope"));
-        }
-    }
-    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| scopes.iter().any(|present| present == scope)) {
-            causes.push(Cause::invalid("spec.scopes", &shown, "conflicting scopes"));
-        }
-    }
-    for (name, value) in at(quota, &["spec", "hard"]).and_then(Value::as_object).into_iter().flatten() {
-        let amount = value.as_str().and_then(|text| Quantity::from_str(text).ok());
-        if amount.is_some_and(|amount| amount < Quantity::default()) {
-            causes.push(Cause::invalid(format!("spec.hard[{name}]"), value, "must be greater than or equal to 0"));
-        }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{immutable, not_negative, pod};
 use crate::meta::{at, text_at};
 use crate::resource::Resource;
+use crate::schedule::{Schedule, zone_of};
 use crate::selector::LabelSelector;
 use crate::status::Cause;
 
@@ -54,8 +55,17 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
             let schedule = text_at(object, &["spec", "schedule"]);
             if schedule.is_empty() {
                 causes.push(Cause::required("spec.schedule", ""));
-            } else if let Some(why) = wrong_schedule(schedule) {
-                causes.push(Cause::invalid("spec.schedule", &schedule.into(), &why));
+            } else {
+                if let Err(why) = Schedule::parse(schedule) {
+                    causes.push(Cause::invalid("spec.schedule", &schedule.into(), &why));
+                }
+                if schedule.contains("TZ") {
+                    let why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+                    causes.push(Cause::invalid("spec.schedule", &schedule.into(), why));
+                }
+            }
+            for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+                not_negative(object, &["spec", field], causes);
             }
             let policies = ["Allow", "Forbid", "Replace"];
             let policy = text_at(object, &["spec", "concurrencyPolicy"]);
@@ -63,9 +73,13 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
                 causes.push(Cause::not_supported("spec.concurrencyPolicy", &policy.into(), &policies));
             }
             if let Some(zone) = at(object, &["spec", "timeZone"]).and_then(Value::as_str)
-                && jiff::tz::TimeZone::get(zone).is_err()
+                && (zone.is_empty() || zone_of(zone).is_none())
             {
-                causes.push(Cause::invalid("spec.timeZone", &zone.into(), &format!("unknown time zone {zone}")));
+                let why = match zone {
+                    "" => "timeZone must be nil or non-empty string".to_owned(),
+                    _ => format!("unknown time zone {zone}"),
+                };
+                causes.push(Cause::invalid("spec.timeZone", &zone.into(), &why));
             }
             let job = at(object, &["spec", "jobTemplate"]).cloned().unwrap_or_default();
             template_at(at(&job, &["spec", "template"]), "spec.jobTemplate.spec.template", TO_COMPLETION, causes);
@@ -253,33 +267,6 @@ pub(super) fn check_status(resource: &Resource, object: &Value, causes: &mut Vec
         let why = "cannot be greater than readyReplicas";
         causes.push(Cause::invalid("status.availableReplicas", &count("availableReplicas").into(), why));
     }
-}
-
-fn wrong_schedule(text: &str) -> Option<String> {
-    if text.starts_with('@') {
-        let known = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
-        let ok = known.contains(&text) || text.starts_with("@every ");
-        return (!ok).then(|| format!("unrecognized descriptor: {text}"));
-    }
-    let n_fields = text.split_whitespace().count();
-    if n_fields != 5 {
-        return Some(format!(
-            "expected exactly 5 fields, found {n_fields}: [{}]",
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
-        ));
-    }
-    let bounds = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
-    for (field, (low, high)) in text.split_whitespace().zip(bounds) {
-        let numbers = field.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u32>().ok());
-        let steps = field.split_once('/').and_then(|(_, step)| step.parse::<u32>().ok());
-        let bad = numbers.filter(|number| Some(*number) != steps).find(|number| !(low..=high).contains(number));
-        if let Some(bad) = bad {
-            let relation = if bad < low { "below minimum" } else { "above maximum" };
-            let bound = if bad < low { low } else { high };
-            return Some(format!("end of range ({bad}) {relation} ({bound}): {field}"));
-        }
-    }
-    None
 }
 
 pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes: &mut Vec<Cause>) {
