@@ -35,7 +35,7 @@ impl Side {
     async fn play(&mut self, step: &Step, namespace: &str) -> Answer {
         let ask = self.ask_of(step, namespace);
         let mut answer = self.client.ask(&ask).await;
-        let mut patience = 600;
+        let mut patience = 2400;
         while step.until.is_some_and(|code| code != answer.code) && patience > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
             answer = self.client.ask(&ask).await;

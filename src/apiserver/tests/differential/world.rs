@@ -60,7 +60,6 @@ impl Real {
         let testenv = String::from_utf8(built.stdout).unwrap().trim().to_owned();
         let mut child = Command::new(&testenv)
             .arg("start")
-            .arg("--timeout=120s")
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -92,7 +91,11 @@ impl Drop for Real {
 
 /// This server behind its listener, as the real one is set up in hack/testenv.
 pub(crate) async fn ours() -> (ApiServer, Listener) {
-    let admission = Admission { storage_protection: true, ..Admission::default() };
+    ours_with(Admission { storage_protection: true, ..Admission::default() }).await
+}
+
+/// The same with other admission plugins.
+pub(crate) async fn ours_with(admission: Admission) -> (ApiServer, Listener) {
     let epoch = jiff::Timestamp::now();
     let server = ApiServer::new(Config { epoch, seed: 7, admission, ..Config::default() });
     let listener = Listener::start(server.clone(), "127.0.0.1:0".parse().unwrap()).await.unwrap();

@@ -291,6 +291,163 @@ kubectl get statefulset db
 kubectl get pods -l app=db
 kubectl delete statefulset db
 
+kubectl create -f - <<'Y'
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: hist, annotations: {kubernetes.io/change-cause: first}}
+spec:
+  replicas: 1
+  serviceName: hist
+  selector: {matchLabels: {app: hist}}
+  template: {metadata: {labels: {app: hist}}, spec: {containers: [{name: c, image: "i:1"}], terminationGracePeriodSeconds: 0}}
+Y
+kubectl wait statefulset hist --for=jsonpath='{.status.updatedReplicas}'=1 --timeout=60s
+kubectl set image statefulset hist c=i:2
+kubectl wait statefulset hist --for=jsonpath='{.status.observedGeneration}'=2 --timeout=60s
+until [ "$(kubectl get controllerrevisions -l app=hist -o name | wc -l)" = 2 ]; do sleep 0.2; done
+kubectl get controllerrevisions -l app=hist
+kubectl rollout history statefulset hist
+kubectl rollout history statefulset hist --revision=2
+
+kubectl rollout undo statefulset hist
+kubectl wait statefulset hist --for=jsonpath='{.status.observedGeneration}'=3 --timeout=60s
+until kubectl get controllerrevisions -l app=hist | grep -q ' 3 '; do sleep 0.2; done
+kubectl rollout history statefulset hist
+kubectl get controllerrevisions -l app=hist --sort-by=.revision
+kubectl get statefulset hist -o jsonpath='{.spec.template.spec.containers[0].image}'
+kubectl rollout undo statefulset hist --to-revision=7
+kubectl delete statefulset hist
+kubectl wait controllerrevision -l app=hist --for=delete --timeout=60s
+
+kubectl create -f - <<'Y'
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: every}
+spec:
+  selector: {matchLabels: {app: every}}
+  template: {metadata: {labels: {app: every}}, spec: {containers: [{name: c, image: "i:1"}], terminationGracePeriodSeconds: 0}}
+Y
+kubectl wait daemonset every --for=jsonpath='{.status.observedGeneration}'=1 --timeout=60s
+kubectl set image daemonset every c=i:2
+kubectl wait daemonset every --for=jsonpath='{.status.observedGeneration}'=2 --timeout=60s
+kubectl rollout history daemonset every
+kubectl rollout undo daemonset every
+kubectl wait daemonset every --for=jsonpath='{.status.observedGeneration}'=3 --timeout=60s
+kubectl rollout history daemonset every
+kubectl get controllerrevisions -l app=every -o jsonpath='{.items[*].data.spec.template.spec.containers[*].image}'
+kubectl delete daemonset every
+
+kubectl create -f - <<'Y'
+apiVersion: v1
+kind: ReplicationController
+metadata: {name: rc}
+spec:
+  replicas: 2
+  template: {metadata: {labels: {app: rc}}, spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0}}
+Y
+kubectl wait rc rc --for=jsonpath='{.status.replicas}'=2 --timeout=60s
+kubectl get rc rc -o wide
+kubectl get pods -l app=rc --no-headers | wc -l
+kubectl scale rc rc --replicas=1
+kubectl wait rc rc --for=jsonpath='{.status.replicas}'=1 --timeout=60s
+kubectl describe rc rc | grep -E 'Selector|Replicas|Pods Status'
+kubectl delete rc rc
+
+kubectl run lone --image=i --labels=app=taken --overrides='{"spec":{"terminationGracePeriodSeconds":0}}'
+kubectl create -f - <<'Y'
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: taker}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: taken}}
+  template: {metadata: {labels: {app: taken}}, spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0}}
+Y
+kubectl wait replicaset taker --for=jsonpath='{.status.replicas}'=1 --timeout=60s
+kubectl get pods -l app=taken --no-headers | wc -l
+kubectl get pod lone -o jsonpath='{.metadata.ownerReferences[0].kind} {.metadata.ownerReferences[0].controller} {.metadata.ownerReferences[0].blockOwnerDeletion}'
+kubectl label pod lone app=free --overwrite
+until [ -z "$(kubectl get pod lone -o jsonpath='{.metadata.ownerReferences}')" ]; do sleep 0.2; done
+until [ "$(kubectl get pods -l app=taken -o name | wc -l)" = 1 ]; do sleep 0.2; done
+kubectl delete replicaset taker
+kubectl delete pod lone --now
+
+kubectl create cronjob tick --image=i --schedule='*/5 * * * *'
+kubectl create cronjob bad --image=i --schedule='*/5 * * *'
+kubectl create cronjob bad --image=i --schedule='60 * * * *'
+kubectl create cronjob bad --image=i --schedule='* * * * 8'
+kubectl create cronjob bad --image=i --schedule='CRON_TZ=UTC * * * * *'
+kubectl create cronjob named --image=i --schedule='0 0 1-7/2 JAN mon-FRI' --dry-run=server
+kubectl get cronjob tick
+kubectl create job now --from=cronjob/tick
+kubectl get job now -o jsonpath='{.metadata.annotations} {.metadata.ownerReferences[0].kind}'
+kubectl patch cronjob tick -p '{"spec":{"timeZone":"Europe/Berlin"}}'
+kubectl patch cronjob tick -p '{"spec":{"timeZone":"Europe/Atlantis"}}'
+kubectl patch cronjob tick -p '{"spec":{"suspend":true}}'
+kubectl get cronjob tick
+kubectl delete cronjob tick
+kubectl delete job now
+
+# One that is due at every minute is due when its start was missed.
+kubectl create -f - <<'Y'
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: often}
+spec:
+  schedule: "* * * * *"
+  jobTemplate:
+    metadata: {labels: {of: often}}
+    spec:
+      template:
+        spec: {restartPolicy: Never, containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0}
+Y
+until [ "$(kubectl get jobs -l of=often -o name | wc -l)" -ge 1 ]; do sleep 0.5; done
+kubectl patch cronjob often -p '{"spec":{"suspend":true}}' >/dev/null
+kubectl get jobs -l of=often -o jsonpath='{.items[0].metadata.annotations}' | sed 's/[0-9][0-9]:00Z/MM:00Z/'; echo
+kubectl get cronjob often -o jsonpath='{.status.active[*].kind}'
+kubectl delete cronjob often
+kubectl wait job -l of=often --for=delete --timeout=60s
+
+kubectl create -f - <<'Y'
+apiVersion: v1
+kind: Service
+metadata: {name: ends, labels: {tier: back}}
+spec: {selector: {app: ends}, ports: [{name: web, port: 80, targetPort: http}, {name: two, port: 81, targetPort: 9000}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ends-1, labels: {app: ends}}
+spec: {nodeName: n1, terminationGracePeriodSeconds: 0, containers: [{name: c, image: i, ports: [{name: http, containerPort: 8080}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ends-2, labels: {app: ends}}
+spec: {nodeName: n1, terminationGracePeriodSeconds: 0, containers: [{name: c, image: i, ports: [{name: http, containerPort: 8080}]}]}
+Y
+kubectl label node n1 topology.kubernetes.io/zone=z1 >/dev/null
+for n in 1 2; do
+  kubectl patch pod ends-$n --subresource=status --type merge -p '{"status":{"phase":"Running","podIP":"192.0.2.'$n'","podIPs":[{"ip":"192.0.2.'$n'"}],"conditions":[{"type":"Ready","status":"'$([ $n = 1 ] && echo True || echo False)'","lastTransitionTime":"2020-01-01T00:00:00Z"}]}}' >/dev/null
+done
+until kubectl get endpointslices -l kubernetes.io/service-name=ends -o jsonpath='{.items[*].endpoints[*].addresses[*]}' | grep -q '192.0.2.2'; do sleep 0.2; done
+until kubectl get endpoints ends -o jsonpath='{.subsets[*].notReadyAddresses[*].ip}' 2>/dev/null | grep -q '192.0.2.2'; do sleep 0.2; done
+kubectl get endpointslices -l kubernetes.io/service-name=ends -o jsonpath='{.items[*].metadata.labels}'
+kubectl get endpointslices -l kubernetes.io/service-name=ends -o jsonpath='{range .items[*].endpoints[*]}{.addresses}{.conditions}{.nodeName}{.targetRef.kind}{.targetRef.name}{"\n"}{end}' | sort
+kubectl get endpointslices -l kubernetes.io/service-name=ends -o jsonpath='{range .items[*].ports[*]}{.name} {.port} {.protocol}{"\n"}{end}' | sort
+kubectl get endpoints ends -o jsonpath='{range .subsets[*].ports[*]}{.name} {.port} {.protocol}{"\n"}{end}' | sort
+kubectl get endpoints ends -o jsonpath='{.subsets[*].addresses}{.subsets[*].notReadyAddresses}{.metadata.labels}'
+kubectl create service clusterip one --tcp=80:8080 >/dev/null
+kubectl set selector service one app=ends >/dev/null
+until kubectl get endpoints one 2>/dev/null | grep -q 192; do sleep 0.2; done
+until kubectl get endpointslices -l kubernetes.io/service-name=one 2>/dev/null | grep -q 192; do sleep 0.2; done
+kubectl get endpoints one
+kubectl get endpointslices -l kubernetes.io/service-name=one
+kubectl delete service one
+kubectl describe service ends | grep -E 'Endpoints|TargetPort'
+kubectl delete service ends
+kubectl wait endpointslice -l kubernetes.io/service-name=ends --for=delete --timeout=60s
+until ! kubectl get endpoints ends >/dev/null 2>&1; do sleep 0.2; done
+kubectl delete pod ends-1 ends-2
+
 kubectl create poddisruptionbudget b --selector=app=web --min-available=1
 kubectl wait pdb b --for=jsonpath='{.status.observedGeneration}'=1 --timeout=60s
 kubectl get pdb b
@@ -310,6 +467,92 @@ kubectl run greedy --image=i
 kubectl run greedy --image=i --overrides='{"spec":{"containers":[{"name":"greedy","image":"i","resources":{"requests":{"cpu":"5"}}}]}}'
 kubectl describe quota few
 kubectl delete quota few
+
+kubectl create namespace q1
+kubectl -n q1 create quota objects --hard=pods=2,configmaps=2,count/deployments.apps=1,services=3,services.nodeports=1,services.loadbalancers=0,persistentvolumeclaims=2,requests.storage=5Gi,slow.storageclass.storage.k8s.io/requests.storage=1Gi
+kubectl -n q1 wait quota objects --for=jsonpath='{.status.hard.pods}'=2 --timeout=60s
+for n in 1 2 3; do kubectl -n q1 create configmap c$n; done
+kubectl -n q1 create deployment d1 --image=i --replicas=0
+kubectl -n q1 create deployment d2 --image=i --replicas=0
+kubectl -n q1 create service nodeport n1 --tcp=80
+kubectl -n q1 create service nodeport n2 --tcp=80
+kubectl -n q1 create service loadbalancer l1 --tcp=80
+kubectl -n q1 create service clusterip c1 --tcp=80
+kubectl -n q1 run p1 --image=i
+kubectl -n q1 run p2 --image=i
+kubectl -n q1 run p3 --image=i
+
+for claim in 'a 3Gi plain' 'b 3Gi plain' 'c 2Gi slow' 'd 1Gi slow' 'e 1Gi plain'; do
+  set -- $claim
+  kubectl -n q1 create -f - <<Y
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: $1}
+spec: {storageClassName: $3, accessModes: [ReadWriteOnce], resources: {requests: {storage: $2}}}
+Y
+done
+kubectl -n q1 wait quota objects --for=jsonpath='{.status.used.persistentvolumeclaims}'=2 --timeout=60s
+kubectl -n q1 describe quota objects
+
+# What goes away gives back.
+kubectl -n q1 delete configmap c1
+kubectl -n q1 wait quota objects --for=jsonpath='{.status.used.configmaps}'=1 --timeout=60s
+kubectl -n q1 create configmap c4
+kubectl -n q1 delete quota objects
+
+kubectl -n q1 create quota compute --hard=requests.cpu=1,limits.memory=1Gi,requests.example.com/gpu=2,requests.ephemeral-storage=1Gi
+kubectl -n q1 wait quota compute --for=jsonpath='{.status.hard.limits\.memory}'=1Gi --timeout=60s
+kubectl -n q1 run none --image=i
+pod() {
+  kubectl -n q1 run $1 --image=i --overrides='{"spec":{"containers":[{"name":"'$1'","image":"i","resources":'"$2"'}]}}'
+}
+pod half '{"requests":{"cpu":"600m"},"limits":{"memory":"512Mi"}}'
+pod more '{"requests":{"cpu":"600m"},"limits":{"memory":"256Mi"}}'
+pod both '{"requests":{"cpu":"600m"},"limits":{"memory":"768Mi"}}'
+pod part '{"requests":{"cpu":"100m"}}'
+pod disk '{"requests":{"cpu":"100m","ephemeral-storage":"2Gi"},"limits":{"memory":"1Mi"}}'
+pod card '{"requests":{"cpu":"100m"},"limits":{"memory":"1Mi","example.com/gpu":"3"}}'
+pod cards '{"requests":{"cpu":"100m"},"limits":{"memory":"1Mi","example.com/gpu":"2"}}'
+kubectl -n q1 wait quota compute --for=jsonpath='{.status.used.requests\.cpu}'=700m --timeout=60s
+kubectl -n q1 describe quota compute
+kubectl -n q1 delete quota compute
+
+kubectl -n q1 create quota best --hard=pods=1 --scopes=BestEffort
+kubectl -n q1 create quota rest --hard=pods=1,requests.cpu=1 --scopes=NotBestEffort
+kubectl -n q1 create quota ends --hard=pods=0 --scopes=Terminating
+kubectl -n q1 create quota wrong --hard=requests.cpu=1 --scopes=BestEffort
+kubectl -n q1 create quota wrong --hard=pods=1 --scopes=BestEffort,NotBestEffort
+kubectl -n q1 create quota wrong --hard=pods=1 --scopes=Sometimes
+kubectl -n q1 delete pods --all --now >/dev/null
+for q in best rest ends; do
+  until [ "$(kubectl -n q1 get quota $q -o jsonpath='{.status.used.pods}')" = 0 ]; do sleep 0.2; done
+done
+kubectl -n q1 run b1 --image=i
+kubectl -n q1 run b2 --image=i
+kubectl -n q1 run r1 --image=i --overrides='{"spec":{"containers":[{"name":"r1","image":"i","resources":{"requests":{"cpu":"100m"}}}]}}'
+kubectl -n q1 run r2 --image=i --overrides='{"spec":{"containers":[{"name":"r2","image":"i","resources":{"requests":{"cpu":"100m"}}}]}}'
+kubectl -n q1 delete quota best rest
+kubectl -n q1 run e1 --image=i --overrides='{"spec":{"activeDeadlineSeconds":60}}'
+kubectl -n q1 delete quota ends
+kubectl -n q1 delete pods --all --now >/dev/null
+
+kubectl create priorityclass gold --value=10 >/dev/null
+kubectl -n q1 create -f - <<'Y'
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: classy}
+spec:
+  hard: {pods: "1"}
+  scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
+Y
+kubectl -n q1 wait quota classy --for=jsonpath='{.status.hard.pods}'=1 --timeout=60s
+gold() { kubectl -n q1 run $1 --image=i --overrides='{"spec":{"priorityClassName":"gold"}}'; }
+gold g1
+gold g2
+kubectl -n q1 run plain --image=i
+kubectl -n q1 get quota classy -o jsonpath='{.spec.scopeSelector}'
+kubectl delete namespace q1 --wait=false
+kubectl delete priorityclass gold
 
 kubectl create quota q --hard=pods=50,configmaps=20
 kubectl create priorityclass vip --value=100
