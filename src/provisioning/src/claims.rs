@@ -127,9 +127,11 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether limits may keep a node of the pool from listing what minValues asks for.
+    /// Whether limits may keep a node of the pool from listing what minValues asks for, or shares from being planned as the
+    /// cheapest of it.
     pub(crate) fn limits_lists(&self, pool: usize) -> bool {
-        self.is_limited(pool) && self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
+        (self.is_limited(pool) || !self.shares.is_empty())
+            && self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
     }
 
     /// Whether every paid node of a pool can list what minValues asks for, and nothing that is cheaper than planned.

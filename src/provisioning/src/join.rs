@@ -159,10 +159,15 @@ impl Planner<'_> {
         let instead = (!bin.contents.is_empty()).then_some(bin.planned);
         let mut within = columns.clone();
         let is_tight = self.is_limited(bin.pool) && self.is_tight(bin.pool);
+        let price = table.columns.get(planned).map(|column| column.price);
         for at in columns.ones().filter(|&at| at != planned) {
             let is_finite_paid =
                 !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
-            if is_finite_paid || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
+            // Shares may rule out what is cheaper, and a claim lists nothing cheaper than is planned.
+            let is_cheaper = !self.shares.is_empty()
+                && !table.reserved.contains(at)
+                && table.columns.get(at).map(|column| column.price) < price;
+            if is_finite_paid || is_cheaper || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
                 within.set(at, false);
             }
         }
