@@ -58,7 +58,7 @@ impl Planner<'_> {
         let offers = Offers::new(self, &rows);
         relaxed.accelerators = offers.offers.iter().any(|offer| self.is_kept(offer.pool, offer.column))
             && rows.iter().any(|row| !self.accelerators.are_in(&row.requests));
-        let (mut problem, asked) = build(self, &rows, &offers, 1.0, Spreads::MindEachOther);
+        let (mut problem, asked) = build(self, &rows, &offers, None, Spreads::MindEachOther);
         self.add_nodes(&mut problem, &asked);
         let start = groups.into_iter().filter_map(|(contents, nodes, column)| {
             let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());

@@ -37,6 +37,9 @@ pub(crate) struct Strategy {
 const DEFAULT_BUDGET: usize = 600;
 const HIGH_BUDGET: usize = 12_000;
 
+/// Searches, one after the other, where shares are to be kept.
+const SEARCHES: u32 = 3;
+
 /// Packings with a whole that is just what was packed before, until it is taken for much less.
 const PATIENT_ROUNDS: u32 = 8;
 
@@ -52,6 +55,17 @@ impl Planner<'_> {
         if effort == Effort::Low {
             return;
         }
+        // With shares, a search goes by how full nodes are on average, which the one before it has changed.
+        let searches = if self.shares.is_empty() { 1 } else { SEARCHES };
+        for _ in 0..searches {
+            if !self.pack_anew(effort) {
+                break;
+            }
+        }
+    }
+
+    // Whether the search found a better plan, which is kept then.
+    fn pack_anew(&mut self, effort: Effort) -> bool {
         let (before, mark) = (self.score(), self.state.mark());
         let is_better = self.search(effort) && {
             self.shrink();
@@ -64,6 +78,7 @@ impl Planner<'_> {
             self.state.rollback(mark);
         }
         self.state.forget(mark);
+        is_better
     }
 
     // Where shares leave pods without a place, they are rounded up to a node if one takes more: nobody can split that.

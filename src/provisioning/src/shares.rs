@@ -482,16 +482,48 @@ impl Planner<'_> {
         self.with_tally(|tally| self.shares.cells.iter().zip(&tally.by_cell).map(left).collect())
     }
 
-    /// How much of the CPU that new nodes have is requested, on average; 1 where nothing is known.
-    #[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
-    pub(crate) fn typical_load(&self) -> f64 {
-        let room = |bin: &Bin| {
-            let column = self.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
-            column.map_or(0, |column| i128::from(column.room.get(ResourceId::CPU)) * i128::from(bin.nodes))
-        };
-        let room: i128 = self.state.bins().iter().map(room).sum();
-        if room > 0 { (self.share_of_planned() as f64 / room as f64).min(1.0) } else { 1.0 }
+    /// How much of the CPU that new nodes have is requested, of each instance type that is planned, and on average.
+    pub(crate) fn typical_loads(&self) -> TypicalLoads {
+        let mut known = TypicalLoads { of_all: 1.0, of_type: FxHashMap::default() };
+        let mut all = (0.0, 0.0);
+        if self.shares.is_empty() {
+            return known;
+        }
+        let mut by_type: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
+        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            let Some(column) = self.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned)) else {
+                continue;
+            };
+            let load = millis(self.shares.load(bin)) * f64::from(bin.nodes);
+            let room = millis(column.room.get(ResourceId::CPU).max(0)) * f64::from(bin.nodes);
+            all = (all.0 + load, all.1 + room);
+            let of_type = by_type.entry(column.instance_type).or_default();
+            *of_type = (of_type.0 + load, of_type.1 + room);
+        }
+        let part = |(load, room): (f64, f64)| if room > 0.0 { (load / room).min(1.0) } else { 1.0 };
+        known.of_all = part(all);
+        known.of_type = by_type.into_iter().map(|(name, sums)| (name, part(sums))).collect();
+        known
     }
+}
+
+/// How full nodes are on average, as far as CPU is requested.
+#[derive(Clone, Debug)]
+pub(crate) struct TypicalLoads {
+    of_all: f64,
+    of_type: FxHashMap<u32, f64>,
+}
+
+impl TypicalLoads {
+    /// What is requested of the CPU of a node of a type, as a part.
+    pub(crate) fn of(&self, instance_type: u32) -> f64 {
+        self.of_type.get(&instance_type).copied().unwrap_or(self.of_all)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
+fn millis(amount: i64) -> f64 {
+    amount as f64
 }
 
 // The greatest number up to `most` for which something holds that holds for none after the first for which it does not.

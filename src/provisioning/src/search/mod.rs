@@ -39,12 +39,12 @@ impl Planner<'_> {
         {
             return false;
         }
-        let load = self.typical_load();
+        let loads = self.typical_loads();
         let total = self.share_of_planned();
         self.set_share_total(total);
         let withdrawn = self.withdraw(&rows.bins);
         let offers = Offers::new(self, &rows.list);
-        let (problem, _) = build(self, &rows.list, &offers, load, Spreads::MindAll);
+        let (problem, _) = build(self, &rows.list, &offers, Some(&loads), Spreads::MindAll);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
         let answer = berth_packing::search(&problem, &start, budget(effort));
         self.put_plan_in(&rows, &offers, &answer.plan)

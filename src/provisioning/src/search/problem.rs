@@ -9,6 +9,7 @@ use super::carry_out::Withdrawn;
 use super::offers::{Offer, Offers};
 use super::rows::{Row, Rows};
 use crate::planner::Planner;
+use crate::shares::TypicalLoads;
 
 /// How much less a dollar of list price counts than a dollar of cost.
 const LIST_PRICE: f64 = 1e-7;
@@ -26,7 +27,7 @@ pub(crate) fn build(
     planner: &Planner<'_>,
     rows: &[Row],
     offers: &Offers,
-    load: f64,
+    loads: Option<&TypicalLoads>,
     spreads: Spreads,
 ) -> (Problem, Vec<ResourceId>) {
     let requests = rows.iter().flat_map(|row| row.requests.iter());
@@ -35,7 +36,7 @@ pub(crate) fn build(
     asked.dedup();
     let vector = |resources: &berth_model::Resources| asked.iter().map(|&id| resources.get(id)).collect::<Vec<_>>();
     let item = |row: &Row| Item { count: row.count(), size: vector(&row.requests), at_most: u32::MAX };
-    let mut stocks = Stocks::new(planner, load, spreads);
+    let mut stocks = Stocks::new(planner, loads);
     let bins = offers.offers.iter().map(|offer| BinType {
         cost: offer.cost.dollars(),
         bias: offer.list_price.dollars() * LIST_PRICE,
@@ -76,13 +77,13 @@ pub(crate) fn start(
 }
 
 /// Supplies, limits and shares.
-struct Stocks {
+struct Stocks<'l> {
     amounts: Vec<f64>,
     /// By share: its stock. What a node draws from it depends on what is put on it; the search takes each type of node
-    /// for as full as nodes are on average, and what is found is held to the exact share where it is carried out.
+    /// for as full as nodes of it are on average, and what is found is held to the exact share where it is carried out.
     shares: Vec<usize>,
-    /// What is requested of a node's CPU, on average.
-    load: f64,
+    /// What is requested of a node's CPU, on average; `None` where shares are left out.
+    loads: Option<&'l TypicalLoads>,
     slots: FxHashMap<berth_model::SlotId, usize>,
     /// By pool: the stock of each limit, and of the limit of nodes.
     limits: Vec<Vec<Limit>>,
@@ -91,11 +92,11 @@ struct Stocks {
 /// What is left of a limit: its stock, the resource or nodes, and how much of that makes one of the stock.
 type Limit = (usize, Option<ResourceId>, f64);
 
-impl Stocks {
-    fn new(planner: &Planner<'_>, load: f64, spreads: Spreads) -> Self {
+impl<'l> Stocks<'l> {
+    fn new(planner: &Planner<'_>, loads: Option<&'l TypicalLoads>) -> Self {
         let mut stocks =
-            Stocks { amounts: Vec::new(), shares: Vec::new(), load, slots: FxHashMap::default(), limits: Vec::new() };
-        if let Spreads::MindAll = spreads {
+            Stocks { amounts: Vec::new(), shares: Vec::new(), loads, slots: FxHashMap::default(), limits: Vec::new() };
+        if loads.is_some() {
             for left in planner.left_of_shares() {
                 stocks.shares.push(stocks.amounts.len());
                 stocks.amounts.push(left);
@@ -141,7 +142,9 @@ impl Stocks {
                 draws.push((stock, amount));
             }
         }
-        let cpu = float(offer.room.get(ResourceId::CPU).max(0)) / 1000.0 * self.load;
+        let column = planner.tables.get(offer.pool).and_then(|table| table.columns.get(offer.column));
+        let load = self.loads.zip(column).map_or(0.0, |(loads, column)| loads.of(column.instance_type));
+        let cpu = float(offer.room.get(ResourceId::CPU).max(0)) / 1000.0 * load;
         for &cell in planner.shares.cells_of(offer.pool, offer.column) {
             if let Some(&stock) = self.shares.get(cell as usize).filter(|_| cpu > 0.0) {
                 draws.push((stock, cpu));
