@@ -17,6 +17,7 @@ fn explain(example: &str, object: &str, more: &[&str]) -> Run {
 #[case::a_pod_without_a_place("reserved-only", "pod/web-13", "explain-pod-left", 1)]
 #[case::a_pod_on_a_new_node("reserved-first", "pod/web-12", "explain-pod-placed", 0)]
 #[case::a_reservation_and_its_owner("room", "reservation/release-week", "explain-reservation", 0)]
+#[case::an_owner_that_goes_with_its_reservation("room", "pod/web-0", "explain-bundled", 0)]
 #[case::an_owner_on_a_node_that_exists("guide-several-owners", "pod/app-demo-0", "explain-owner", 0)]
 #[case::a_node_that_is_launched("reserved-only", "node/reserved-only-00001", "explain-node", 0)]
 fn story(#[case] example: &str, #[case] object: &str, #[case] expected: &str, #[case] code: i32) {

@@ -2,7 +2,7 @@
 
 use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
 use berth_provisioning::{NodePlan, Options, Solution};
-use berth_scheduling::reservation::{Draws, bundle};
+use berth_scheduling::reservation::{Bundled, Draws, bundle};
 use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, Share};
@@ -94,10 +94,9 @@ impl Drawing {
         self.existing.refusals.get(&spec).map(Vec::as_slice)
     }
 
-    /// The pending Reservation that a pod goes with.
-    pub(crate) fn goes_with(&self, pod: &str) -> Option<u32> {
-        let has = |pods: &[Box<str>]| pods.iter().any(|known| **known == *pod);
-        self.draws.with.iter().find(|(_, pods)| has(pods)).map(|(reservation, _)| *reservation)
+    /// The pods that go with a pending Reservation.
+    pub(crate) fn bundled_with(&self, reservation: u32) -> &[Bundled] {
+        self.draws.with.get(&reservation).map_or(&[][..], Vec::as_slice)
     }
 
     /// The existing node that something was bound to.
@@ -117,7 +116,7 @@ impl Drawing {
         let pods = pods.filter(|pod| pod.draws_from == Some(reservation));
         let mut names: Vec<String> =
             pods.map(|pod| format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name)).collect();
-        names.extend(self.draws.with.get(&reservation).into_iter().flatten().map(ToString::to_string));
+        names.extend(self.bundled_with(reservation).iter().map(|pod| pod.name.to_string()));
         names
     }
 
@@ -147,9 +146,9 @@ impl Drawing {
         for share in shares.iter().filter(|share| deal.kind(**share) == MemberKind::Reservation) {
             for member in deal.members(share.of_node(node)) {
                 let Some(&index) = self.by_name.get(member.to_string().as_str()) else { continue };
-                let pods = self.draws.with.get(&index).into_iter().flatten();
                 let draws_from = Some(name_of(index, cluster));
-                pairs.extend(pods.map(|pod| Also { name: pod, draws_from, assigned: None }));
+                let pods = self.bundled_with(index).iter();
+                pairs.extend(pods.map(|pod| Also { name: &pod.name, draws_from, assigned: None }));
             }
         }
         pairs

@@ -1,7 +1,10 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
-use berth_model::{BoundPod, Cluster, Cordon, Labels, MemberKind, MemberRun, Node, Resources, Sym};
+use berth_model::{
+    BoundPod, Cluster, Cordon, Holding, Labels, MemberKind, MemberRun, Node, Phase, Reservation, Resources, Sym,
+};
 use berth_provisioning::{Claims, Taken};
+use rustc_hash::FxHashMap;
 
 use crate::Plan;
 use crate::deal::{Deal, Share};
@@ -19,18 +22,20 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The cluster of a plan. Pods of alike Reservations' owners that are launched with them count in what is left of the
-    /// node, and are not among its pods.
+    /// The cluster of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut cluster = plan.cluster.clone();
         let n_existing = cluster.nodes.len();
         let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+        let named = (0_u32..).zip(&plan.cluster.reservations);
+        let ids = named.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
         for row in &mut cluster.pending {
             row.members.clear();
         }
         for (entry, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
             if let Some(node) = cluster.nodes.get_mut(entry.node) {
                 settle(plan, &deal, shares, 0, node, true);
+                hold(plan, &ids, &deal, shares, 0, node, &mut cluster.reservations);
             }
         }
         let mut claims = Vec::new();
@@ -44,6 +49,7 @@ impl Outcome {
                 let name = cluster.symbols.intern(&format!("{}-{number:05}", plan.pool_name(group.node_pool)));
                 let mut node = launched(&cluster, group, name);
                 settle(plan, &deal, shares, copy, &mut node, false);
+                hold(plan, &ids, &deal, shares, copy, &mut node, &mut cluster.reservations);
                 if let Some(pool) = cluster.node_pools.get_mut(group.node_pool) {
                     pool.used.add(&node.capacity);
                     pool.nodes = pool.nodes.saturating_add(1);
@@ -131,6 +137,48 @@ fn settle(plan: &Plan, deal: &Deal<'_>, shares: &[Share], copy: u32, node: &mut 
                 candidate: None,
                 assigned: None,
             });
+        }
+    }
+}
+
+/// Reservations come to a node with the pods that go with them; their room is off the node's already.
+fn hold(
+    plan: &Plan,
+    ids: &FxHashMap<&str, u32>,
+    deal: &Deal<'_>,
+    shares: &[Share],
+    copy: u32,
+    node: &mut Node,
+    reservations: &mut [Reservation],
+) {
+    for share in shares.iter().filter(|share| deal.kind(**share) == MemberKind::Reservation) {
+        for member in deal.members(share.of_node(copy)) {
+            let Some(&id) = ids.get(member.own().as_str()) else { continue };
+            let Some(known) = reservations.get_mut(id as usize) else { continue };
+            known.phase = Phase::Available;
+            known.node = Some(node.name);
+            let mut holding = Holding::new(id, known);
+            for pod in plan.drawing.bundled_with(id) {
+                if let Some(spec) = plan.cluster.specs.get(pod.spec as usize) {
+                    holding.draw_in_sum(&spec.requests);
+                }
+                let own = pod.name.split_once('/').map_or(&*pod.name, |(_, own)| own);
+                node.pods.push(BoundPod {
+                    namespace: pod.namespace,
+                    name: own.into(),
+                    spec: pod.spec,
+                    labels: pod.labels,
+                    started: i64::MAX,
+                    draws_from: Some(id),
+                    candidate: None,
+                    assigned: None,
+                });
+            }
+            if known.allocate_once && holding.owners() > 0 {
+                known.phase = Phase::Succeeded;
+            } else {
+                node.holdings.push(holding);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
 
-use berth_model::{Assigned, BoundPod, Cluster, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
+use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
 use berth_provisioning::Options;
 
 use super::considered::{Subject, consider_all};
@@ -28,16 +28,6 @@ pub(super) fn pod(
         }
         let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
         tell(&mut outcome, options, &subject, &mut story);
-        return Ok(story);
-    }
-    if let Some(reservation) = plan.drawing.goes_with(&full) {
-        story.has_place = true;
-        let name =
-            plan.cluster.reservations.get(reservation as usize).map_or("", |r| plan.cluster.symbols.text(r.name));
-        story.outcome = format!("goes with the pending Reservation {name}, and draws from it");
-        if let Some(place) = place_of(plan, MemberKind::Reservation, name) {
-            story.add("Reservation", place);
-        }
         return Ok(story);
     }
     let (row, _) = find_pending(&outcome.cluster, MemberKind::Pod, object).ok_or_else(|| missing(plan, object))?;
@@ -74,12 +64,7 @@ pub(super) fn reservation(
     add_units(cluster, &known.assigned, &mut story);
     story.pods = plan.drawing.drawn_from(id, &plan.cluster);
     if let Some((namespace, spec, labels)) = subject {
-        let node = held(&outcome.cluster, id).map(|(node, _)| node);
-        if let Some(node) = node.and_then(|node| outcome.cluster.nodes.get_mut(node)) {
-            let mut room = NodeRoom::of_node(node);
-            room.release(id);
-            (node.free, node.holdings) = room.into_parts();
-        }
+        take_reservation(plan, &mut outcome.cluster, id);
         let subject = Subject { kind: MemberKind::Reservation, namespace, spec, labels };
         tell(&mut outcome, options, &subject, &mut story);
     }
@@ -154,13 +139,36 @@ fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
     })
 }
 
-/// Takes a pod off its node; what it drew is held again.
+/// Takes a Reservation off its node, with the pods that go with it.
+fn take_reservation(plan: &Plan, cluster: &mut Cluster, id: u32) {
+    for pod in plan.drawing.bundled_with(id) {
+        let bound = pod.name.split_once('/').and_then(|(namespace, name)| {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            find_bound(cluster, &ObjectRef { kind: super::Kind::Pod, namespace, name })
+        });
+        bound.and_then(|(node, at)| take_bound(cluster, node, at));
+    }
+    let node = held(cluster, id).map(|(node, _)| node);
+    if let Some(node) = node.and_then(|node| cluster.nodes.get_mut(node)) {
+        let mut room = NodeRoom::of_node(node);
+        room.release(id);
+        (node.free, node.holdings) = room.into_parts();
+    }
+}
+
+/// Takes a pod off its node; what it drew is held again, of a Reservation for it alone, too.
 fn take_bound(cluster: &mut Cluster, node: usize, at: usize) -> Option<BoundPod> {
     let node = cluster.nodes.get_mut(node)?;
     let pod = node.pods.remove(at);
     let requests = &cluster.specs.get(pod.spec as usize)?.requests;
     let mut room = NodeRoom::of_node(node);
     room.remove_pod(requests, pod.draws_from);
+    if let Some(id) = pod.draws_from.filter(|&id| room.position(id).is_none())
+        && let Some(known) = cluster.reservations.get_mut(id as usize)
+    {
+        known.phase = Phase::Available;
+        room.hold(Holding::new(id, known));
+    }
     (node.free, node.holdings) = room.into_parts();
     Some(pod)
 }

@@ -5,7 +5,7 @@ use berth_model::{
     Reservation, ResourceId, Resources, Symbols, Universe,
 };
 
-use super::draw::{Draws, is_open, owners_in_order};
+use super::draw::{Bundled, Draws, is_open, owners_in_order};
 use super::matching::{Seeker, may_draw};
 use super::members::take;
 use crate::demands;
@@ -59,6 +59,8 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
 
 /// A class of owners that may be placed together with a Reservation.
 struct Owners {
+    /// Index of the spec.
+    id: u32,
     spec: PodSpec,
     rows: Vec<u32>,
     left: u32,
@@ -72,6 +74,7 @@ impl Owners {
         // Preferences are left aside, as where a Reservation is drawn from on a node.
         let demand = demands(cluster, universe, id).pop()?;
         (is_alone && demand.host.is_empty() && demand.keyed.is_empty()).then(|| Owners {
+            id: class.spec,
             spec: spec.clone(),
             rows: class.rows.clone(),
             left: class.count,
@@ -107,8 +110,13 @@ fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &
             let Some(owners) = owners.get_mut(class) else { continue };
             owners.left -= count;
             let taken = take(cluster, &owners.rows, count as usize);
-            let names = taken.iter().map(|member| member.full_name(cluster));
-            draws.with.entry(index).or_default().extend(names.collect::<Vec<_>>());
+            let bundled = taken.iter().map(|member| Bundled {
+                name: member.full_name(cluster),
+                namespace: member.namespace,
+                spec: owners.id,
+                labels: member.labels,
+            });
+            draws.with.entry(index).or_default().extend(bundled.collect::<Vec<_>>());
         }
         let spec = cluster.intern_spec(filled.spec);
         if let Some(row) = cluster.pending_row(MemberKind::Reservation, namespace, spec, labels) {

@@ -3,15 +3,28 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, MemberKind, PodSpec, Refusal, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, PodSpec, Refusal, Sym, Universe};
 
 use super::reasons;
+
+/// A pod that goes where a pending Reservation goes, and draws from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundled {
+    /// `namespace/name`.
+    pub name: Box<str>,
+    /// The namespace.
+    pub namespace: Sym,
+    /// Index into [`Cluster::specs`].
+    pub spec: u32,
+    /// Index into [`Cluster::label_sets`].
+    pub labels: u32,
+}
 
 /// Who draws from which Reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// By pending Reservation, the pods that go where it goes.
-    pub with: BTreeMap<u32, Vec<Box<str>>>,
+    pub with: BTreeMap<u32, Vec<Bundled>>,
 }
 
 impl Draws {
