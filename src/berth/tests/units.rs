@@ -51,6 +51,23 @@ fn the_plan_has_the_annotations_that_say_who_gets_what() {
 }
 
 #[test]
+fn the_annotation_says_where_a_pod_lies_on_numa_nodes() {
+    let zone = r#"{"name":"node-0","type":"Node","resources":[{"name":"cpu","allocatable":"8"}]}"#;
+    let spec = r#"{\"numaTopologyPolicy\":\"SingleNUMANode\"}"#;
+    let annotated = format!(
+        r#"{{"annotations":{{"scheduling.koordinator.sh/numa-topology-spec":"{spec}"}},"labels":{{}},"name":"plain"}}"#
+    );
+    let manifests = manifests()
+        .replace(r#""kind":"NodeResourceTopology","#, &format!(r#""kind":"NodeResourceTopology","zones":[{zone}],"#))
+        .replace(r#"{"labels":{},"name":"plain"}"#, &annotated);
+    let plan = plan_json(&manifests, &[]);
+    let assigned = plan["nodes"][0]["assigned"].as_array().unwrap();
+    let entry = assigned.iter().find(|entry| entry["pod"] == "default/plain").unwrap();
+    let status = r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}}]}"#;
+    assert_eq!(entry["annotations"], json!({"scheduling.koordinator.sh/resource-status": status}));
+}
+
+#[test]
 fn the_plan_of_nodes_without_such_pods_says_nothing_of_it() {
     let plan = plan_json(
         &manifests()

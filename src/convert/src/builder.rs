@@ -40,8 +40,8 @@ pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
 /// then.
 pub struct Builder {
     pub(crate) options: Options,
-    /// CPUs and devices, by node.
-    pub(crate) cpus: FxHashMap<Sym, Vec<berth_model::Cpu>>,
+    /// CPUs and NUMA nodes, and devices, by node.
+    pub(crate) topologies: FxHashMap<Sym, berth_model::Units>,
     pub(crate) devices: FxHashMap<Sym, Vec<berth_model::Device>>,
     pub(crate) cluster: Cluster,
     pub(crate) warnings: FxIndexSet<String>,
@@ -161,7 +161,7 @@ impl Builder {
             attach_limits: FxHashMap::default(),
             pools: FxIndexMap::default(),
             reservations: FxIndexMap::default(),
-            cpus: FxHashMap::default(),
+            topologies: FxHashMap::default(),
             devices: FxHashMap::default(),
             overlays: FxIndexMap::default(),
         }
@@ -449,13 +449,13 @@ impl Builder {
         Ok(())
     }
 
-    /// The CPUs of a node.
+    /// The CPUs and NUMA nodes of a node.
     pub fn add_node_resource_topology(&mut self, object: &NodeResourceTopology) -> Result<(), ConvertError> {
         let name = name_of("NodeResourceTopology", &object.metadata)?;
-        let cpus = units::read_topology(object)
+        let topology = units::read_topology(object, &mut self.cluster)
             .map_err(|problem| ConvertError::new("NodeResourceTopology", name, vec![problem]))?;
         let sym = self.cluster.symbols.intern(name);
-        if self.cpus.insert(sym, cpus).is_some() {
+        if self.topologies.insert(sym, topology).is_some() {
             self.warn_of_repeat("NodeResourceTopology", name);
         }
         Ok(())

@@ -32,10 +32,10 @@ impl Builder {
 
         let wanted = self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
         let (limits, pools) = (self.attach_limits, &self.pools);
-        let units = units::together(self.cpus, self.devices);
+        let units = units::together(self.topologies, self.devices);
         let mut standing =
             Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
-        standing.set_units(units);
+        standing.set_units(units, &cluster.symbols);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         // First those that run where nothing is planned: their claims may be exclusive.

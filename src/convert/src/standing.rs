@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::labels::koordinator;
 use berth_model::{
     BoundPod, Cluster, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, Units,
     first_untolerated,
@@ -14,6 +15,7 @@ use crate::node::{NodeClaimRecord, NodeRecord};
 use crate::node_reservation;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
+use crate::units::node_policy;
 
 /// Nodes while pods are bound to them.
 pub(crate) struct Standing {
@@ -103,10 +105,13 @@ impl Standing {
         Standing { daemons_on: vec![FxHashSet::default(); nodes.len()], nodes, positions, deleting }
     }
 
-    /// Says which CPUs and devices the nodes have.
-    pub(crate) fn set_units(&mut self, mut units: BTreeMap<Sym, Units>) {
+    /// Says which CPUs, devices and NUMA nodes the nodes have.
+    pub(crate) fn set_units(&mut self, mut units: BTreeMap<Sym, Units>, symbols: &Symbols) {
+        let label = symbols.get(koordinator::NUMA_TOPOLOGY_POLICY);
         for node in &mut self.nodes {
             node.units = units.remove(&node.name).unwrap_or_default();
+            let named = label.and_then(|label| node.labels.get(label)).map(|name| symbols.text(name));
+            node.units.policy = node_policy(named, node.units.policy);
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use berth_api::labels::koordinator;
 use berth_api::{Device as Object, NodeResourceTopology, ResourceList};
 use berth_model::{
-    Assigned, Cluster, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, Refusal, ResourceId, Resources, Sym, Units,
+    Assigned, Cluster, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, NumaNode, NumaPolicy, Refusal, ResourceId,
+    Resources, Sym, Units,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -66,6 +67,29 @@ struct ResourceSpec {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+struct NumaSpec {
+    #[serde(rename = "numaTopologyPolicy")]
+    policy: String,
+    #[serde(rename = "singleNUMANodeExclusive")]
+    exclusive: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    cpuset: String,
+    numa_node_resources: Vec<OnNuma>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OnNuma {
+    node: u32,
+    resources: ResourceList,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Allocation {
     minor: u32,
     resources: ResourceList,
@@ -75,8 +99,9 @@ fn list(text: &str, key: &str) -> Result<CpuSet, Problem> {
     text.parse().map_err(|error| annotations::at(key, format!("{error}")))
 }
 
-/// The CPUs of a node that pods may be bound to: but for those that node, kubelet, system and kubelet's own pods keep.
-pub(crate) fn read_topology(object: &NodeResourceTopology) -> Result<Vec<Cpu>, Problem> {
+/// The CPUs of a node that pods may be bound to: but for those that node, kubelet, system and kubelet's own pods keep; and
+/// what its NUMA nodes have without these.
+pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster) -> Result<Units, Problem> {
     let notes = object.metadata.annotations.as_ref();
     let key = koordinator::NODE_CPU_TOPOLOGY;
     let example = r#"{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}"#;
@@ -107,7 +132,37 @@ pub(crate) fn read_topology(object: &NodeResourceTopology) -> Result<Vec<Cpu>, P
         .collect();
     cpus.sort_unstable();
     cpus.dedup_by_key(|cpu| cpu.id);
-    Ok(cpus)
+    let kept_on = |numa: u32| {
+        let kept = topology.detail.iter().filter(|cpu| cpu.node == numa && kept.contains(cpu.id)).count();
+        i64::try_from(kept).unwrap_or(i64::MAX)
+    };
+    let mut numa = Vec::new();
+    for (i, zone) in object.zones.iter().enumerate().filter(|(_, zone)| zone.kind == "Node") {
+        let Some(id) = zone.name.strip_prefix("node-").and_then(|number| number.parse().ok()) else { continue };
+        let allocatable = zone.resources.iter().map(|of| (of.name.clone(), of.allocatable)).collect();
+        let mut amounts = Amounts::read_exact(&allocatable, cluster)
+            .map_err(|problem| problem.under(format!("zones[{i}].resources")))?
+            .rounded_up();
+        if amounts.get(ResourceId::CPU) > 0 {
+            let free = amounts.get(ResourceId::CPU).saturating_sub(kept_on(id).saturating_mul(1000));
+            amounts.set(ResourceId::CPU, free.max(0));
+        }
+        numa.push(NumaNode { id, amounts });
+    }
+    numa.sort_by_key(|node| node.id);
+    numa.dedup_by_key(|node| node.id);
+    // Those of the kubelet that are about whole pods.
+    let policy = object.topology_policies.iter().find_map(|policy| match policy.as_str() {
+        "SingleNUMANodePodLevel" => Some(NumaPolicy::SingleNode),
+        name @ ("BestEffort" | "Restricted") => NumaPolicy::of_name(name),
+        _ => None,
+    });
+    Ok(Units { cpus, devices: Vec::new(), numa, policy })
+}
+
+/// The NUMA policy that a node's label names, or its kubelet has.
+pub(crate) fn node_policy(label: Option<&str>, of_kubelet: Option<NumaPolicy>) -> Option<NumaPolicy> {
+    label.and_then(NumaPolicy::of_name).or(of_kubelet)
 }
 
 /// The devices of a node that work.
@@ -126,7 +181,8 @@ pub(crate) fn read_devices(object: &Object, cluster: &mut Cluster) -> Result<Vec
             [Some(percent), Some(bytes)] => Some((percent, bytes)),
             _ => None,
         };
-        devices.push(Device { kind: cluster.symbols.intern(&info.kind), minor, total, memory });
+        let numa = info.topology.as_ref().and_then(|topology| u32::try_from(topology.node_id).ok());
+        devices.push(Device { kind: cluster.symbols.intern(&info.kind), minor, numa, total, memory });
     }
     devices.sort_by_key(|device| (device.kind, device.minor));
     devices.dedup_by_key(|device| (device.kind, device.minor));
@@ -141,13 +197,10 @@ fn find(cluster: &Cluster, name: &str) -> Option<ResourceId> {
 
 /// Both, by node.
 pub(crate) fn together(
-    cpus: impl IntoIterator<Item = (Sym, Vec<Cpu>)>,
+    topologies: impl IntoIterator<Item = (Sym, Units)>,
     devices: impl IntoIterator<Item = (Sym, Vec<Device>)>,
 ) -> BTreeMap<Sym, Units> {
-    let mut units: BTreeMap<Sym, Units> = BTreeMap::new();
-    for (node, cpus) in cpus {
-        units.entry(node).or_default().cpus = cpus;
-    }
+    let mut units: BTreeMap<Sym, Units> = topologies.into_iter().collect();
     for (node, devices) in devices {
         units.entry(node).or_default().devices = devices;
     }
@@ -156,6 +209,7 @@ pub(crate) fn together(
 
 /// What a pod of this metadata asks for to have to itself, into its draft.
 pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft) -> Result<(), Problem> {
+    add_numa_ask(metadata, draft)?;
     let label = metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::QOS_CLASS));
     if !label.is_some_and(|class| matches!(class.as_str(), "LSE" | "LSR")) {
         return Ok(());
@@ -177,6 +231,29 @@ pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft) -> Result<(), Pr
     draft.spec.units.cpus = u32::try_from(milli / 1000).unwrap_or(u32::MAX);
     draft.spec.units.binding = binding;
     draft.spec.units.must_bind_so = !spec.required.is_empty();
+    Ok(())
+}
+
+fn add_numa_ask(metadata: &ObjectMeta, draft: &mut Draft) -> Result<(), Problem> {
+    let key = koordinator::NUMA_TOPOLOGY_SPEC;
+    let example = r#"{"numaTopologyPolicy":"SingleNUMANode"}"#;
+    let spec: Option<NumaSpec> = annotations::read(metadata.annotations.as_ref(), key, example)?;
+    let Some(spec) = spec else { return Ok(()) };
+    let ask = &mut draft.spec.units;
+    ask.policy = NumaPolicy::of_name(&spec.policy);
+    if ask.policy.is_none() && !spec.policy.is_empty() {
+        let message = format!("found {:?}, expected BestEffort, Restricted or SingleNUMANode", spec.policy);
+        return Err(annotations::at(key, format!("numaTopologyPolicy: {message}")));
+    }
+    ask.is_exclusive = match spec.exclusive.as_str() {
+        "" => ask.policy.is_some(),
+        "Required" => true,
+        "Preferred" => false,
+        other => {
+            let message = format!("found {other:?}, expected Preferred or Required");
+            return Err(annotations::at(key, format!("singleNUMANodeExclusive: {message}")));
+        }
+    };
     Ok(())
 }
 
@@ -224,8 +301,15 @@ pub(crate) fn read_assigned(metadata: &ObjectMeta, cluster: &mut Cluster) -> Res
     let notes = metadata.annotations.as_ref();
     let mut assigned = Assigned::default();
     let key = koordinator::RESOURCE_STATUS;
-    let status: CpuList = annotations::read(notes, key, r#"{"cpuset":"0-3"}"#)?.unwrap_or_default();
+    let status: Status = annotations::read(notes, key, r#"{"cpuset":"0-3"}"#)?.unwrap_or_default();
     assigned.cpus = list(&status.cpuset, key)?;
+    for OnNuma { node, resources } in status.numa_node_resources {
+        let amounts = Amounts::read_exact(&resources, cluster)
+            .map_err(|problem| annotations::at(key, problem.under("numaNodeResources").to_string()))?;
+        assigned.numa.push((node, amounts.rounded_up()));
+    }
+    assigned.numa.sort_by_key(|(node, _)| *node);
+    assigned.numa.dedup_by_key(|(node, _)| *node);
     let key = koordinator::DEVICE_ALLOCATED;
     let example = r#"{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100"}}]}"#;
     let devices: BTreeMap<String, Vec<Allocation>> = annotations::read(notes, key, example)?.unwrap_or_default();

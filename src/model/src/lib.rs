@@ -53,7 +53,9 @@ pub use room::{Holding, NodeRoom, Room};
 pub use snapshot::{Bin, HostCounts, Mark, NodeState, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};
-pub use units::{Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, Units, UnitsAsk, UnitsState};
+pub use units::{
+    Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, NumaNode, NumaPolicy, Units, UnitsAsk, UnitsState,
+};
 pub use universe::{
     ClassId, Column, ColumnTable, Constraint, Counter, CounterId, NodeFilter, PodClass, Preferences, Universe,
 };

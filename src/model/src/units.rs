@@ -13,6 +13,38 @@ pub struct Cpu {
     pub numa: u32,
 }
 
+/// A NUMA node, with what pods may use of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NumaNode {
+    /// Its number.
+    pub id: u32,
+    /// What it has.
+    pub amounts: Resources,
+}
+
+/// How what a pod requests lies on NUMA nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NumaPolicy {
+    /// On as few as possible where that is possible, else anyhow.
+    BestEffort,
+    /// On as few as possible, all of it on the same.
+    Restricted,
+    /// On one.
+    SingleNode,
+}
+
+impl NumaPolicy {
+    /// The policy of Koordinator's name: `BestEffort`, `Restricted` or `SingleNUMANode`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "BestEffort" => Some(NumaPolicy::BestEffort),
+            "Restricted" => Some(NumaPolicy::Restricted),
+            "SingleNUMANode" => Some(NumaPolicy::SingleNode),
+            _ => None,
+        }
+    }
+}
+
 /// A device that works, such as a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
@@ -20,6 +52,8 @@ pub struct Device {
     pub kind: Sym,
     /// Its minor number, by which it is known among those of its kind.
     pub minor: u32,
+    /// The NUMA node that it is near to, where it says so.
+    pub numa: Option<u32>,
     /// What it has.
     pub total: Resources,
     /// Of a GPU: its memory in percent and in bytes, of which pods ask for either.
@@ -52,6 +86,10 @@ pub struct Units {
     pub cpus: Vec<Cpu>,
     /// The devices, by kind and minor number.
     pub devices: Vec<Device>,
+    /// The NUMA nodes, ascending.
+    pub numa: Vec<NumaNode>,
+    /// How all pods lie on them.
+    pub policy: Option<NumaPolicy>,
 }
 
 /// How the CPUs of a pod lie on physical cores.
@@ -86,12 +124,16 @@ pub struct UnitsAsk {
     pub must_bind_so: bool,
     /// Devices, by kind.
     pub devices: Vec<DeviceAsk>,
+    /// How what it requests lies on NUMA nodes.
+    pub policy: Option<NumaPolicy>,
+    /// Whether pods on one NUMA node and pods on several keep off each other's.
+    pub is_exclusive: bool,
 }
 
 impl UnitsAsk {
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
-        self.cpus == 0 && self.devices.is_empty()
+        self.cpus == 0 && self.devices.is_empty() && self.policy.is_none()
     }
 }
 
@@ -102,12 +144,20 @@ pub struct Assigned {
     pub cpus: CpuSet,
     /// Parts of devices: kind, minor number, and how much; by kind and number.
     pub devices: Vec<(Sym, u32, Resources)>,
+    /// Where its requests lie: NUMA node and how much of it; ascending.
+    pub numa: Vec<(u32, Resources)>,
 }
 
 impl Assigned {
     /// Whether it is nothing.
     pub fn is_empty(&self) -> bool {
-        self.cpus.is_empty() && self.devices.is_empty()
+        self.cpus.is_empty() && self.devices.is_empty() && self.numa.is_empty()
+    }
+
+    /// What of a NUMA node.
+    pub fn of_numa(&self, id: u32) -> Resources {
+        let found = self.numa.iter().find(|(known, _)| *known == id);
+        found.map_or_else(Resources::new, |(_, amounts)| amounts.clone())
     }
 
     /// What of a device.
@@ -135,6 +185,17 @@ impl Assigned {
         }
         self.devices.retain(|(.., amounts)| amounts.iter().any(|(_, amount)| amount != 0));
         self.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
+        for (id, amounts) in &other.numa {
+            let at = self.numa.iter().position(|(known, _)| known == id).unwrap_or_else(|| {
+                self.numa.push((*id, Resources::new()));
+                self.numa.len() - 1
+            });
+            if let Some((_, sum)) = self.numa.get_mut(at) {
+                sum.add_times(amounts, times);
+            }
+        }
+        self.numa.retain(|(_, amounts)| amounts.iter().any(|(_, amount)| amount != 0));
+        self.numa.sort_unstable_by_key(|(id, _)| *id);
     }
 }
 
@@ -159,12 +220,21 @@ impl HeldUnits {
 
     /// What of a device no owner has yet.
     pub fn device_left(&self, kind: Sym, minor: u32) -> Resources {
-        let (mut left, drawn) = (self.reserved.of_device(kind, minor), self.drawn.of_device(kind, minor));
-        for (id, amount) in self.reserved.of_device(kind, minor).iter() {
-            left.set(id, (amount - drawn.get(id)).max(0));
-        }
-        left
+        left(&self.reserved.of_device(kind, minor), &self.drawn.of_device(kind, minor))
     }
+
+    /// What of a NUMA node no owner has yet.
+    pub fn numa_left(&self, id: u32) -> Resources {
+        left(&self.reserved.of_numa(id), &self.drawn.of_numa(id))
+    }
+}
+
+fn left(reserved: &Resources, drawn: &Resources) -> Resources {
+    let mut left = reserved.clone();
+    for (id, amount) in reserved.iter() {
+        left.set(id, (amount - drawn.get(id)).max(0));
+    }
+    left
 }
 
 /// Who has which units of a node.
@@ -174,6 +244,8 @@ pub struct UnitsState {
     pub used: Assigned,
     /// What Reservations hold.
     pub held: Vec<HeldUnits>,
+    /// By NUMA node: pods that lie on it alone, and pods that lie on others, too; ascending.
+    pub lying: Vec<(u32, [u32; 2])>,
 }
 
 impl UnitsState {
@@ -192,8 +264,25 @@ impl UnitsState {
             return;
         }
         self.used.change(assigned, times);
+        for (id, _) in &assigned.numa {
+            self.count_lying(*id, assigned.numa.len() > 1, times);
+        }
         if let Some(held) = self.held.iter_mut().find(|held| Some(held.reservation) == draws_from) {
             held.drawn.change(assigned, times);
         }
+    }
+
+    fn count_lying(&mut self, id: u32, is_spread: bool, times: i64) {
+        let at = self.lying.binary_search_by_key(&id, |(known, _)| *known).unwrap_or_else(|at| {
+            self.lying.insert(at, (id, [0, 0]));
+            at
+        });
+        if let Some((_, counts)) = self.lying.get_mut(at) {
+            let [alone, spread] = counts;
+            let count = if is_spread { spread } else { alone };
+            *count = count.saturating_add_signed(i32::try_from(times).unwrap_or(0));
+        }
+        // Without zeros, so that equal counts are equal values.
+        self.lying.retain(|(_, counts)| *counts != [0, 0]);
     }
 }

@@ -137,8 +137,8 @@ impl Obstacle {
             | Obstacle::VolumeCount
             | Obstacle::Spread
             | Obstacle::PodAntiAffinity
-            | Obstacle::ExistingAntiAffinity
-            | Obstacle::Units(UnitsLack::Cpus | UnitsLack::Devices(_)) => true,
+            | Obstacle::ExistingAntiAffinity => true,
+            Obstacle::Units(lack) => lack.may_be_preempted(),
             _ => false,
         }
     }
@@ -153,7 +153,7 @@ impl Obstacle {
             Obstacle::Reservations(lacks, _) => {
                 return crate::reservation::in_words(lacks, &cluster.resource_names, &cluster.symbols);
             }
-            Obstacle::Units(lack) => return vec![lack.in_words(&cluster.symbols)],
+            Obstacle::Units(lack) => return lack.in_words(&cluster.resource_names, &cluster.symbols),
             Obstacle::NoReservation => crate::reservation::reasons::AFFINITY,
             Obstacle::OtherNode => crate::reservation::reasons::OTHER_NODE,
             Obstacle::PolicyConflict => crate::reservation::reasons::POLICY_CONFLICT,

@@ -27,6 +27,7 @@
 mod admission;
 mod demand;
 pub mod filter;
+mod numa;
 pub mod reasons;
 pub mod reservation;
 mod scheduler;

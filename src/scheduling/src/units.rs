@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{
-    AllocatePolicy, Assigned, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, HeldUnits, ResourceId, Resources, Sym, Units,
-    UnitsAsk, UnitsState,
+    AllocatePolicy, Assigned, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, HeldUnits, NumaPolicy, ResourceId,
+    ResourceNames, Resources, Sym, Symbols, Units, UnitsAsk, UnitsState,
 };
 
+use crate::numa;
+
 /// What a node lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitsLack {
     /// The node does not say which CPUs it has, as others do.
     Topology,
@@ -19,24 +21,66 @@ pub enum UnitsLack {
     Cpus,
     /// Devices of a kind.
     Devices(Sym),
+    /// The pod asks for another NUMA policy than the node has.
+    NumaPolicy,
+    /// The node does not say what its NUMA nodes have.
+    NumaNodes,
+    /// NUMA nodes that have so much of these resources together.
+    NumaAmounts(Vec<ResourceId>),
+    /// As few NUMA nodes as the policy asks for: how each resource could lie.
+    NumaAlignment(Vec<(ResourceId, NumaChoice)>, NumaPolicy),
+}
+
+/// On which NUMA nodes a resource could lie: sets of their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NumaChoice {
+    /// The smallest.
+    pub preferred: Vec<u64>,
+    /// All.
+    pub possible: Vec<u64>,
 }
 
 impl UnitsLack {
     /// Koordinator's words.
-    pub fn in_words(self, symbols: &berth_model::Symbols) -> String {
-        match self {
+    pub fn in_words(&self, names: &ResourceNames, symbols: &Symbols) -> Vec<String> {
+        let name = |id: &ResourceId| names.name(*id).map_or("", |name| symbols.text(name));
+        let text = match self {
             UnitsLack::Topology => "node(s) invalid CPU Topology".to_owned(),
             UnitsLack::Alignment => "node(s) requested cpus not multiple cpus per core".to_owned(),
             UnitsLack::Cpus => "not enough cpus available to satisfy request".to_owned(),
-            UnitsLack::Devices(kind) => format!("Insufficient {} devices", symbols.text(kind)),
-        }
+            UnitsLack::Devices(kind) => format!("Insufficient {} devices", symbols.text(*kind)),
+            UnitsLack::NumaPolicy => "node(s) NUMA Topology policy not match".to_owned(),
+            UnitsLack::NumaNodes => "node(s) missing NUMA resources".to_owned(),
+            UnitsLack::NumaAmounts(short) => {
+                let mut reasons: Vec<String> =
+                    short.iter().map(|id| format!("Unsatisfied NUMA {}", name(id))).collect();
+                reasons.sort();
+                return reasons;
+            }
+            UnitsLack::NumaAlignment(choices, policy) => {
+                let sets = |sets: &[u64]| sets.iter().map(|set| format!("{set:02b}")).collect::<Vec<_>>().join(" ");
+                let said = choices.iter().map(|(id, choice)| {
+                    format!("{} prefer [{}] among [{}]", name(id), sets(&choice.preferred), sets(&choice.possible))
+                });
+                let mut said: Vec<String> = said.collect();
+                said.sort();
+                let between = if *policy == NumaPolicy::SingleNode { "," } else { " & " };
+                format!("Unaligned NUMA Hint cause {}", said.join(between))
+            }
+        };
+        vec![text]
+    }
+
+    /// Whether pods that leave the node may help.
+    pub fn may_be_preempted(&self) -> bool {
+        !matches!(self, UnitsLack::Topology | UnitsLack::Alignment | UnitsLack::NumaPolicy | UnitsLack::NumaNodes)
     }
 }
 
 /// What a pod gets on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// CPUs and devices.
+    /// CPUs, devices, and where on NUMA nodes its requests lie.
     pub assigned: Assigned,
     /// Whether the Reservation gives some of all kinds that it has and the pod asks for.
     pub draws: bool,
@@ -47,66 +91,140 @@ pub struct Given {
 ///
 /// # Errors
 /// What the node, or the Reservation, lacks.
-pub fn assign(units: &Units, state: &UnitsState, ask: &UnitsAsk, from: Option<u32>) -> Result<Given, UnitsLack> {
-    let own = state.held.iter().find(|held| Some(held.reservation) == from);
-    let mut given = Given { assigned: Assigned::default(), draws: true };
-    if ask.cpus > 0 && !units.cpus.is_empty() {
-        let left = own.map(HeldUnits::cpus_left).unwrap_or_default();
-        given.assigned.cpus = cpus(units, state, ask, own, &left)?;
-        let reserves = own.is_some_and(|own| !own.reserved.cpus.is_empty());
-        given.draws &= !reserves || given.assigned.cpus.iter().any(|cpu| left.contains(cpu));
-    }
-    for ask in &ask.devices {
-        if !units.devices.iter().any(|device| device.kind == ask.kind) {
-            continue;
-        }
-        let found = devices(units, state, ask, own).ok_or(UnitsLack::Devices(ask.kind))?;
-        let has_left = |own: &HeldUnits, minor: u32| own.device_left(ask.kind, minor).iter().any(|(_, left)| left > 0);
-        let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
-        given.draws &= !reserves || own.is_some_and(|own| found.iter().any(|&minor| has_left(own, minor)));
-        let of_kind = units.devices.iter().filter(|device| device.kind == ask.kind && found.contains(&device.minor));
-        given.assigned.devices.extend(of_kind.map(|device| (ask.kind, device.minor, device.taken(&ask.each))));
-    }
-    given.assigned.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
-    Ok(given)
-}
-
-fn is_restricted(own: Option<&HeldUnits>) -> bool {
-    own.is_some_and(|own| own.policy == AllocatePolicy::Restricted)
-}
-
-fn cpus(
+pub fn assign(
     units: &Units,
     state: &UnitsState,
     ask: &UnitsAsk,
-    own: Option<&HeldUnits>,
-    left: &CpuSet,
-) -> Result<CpuSet, UnitsLack> {
-    let wanted = ask.cpus as usize;
-    if ask.must_bind_so && ask.binding == CpuBinding::FullCores {
-        let cores: std::collections::BTreeSet<u32> = units.cpus.iter().map(|cpu| cpu.core).collect();
-        if !wanted.is_multiple_of((units.cpus.len() / cores.len().max(1)).max(1)) {
-            return Err(UnitsLack::Alignment);
+    requests: &Resources,
+    from: Option<u32>,
+) -> Result<Given, UnitsLack> {
+    let own = state.held.iter().find(|held| Some(held.reservation) == from);
+    let seeker = Seeker { units, state, ask, own };
+    match numa::policy(units, ask)? {
+        None => seeker.on(None),
+        Some(policy) => numa::align(&seeker, requests, policy),
+    }
+}
+
+/// A pod that looks for CPUs and devices on a node.
+pub(crate) struct Seeker<'a> {
+    pub(crate) units: &'a Units,
+    pub(crate) state: &'a UnitsState,
+    pub(crate) ask: &'a UnitsAsk,
+    /// The Reservation that it draws from.
+    pub(crate) own: Option<&'a HeldUnits>,
+}
+
+impl Seeker<'_> {
+    /// What it gets, of these NUMA nodes alone if they are given, with so much of each.
+    pub(crate) fn on(&self, numa: Option<&[(u32, Resources)]>) -> Result<Given, UnitsLack> {
+        let Seeker { units, ask, own, .. } = *self;
+        let mut given = Given { assigned: Assigned::default(), draws: true };
+        if ask.cpus > 0 && !units.cpus.is_empty() {
+            let left = own.map(HeldUnits::cpus_left).unwrap_or_default();
+            given.assigned.cpus = self.cpus(&left, numa)?;
+            let reserves = own.is_some_and(|own| !own.reserved.cpus.is_empty());
+            given.draws &= !reserves || given.assigned.cpus.iter().any(|cpu| left.contains(cpu));
         }
+        for ask in &ask.devices {
+            if !units.devices.iter().any(|device| device.kind == ask.kind) {
+                continue;
+            }
+            let found = self.devices(ask, numa).ok_or(UnitsLack::Devices(ask.kind))?;
+            let has_left =
+                |own: &HeldUnits, minor: u32| own.device_left(ask.kind, minor).iter().any(|(_, left)| left > 0);
+            let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
+            given.draws &= !reserves || own.is_some_and(|own| found.iter().any(|&minor| has_left(own, minor)));
+            let of_kind =
+                units.devices.iter().filter(|device| device.kind == ask.kind && found.contains(&device.minor));
+            given.assigned.devices.extend(of_kind.map(|device| (ask.kind, device.minor, device.taken(&ask.each))));
+        }
+        given.assigned.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
+        Ok(given)
     }
-    let is_held = |cpu: u32| {
-        let others = state.held.iter().filter(|held| own.is_none_or(|own| own.reservation != held.reservation));
-        let mut others = others.filter(|held| held.reserved.cpus.contains(cpu) && !held.drawn.cpus.contains(cpu));
-        others.next().is_some()
-    };
-    let is_free = |cpu: &&Cpu| !state.used.cpus.contains(cpu.id) && !is_held(cpu.id);
-    let free: Vec<Cpu> = units.cpus.iter().filter(is_free).copied().collect();
-    let (first, rest): (Vec<Cpu>, Vec<Cpu>) = free.into_iter().partition(|cpu| left.contains(cpu.id));
-    let restricts = is_restricted(own) && own.is_some_and(|own| !own.reserved.cpus.is_empty());
-    let rest = if restricts { Vec::new() } else { rest };
-    if first.len() + rest.len() < wanted {
-        return Err(UnitsLack::Cpus);
+
+    fn cpus(&self, left: &CpuSet, numa: Option<&[(u32, Resources)]>) -> Result<CpuSet, UnitsLack> {
+        let Seeker { units, ask, .. } = *self;
+        if ask.must_bind_so && ask.binding == CpuBinding::FullCores {
+            let cores: std::collections::BTreeSet<u32> = units.cpus.iter().map(|cpu| cpu.core).collect();
+            if !(ask.cpus as usize).is_multiple_of((units.cpus.len() / cores.len().max(1)).max(1)) {
+                return Err(UnitsLack::Alignment);
+            }
+        }
+        let Some(numa) = numa else { return self.cpus_of(left, ask.cpus as usize, |_| true) };
+        // So many of each node as its part of the request says; where nodes do not count CPUs, any of theirs.
+        let part = |amounts: &Resources| usize::try_from(amounts.get(ResourceId::CPU) / 1000).unwrap_or(0);
+        if numa.iter().map(|(_, amounts)| part(amounts)).sum::<usize>() != ask.cpus as usize {
+            return self.cpus_of(left, ask.cpus as usize, |cpu| numa.iter().any(|(id, _)| *id == cpu.numa));
+        }
+        let mut cpus = CpuSet::default();
+        for (id, amounts) in numa {
+            cpus = cpus.union(&self.cpus_of(left, part(amounts), |cpu| cpu.numa == *id)?);
+        }
+        Ok(cpus)
     }
-    if first.len() >= wanted {
-        return Ok(pick(&first, &[], wanted, ask.binding).into_iter().collect());
+
+    fn cpus_of(&self, left: &CpuSet, wanted: usize, may_be: impl Fn(&Cpu) -> bool) -> Result<CpuSet, UnitsLack> {
+        let Seeker { units, state, ask, own } = *self;
+        let is_held = |cpu: u32| {
+            let others = state.held.iter().filter(|held| own.is_none_or(|own| own.reservation != held.reservation));
+            let mut others = others.filter(|held| held.reserved.cpus.contains(cpu) && !held.drawn.cpus.contains(cpu));
+            others.next().is_some()
+        };
+        let is_free = |cpu: &&Cpu| may_be(cpu) && !state.used.cpus.contains(cpu.id) && !is_held(cpu.id);
+        let free: Vec<Cpu> = units.cpus.iter().filter(is_free).copied().collect();
+        let (first, rest): (Vec<Cpu>, Vec<Cpu>) = free.into_iter().partition(|cpu| left.contains(cpu.id));
+        let restricts = is_restricted(own) && own.is_some_and(|own| !own.reserved.cpus.is_empty());
+        let rest = if restricts { Vec::new() } else { rest };
+        if first.len() + rest.len() < wanted {
+            return Err(UnitsLack::Cpus);
+        }
+        if first.len() >= wanted {
+            return Ok(pick(&first, &[], wanted, ask.binding).into_iter().collect());
+        }
+        let more = pick(&rest, &first, wanted - first.len(), ask.binding);
+        Ok(first.iter().map(|cpu| cpu.id).chain(more).collect())
     }
-    let more = pick(&rest, &first, wanted - first.len(), ask.binding);
-    Ok(first.iter().map(|cpu| cpu.id).chain(more).collect())
+
+    // The minor numbers of devices that have what is asked for: those that the Reservation has it of alone, then those of
+    // which it has some, then others; of equals the fullest.
+    fn devices(&self, ask: &DeviceAsk, numa: Option<&[(u32, Resources)]>) -> Option<Vec<u32>> {
+        let Seeker { units, state, own, .. } = *self;
+        let is_near =
+            |device: &Device| numa.zip(device.numa).is_none_or(|(numa, near)| numa.iter().any(|(id, _)| *id == near));
+        let of_kind = units.devices.iter().filter(|device| device.kind == ask.kind && is_near(device));
+        let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
+        let mut found: Vec<(u8, i64, u32)> = of_kind
+            .filter_map(|device| {
+                let left = own.map(|own| own.device_left(ask.kind, device.minor)).unwrap_or_default();
+                let is_own = left.iter().any(|(_, amount)| amount > 0);
+                let each = device.taken(&ask.each);
+                // What was recorded of it may be percents alone.
+                let recorded = own.map(|own| own.reserved.of_device(ask.kind, device.minor)).unwrap_or_default();
+                let is_short = |(id, amount): (ResourceId, i64)| recorded.get(id) > 0 && amount > left.get(id);
+                let is_enough = is_own && !each.iter().any(is_short);
+                if is_restricted(own) && reserves && !is_enough {
+                    return None;
+                }
+                let free = free_of(device, state, own);
+                if !each.fits(&free) {
+                    return None;
+                }
+                let rank = if is_enough { 0 } else { u8::from(!is_own) + 1 };
+                let sum = free.iter().map(|(_, amount)| amount).fold(0, i64::saturating_add);
+                Some((rank, sum, device.minor))
+            })
+            .collect();
+        found.sort_unstable();
+        found.truncate(ask.count as usize);
+        let mut minors: Vec<u32> = found.iter().map(|(.., minor)| *minor).collect();
+        minors.sort_unstable();
+        (minors.len() == ask.count as usize).then_some(minors)
+    }
+}
+
+pub(crate) fn is_restricted(own: Option<&HeldUnits>) -> bool {
+    own.is_some_and(|own| own.policy == AllocatePolicy::Restricted)
 }
 
 // Of free CPUs: on as few NUMA nodes as possible, those of `near` first, else on the one that they fill best; there by
@@ -148,39 +266,6 @@ fn by_cores(cpus: Vec<Cpu>, binding: CpuBinding) -> Vec<u32> {
             turns.into_iter().map(|(.., cpu)| cpu).collect()
         }
     }
-}
-
-// The minor numbers of devices that have what is asked for: those that the Reservation has it of alone, then those of
-// which it has some, then others; of equals the fullest.
-fn devices(units: &Units, state: &UnitsState, ask: &DeviceAsk, own: Option<&HeldUnits>) -> Option<Vec<u32>> {
-    let of_kind = units.devices.iter().filter(|device| device.kind == ask.kind);
-    let reserves = own.is_some_and(|own| own.reserved.devices.iter().any(|(kind, ..)| *kind == ask.kind));
-    let mut found: Vec<(u8, i64, u32)> = of_kind
-        .filter_map(|device| {
-            let left = own.map(|own| own.device_left(ask.kind, device.minor)).unwrap_or_default();
-            let is_own = left.iter().any(|(_, amount)| amount > 0);
-            let each = device.taken(&ask.each);
-            // What was recorded of it may be percents alone.
-            let recorded = own.map(|own| own.reserved.of_device(ask.kind, device.minor)).unwrap_or_default();
-            let is_short = |(id, amount): (ResourceId, i64)| recorded.get(id) > 0 && amount > left.get(id);
-            let is_enough = is_own && !each.iter().any(is_short);
-            if is_restricted(own) && reserves && !is_enough {
-                return None;
-            }
-            let free = free_of(device, state, own);
-            if !each.fits(&free) {
-                return None;
-            }
-            let rank = if is_enough { 0 } else { u8::from(!is_own) + 1 };
-            let sum = free.iter().map(|(_, amount)| amount).fold(0, i64::saturating_add);
-            Some((rank, sum, device.minor))
-        })
-        .collect();
-    found.sort_unstable();
-    found.truncate(ask.count as usize);
-    let mut minors: Vec<u32> = found.iter().map(|(.., minor)| *minor).collect();
-    minors.sort_unstable();
-    (minors.len() == ask.count as usize).then_some(minors)
 }
 
 // What of a device neither pods nor other Reservations have.

@@ -47,7 +47,11 @@ pub const IS_PRE_ALLOCATABLE: &str = "pod.koordinator.sh/is-pre-allocatable";
 pub const QOS_CLASS: &str = "koordinator.sh/qosClass";
 /// Annotation on a pod: how its CPUs are bound, `{"preferredCPUBindPolicy"}`.
 pub const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
-/// Annotation on a pod or Reservation: the CPUs that it has, `{"cpuset"}`.
+/// Annotation on a pod: how it lies on NUMA nodes, `{"numaTopologyPolicy","singleNUMANodeExclusive"}`.
+pub const NUMA_TOPOLOGY_SPEC: &str = "scheduling.koordinator.sh/numa-topology-spec";
+/// Label on a node: how pods lie on its NUMA nodes: `BestEffort`, `Restricted` or `SingleNUMANode`.
+pub const NUMA_TOPOLOGY_POLICY: &str = "node.koordinator.sh/numa-topology-policy";
+/// Annotation on a pod or Reservation: the CPUs that it has, and what of NUMA nodes, `{"cpuset","numaNodeResources"}`.
 pub const RESOURCE_STATUS: &str = "scheduling.koordinator.sh/resource-status";
 /// Annotation on a pod or Reservation: the devices that it has, `{"gpu":[{"minor","resources"}]}`.
 pub const DEVICE_ALLOCATED: &str = "scheduling.koordinator.sh/device-allocated";

@@ -92,16 +92,17 @@ fn describe(cluster: &Cluster, id: u32, known: &Reservation, story: &mut Explana
 fn add_units(cluster: &Cluster, assigned: &Assigned, story: &mut Explanation) {
     let (cpus, devices) = units(cluster, assigned);
     story.add("CPUs of its own", cpus);
-    story.add("Devices", devices.join("; "));
+    story.add("Devices and NUMA nodes", devices.join("; "));
 }
 
-/// CPUs as a list, and each device with what of it.
+/// CPUs as a list, and each device and NUMA node with what of it.
 pub(super) fn units(cluster: &Cluster, assigned: &Assigned) -> (String, Vec<String>) {
     let devices = assigned
         .devices
         .iter()
         .map(|(kind, minor, of)| format!("{} {minor} ({})", cluster.symbols.text(*kind), amounts(cluster, of)));
-    (assigned.cpus.to_string(), devices.collect())
+    let numa = assigned.numa.iter().map(|(id, of)| format!("NUMA node {id} ({})", amounts(cluster, of)));
+    (assigned.cpus.to_string(), devices.chain(numa).collect())
 }
 
 pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> String {

@@ -21,8 +21,18 @@ pub(super) struct Entry<'a> {
 }
 
 #[derive(Serialize)]
-struct ResourceStatus {
+#[serde(rename_all = "camelCase")]
+struct ResourceStatus<'a> {
+    #[serde(skip_serializing_if = "String::is_empty")]
     cpuset: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    numa_node_resources: Vec<OnNuma<'a>>,
+}
+
+#[derive(Serialize)]
+struct OnNuma<'a> {
+    node: u32,
+    resources: BTreeMap<&'a str, Quantity>,
 }
 
 #[derive(Serialize)]
@@ -50,8 +60,14 @@ pub(super) fn entries<'a>(
 
 fn annotations(assigned: &Assigned, cluster: &Cluster) -> serde_json::Result<BTreeMap<&'static str, String>> {
     let mut annotations = BTreeMap::new();
-    if !assigned.cpus.is_empty() {
-        let status = ResourceStatus { cpuset: assigned.cpus.to_string() };
+    if !assigned.cpus.is_empty() || !assigned.numa.is_empty() {
+        let numa = assigned.numa.iter();
+        let status = ResourceStatus {
+            cpuset: assigned.cpus.to_string(),
+            numa_node_resources: numa
+                .map(|(node, amounts)| OnNuma { node: *node, resources: quantities(cluster, amounts) })
+                .collect(),
+        };
         annotations.insert(RESOURCE_STATUS, serde_json::to_string(&status)?);
     }
     if !assigned.devices.is_empty() {

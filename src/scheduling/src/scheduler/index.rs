@@ -94,6 +94,8 @@ pub(super) struct World<'w> {
     pub(super) rules: &'w Rules,
     /// Whether any node says which CPUs it has.
     pub(super) reports_cpus: bool,
+    /// Whether any node says what its NUMA nodes have.
+    pub(super) reports_numa: bool,
 }
 
 impl World<'_> {

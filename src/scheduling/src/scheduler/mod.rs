@@ -110,6 +110,7 @@ pub struct Scheduler<'a> {
     bound_to: FxHashMap<Eviction, u32>,
     rules: Rules,
     reports_cpus: bool,
+    reports_numa: bool,
 }
 
 impl<'a> Scheduler<'a> {
@@ -149,6 +150,7 @@ impl<'a> Scheduler<'a> {
             bound_to: FxHashMap::default(),
             rules: cluster.rules.clone(),
             reports_cpus: cluster.nodes.iter().any(|node| !node.units.cpus.is_empty()),
+            reports_numa: cluster.nodes.iter().any(|node| !node.units.numa.is_empty()),
         }
     }
 
@@ -189,6 +191,7 @@ impl<'a> Scheduler<'a> {
             places: &self.places,
             rules: &self.rules,
             reports_cpus: self.reports_cpus,
+            reports_numa: self.reports_numa,
         }
     }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use berth_model::{
     AllocatePolicy, Assigned, ClassId, CounterId, MemberKind, NodeState, Phase, PodSpec, Reservation, ResourceId,
+    Units, UnitsAsk,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -170,8 +171,8 @@ impl<'w> World<'w> {
                 if let Some(offer) = self.offer(state, &serving, spec) {
                     return Ok(Some(offer));
                 }
-                if let Some(lack) = lack.filter(|_| claim.must_draw) {
-                    return Err(Obstacle::Units(lack));
+                if let Some(lack) = lack.as_ref().filter(|_| claim.must_draw) {
+                    return Err(Obstacle::Units(lack.clone()));
                 }
                 if !spec.requests.fits(&state.free) {
                     return Err(lack.map_or_else(|| insufficient(&state.free), Obstacle::Units));
@@ -200,13 +201,19 @@ impl<'w> World<'w> {
         spec: &PodSpec,
         from: Option<u32>,
     ) -> Result<Given, UnitsLack> {
-        let Some(fixed) = self.cluster.nodes.get(node).filter(|_| !spec.units.is_empty()) else {
+        let fixed = self.cluster.nodes.get(node);
+        let Some(fixed) = fixed.filter(|node| !spec.units.is_empty() || node.units.policy.is_some()) else {
             return Ok(Given { assigned: Assigned::default(), draws: true });
         };
         if spec.units.cpus > 0 && fixed.units.cpus.is_empty() && self.reports_cpus {
             return Err(UnitsLack::Topology);
         }
-        assign(&fixed.units, &state.units, &spec.units, from)
+        if fixed.units.numa.is_empty() && !self.reports_numa {
+            let ask = UnitsAsk { policy: None, ..spec.units.clone() };
+            let units = Units { policy: None, ..fixed.units.clone() };
+            return assign(&units, &state.units, &ask, &spec.requests, from);
+        }
+        assign(&fixed.units, &state.units, &spec.units, &spec.requests, from)
     }
 
     fn offer(&self, state: &NodeState, serving: &[usize], spec: &PodSpec) -> Option<Offer> {

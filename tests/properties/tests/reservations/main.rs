@@ -6,6 +6,7 @@ mod asking;
 mod cases;
 mod histories;
 mod mk;
+mod numa;
 mod operating;
 mod rows;
 mod units;

@@ -144,6 +144,7 @@ impl World {
             units.extend((!assigned.cpus.is_empty()).then(|| assigned.cpus.to_string()));
             let devices = assigned.devices.iter();
             units.extend(devices.map(|(kind, minor, _)| format!("{} {minor}", cluster.symbols.text(*kind))));
+            units.extend(assigned.numa.iter().map(|(id, _)| format!("numa {id}")));
             outcome.assigned.insert(name.clone(), units.join(", "));
             let known = outcome.places.insert(name, format!("{}{from}", node_name(placement.node)));
             assert_eq!(known, None, "bound twice");
