@@ -54,6 +54,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Format::Json => story.write_json(out),
     })?;
     let code = if story.has_place() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    std::mem::forget(plan);
     Ok(code)
 }

@@ -9,11 +9,9 @@ use rustc_hash::FxHashMap;
 use crate::Plan;
 use crate::deal::{Deal, Share};
 
-/// The cluster that a plan makes.
+/// What a plan makes of its cluster, beside what is written into that.
 pub(crate) struct Outcome {
-    /// Nodes that exist come first, then those that are launched; pending is what has no place.
-    pub(crate) cluster: Cluster,
-    /// How many nodes exist.
+    /// How many nodes exist; those that are launched follow.
     pub(crate) n_existing: usize,
     /// By launched node: the claims that it is one of.
     pub(crate) claims: Vec<usize>,
@@ -22,53 +20,77 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The cluster of a plan.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let mut cluster = plan.cluster.clone();
-        let n_existing = cluster.nodes.len();
-        let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
-        let named = (0_u32..).zip(&plan.cluster.reservations);
-        let ids = named.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
-        for row in &mut cluster.pending {
-            row.members.clear();
-        }
-        for (entry, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
-            if let Some(node) = cluster.nodes.get_mut(entry.node) {
-                settle(plan, &deal, shares, 0, node, true);
-                hold(plan, &ids, &deal, shares, 0, node, &mut cluster.reservations);
-            }
-        }
-        let mut claims = Vec::new();
+    /// Makes the cluster of a plan what it will be: what is launched is a node, and pending is what has no place. The plan
+    /// names nobody any more: who goes where is on the nodes.
+    pub(crate) fn of(plan: &mut Plan) -> Self {
         let mut numbers = vec![0_u64; plan.cluster.node_pools.len()];
-        for (at, (group, shares)) in plan.solution.claims.iter().zip(&deal.claims).enumerate() {
-            for copy in 0..group.count {
+        let mut names = Vec::new();
+        for group in &plan.solution.claims {
+            for _ in 0..group.count {
                 let number = numbers.get_mut(group.node_pool).map_or(0, |number| {
                     *number += 1;
                     *number
                 });
-                let name = cluster.symbols.intern(&format!("{}-{number:05}", plan.pool_name(group.node_pool)));
-                let mut node = launched(&cluster, group, name);
-                settle(plan, &deal, shares, copy, &mut node, false);
-                hold(plan, &ids, &deal, shares, copy, &mut node, &mut cluster.reservations);
-                if let Some(pool) = cluster.node_pools.get_mut(group.node_pool) {
-                    pool.used.add(&node.capacity);
-                    pool.nodes = pool.nodes.saturating_add(1);
-                }
-                cluster.nodes.push(node);
-                claims.push(at);
+                names.push(format!("{}-{number:05}", plan.pool_name(group.node_pool)));
             }
         }
-        for (slots, used) in cluster.slots.iter_mut().zip(&plan.solution.slots_used) {
+        let names: Vec<Sym> = names.iter().map(|name| plan.cluster.symbols.intern(name)).collect();
+        let taken = Taken::of(&plan.cluster, &plan.universe, &plan.solution);
+        let (settled, launched, left) = Self::dealt(plan, &names);
+        let Cluster { nodes, node_pools, slots, reservations, pending, .. } = &mut plan.cluster;
+        let n_existing = nodes.len();
+        for (at, came) in settled {
+            if let Some(node) = nodes.get_mut(at) {
+                node.free.subtract(&came.requests);
+                came.to(node, reservations);
+            }
+        }
+        let mut claims = Vec::with_capacity(launched.len());
+        for (at, mut node, came) in launched {
+            came.to(&mut node, reservations);
+            let pool = node.node_pool.and_then(|pool| node_pools.get_mut(pool as usize));
+            if let Some(pool) = pool {
+                pool.used.add(&node.capacity);
+                pool.nodes = pool.nodes.saturating_add(1);
+            }
+            nodes.push(node);
+            claims.push(at);
+        }
+        for (slots, used) in slots.iter_mut().zip(&plan.solution.slots_used) {
             slots.free = slots.free.saturating_sub(*used);
         }
-        for share in &deal.unschedulable {
-            for (name, at) in deal.members_with_rows(*share) {
-                let Some(row) = cluster.pending.get_mut(at as usize) else { continue };
-                row.members.push(MemberRun { name: name.own().into(), numbers: None });
+        for row in pending.iter_mut() {
+            row.members.clear();
+        }
+        for (row, member) in left {
+            if let Some(row) = pending.get_mut(row as usize) {
+                row.members.push(member);
             }
         }
-        let taken = Taken::of(&plan.cluster, &plan.universe, &plan.solution);
-        Outcome { cluster, n_existing, claims, taken }
+        Outcome { n_existing, claims, taken }
+    }
+
+    /// What comes to existing nodes, the nodes that are launched with what comes to them, and who is left, by row.
+    #[expect(clippy::type_complexity, reason = "an answer of one place")]
+    fn dealt(
+        plan: &Plan,
+        names: &[Sym],
+    ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(u32, MemberRun)>) {
+        let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+        let ids = (0_u32..).zip(&plan.cluster.reservations);
+        let ids = ids.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
+        let existing = plan.solution.nodes.iter().zip(&deal.nodes);
+        let settled = existing.map(|(entry, shares)| (entry.node, coming(plan, &ids, &deal, shares, 0))).collect();
+        let groups = plan.solution.claims.iter().enumerate().zip(&deal.claims);
+        let copies =
+            groups.flat_map(|((at, group), shares)| (0..group.count).map(move |copy| (at, group, shares, copy)));
+        let launched = copies.zip(names).map(|((at, group, shares, copy), name)| {
+            (at, launched(&plan.cluster, group, *name), coming(plan, &ids, &deal, shares, copy))
+        });
+        let launched = launched.collect();
+        let left = deal.unschedulable.iter().flat_map(|share| deal.members_with_rows(*share));
+        let left = left.map(|(name, row)| (row, MemberRun { name: name.own().into(), numbers: None })).collect();
+        (settled, launched, left)
     }
 }
 
@@ -114,71 +136,74 @@ fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
     }
 }
 
-/// Pods come to a node; `takes` where their requests are not off its room yet.
-fn settle(plan: &Plan, deal: &Deal<'_>, shares: &[Share], copy: u32, node: &mut Node, takes: bool) {
-    for share in shares {
-        let Some(class) = plan.universe.class(share.class) else { continue };
-        let requests = plan.cluster.specs.get(class.spec as usize).map_or_else(Resources::new, |s| s.requests.clone());
-        if takes {
-            node.free.add_times(&requests, -i64::from(share.count));
-        }
-        if class.kind == MemberKind::Reservation {
-            continue;
-        }
-        for (name, at) in deal.members_with_rows(share.of_node(copy)) {
-            let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
-            node.pods.push(BoundPod {
-                namespace: row.namespace,
-                name: name.own().into(),
-                spec: row.spec,
-                labels: row.labels,
-                started: i64::MAX,
-                draws_from: None,
-                candidate: None,
-                assigned: None,
-            });
+/// What comes to a node.
+#[derive(Default)]
+struct Settled {
+    /// What all of it requests, of Reservations what they hold.
+    requests: Resources,
+    pods: Vec<BoundPod>,
+    holdings: Vec<Holding>,
+    /// Reservations, and how far they have come.
+    reservations: Vec<(u32, Phase)>,
+}
+
+impl Settled {
+    /// Comes to a node that its requests are off already.
+    fn to(self, node: &mut Node, reservations: &mut [Reservation]) {
+        node.pods.extend(self.pods);
+        node.holdings.extend(self.holdings);
+        for (id, phase) in self.reservations {
+            if let Some(known) = reservations.get_mut(id as usize) {
+                (known.phase, known.node) = (phase, Some(node.name));
+            }
         }
     }
 }
 
-/// Reservations come to a node with the pods that go with them; their room is off the node's already.
-fn hold(
-    plan: &Plan,
-    ids: &FxHashMap<&str, u32>,
-    deal: &Deal<'_>,
-    shares: &[Share],
-    copy: u32,
-    node: &mut Node,
-    reservations: &mut [Reservation],
-) {
-    for share in shares.iter().filter(|share| deal.kind(**share) == MemberKind::Reservation) {
-        for member in deal.members(share.of_node(copy)) {
-            let Some(&id) = ids.get(member.own().as_str()) else { continue };
-            let Some(known) = reservations.get_mut(id as usize) else { continue };
-            known.phase = Phase::Available;
-            known.node = Some(node.name);
-            let mut holding = Holding::new(id, known);
-            for pod in plan.drawing.bundled_with(id) {
-                if let Some(spec) = plan.cluster.specs.get(pod.spec as usize) {
-                    holding.draw_in_sum(&spec.requests);
+fn coming(plan: &Plan, ids: &FxHashMap<&str, u32>, deal: &Deal<'_>, shares: &[Share], copy: u32) -> Settled {
+    let mut came = Settled::default();
+    for share in shares {
+        let Some(class) = plan.universe.class(share.class) else { continue };
+        if let Some(spec) = plan.cluster.specs.get(class.spec as usize) {
+            came.requests.add_times(&spec.requests, i64::from(share.count));
+        }
+        if class.kind == MemberKind::Reservation {
+            for member in deal.members(share.of_node(copy)) {
+                if let Some(&id) = ids.get(member.own().as_str()) {
+                    came.add_reservation(plan, id);
                 }
-                let own = pod.name.split_once('/').map_or(&*pod.name, |(_, own)| own);
-                node.pods.push(BoundPod {
-                    namespace: pod.namespace,
-                    name: own.into(),
-                    spec: pod.spec,
-                    labels: pod.labels,
-                    started: i64::MAX,
-                    draws_from: Some(id),
-                    candidate: None,
-                    assigned: None,
-                });
             }
-            if known.allocate_once && holding.owners() > 0 {
-                known.phase = Phase::Succeeded;
-            } else {
-                node.holdings.push(holding);
-            }
+            continue;
+        }
+        for (name, at) in deal.members_with_rows(share.of_node(copy)) {
+            let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
+            came.pods.push(bound(row.namespace, name.own().into(), row.spec, row.labels, None));
         }
     }
+    came
+}
+
+impl Settled {
+    /// A Reservation comes with the pods that go with it.
+    fn add_reservation(&mut self, plan: &Plan, id: u32) {
+        let Some(known) = plan.cluster.reservations.get(id as usize) else { return };
+        let mut holding = Holding::new(id, known);
+        for pod in plan.drawing.bundled_with(id) {
+            if let Some(spec) = plan.cluster.specs.get(pod.spec as usize) {
+                holding.draw_in_sum(&spec.requests);
+            }
+            let own = pod.name.split_once('/').map_or(&*pod.name, |(_, own)| own);
+            self.pods.push(bound(pod.namespace, own.into(), pod.spec, pod.labels, Some(id)));
+        }
+        if known.allocate_once && holding.owners() > 0 {
+            self.reservations.push((id, Phase::Succeeded));
+        } else {
+            self.reservations.push((id, Phase::Available));
+            self.holdings.push(holding);
+        }
+    }
+}
+
+fn bound(namespace: Sym, name: Box<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
+    BoundPod { namespace, name, spec, labels, started: i64::MAX, draws_from, candidate: None, assigned: None }
 }

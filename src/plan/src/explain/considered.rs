@@ -26,9 +26,14 @@ pub(super) struct Subject {
 }
 
 /// Writes into the explanation what nodes and NodePools say; changes only where `has_place` is not set.
-pub(super) fn consider_all(outcome: &mut Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+pub(super) fn consider_all(
+    cluster: &mut Cluster,
+    outcome: &Outcome,
+    options: &Options,
+    subject: &Subject,
+    story: &mut Explanation,
+) {
     let taken = &outcome.taken;
-    let cluster = &mut outcome.cluster;
     let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
     let wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
     let own = add_row(cluster, subject, subject.spec);

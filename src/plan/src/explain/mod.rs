@@ -12,7 +12,6 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::outcome::Outcome;
 use crate::{Options, Plan};
 
 pub use object::{Kind, ObjectRef, ParseObjectError};
@@ -167,17 +166,17 @@ impl Explanation {
 }
 
 impl Plan {
-    /// Tells the story of an object, with the cluster as this plan leaves it, the object itself aside.
+    /// Tells the story of an object, with the cluster as this plan leaves it, the object itself aside. The plan ends with
+    /// that: its cluster becomes the one that is told of.
     ///
     /// # Errors
     /// There is no such object.
-    pub fn explain(&self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
-        let outcome = Outcome::of(self);
+    pub fn explain(self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
         let solving = berth_provisioning::Options { bound: false, what_restrictions_cost: false, ..options.solving() };
         match object.kind {
-            Kind::Pod => subject::pod(self, outcome, &solving, object),
-            Kind::Reservation => subject::reservation(self, outcome, &solving, object),
-            Kind::Node => node::explain(self, outcome, &solving, object),
+            Kind::Pod => subject::pod(self, &solving, object),
+            Kind::Reservation => subject::reservation(self, &solving, object),
+            Kind::Node => node::explain(self, &solving, object),
         }
     }
 }

@@ -10,22 +10,18 @@ use crate::Plan;
 use crate::decimal::rounded;
 use crate::outcome::Outcome;
 
-pub(super) fn explain(
-    plan: &Plan,
-    outcome: Outcome,
-    options: &Options,
-    object: &ObjectRef,
-) -> Result<Explanation, ExplainError> {
-    let cluster = &outcome.cluster;
+pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
+    let outcome = Outcome::of(&mut plan);
+    let cluster = &plan.cluster;
     let named = |node: &berth_model::Node| cluster.symbols.text(node.name) == object.name;
     let Some((at, node)) = cluster.nodes.iter().enumerate().find(|(_, node)| named(node)) else {
-        return Err(missing(plan, object));
+        return Err(missing(&plan, object));
     };
     let mut story = Explanation::of(format!("Node {}", object.name));
     story.has_place = true;
     let launched = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)).copied();
     story.outcome = match launched {
-        Some(claim) => format!("is to be launched: {}", offering_in_words(plan, claim)),
+        Some(claim) => format!("is to be launched: {}", offering_in_words(&plan, claim)),
         None if node.is_coming_up => "is coming up: nothing can be bound to it yet".to_owned(),
         None => "exists".to_owned(),
     };
@@ -65,7 +61,7 @@ pub(super) fn explain(
     story.add("Reservations placed here", placed);
     let is_up = !node.is_coming_up;
     if is_up {
-        refused(outcome, at, options, &mut story);
+        refused(&mut plan.cluster, at, options, &mut story);
     }
     Ok(story)
 }
@@ -84,9 +80,9 @@ fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
 }
 
 /// What the node says to everybody who has no place.
-fn refused(mut outcome: Outcome, at: usize, options: &Options, story: &mut Explanation) {
-    let universe = Universe::with_scores(&mut outcome.cluster);
-    let cluster = &outcome.cluster;
+fn refused(cluster: &mut Cluster, at: usize, options: &Options, story: &mut Explanation) {
+    let universe = Universe::with_scores(cluster);
+    let cluster = &*cluster;
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
     for (class, id) in universe.classes.iter().zip((0..).map(ClassId)).filter(|(class, _)| class.count > 0) {
         let mut members = class.rows.iter().filter_map(|row| cluster.pending.get(*row as usize));

@@ -8,48 +8,40 @@ use super::matched::{held, say};
 use super::{ExplainError, Explanation, ObjectRef};
 use crate::Plan;
 use crate::deal::Deal;
+use crate::drawing::Drawing;
 use crate::json::quantities;
 use crate::outcome::Outcome;
 
-pub(super) fn pod(
-    plan: &Plan,
-    mut outcome: Outcome,
-    options: &Options,
-    object: &ObjectRef,
-) -> Result<Explanation, ExplainError> {
+pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
+    let outcome = Outcome::of(&mut plan);
     let full = format!("{}/{}", object.namespace, object.name);
     let mut story = Explanation::of(format!("Pod {full}"));
-    if let Some((node, at)) = find_bound(&outcome.cluster, object) {
+    if let Some((node, at)) = find_bound(&plan.cluster, object) {
         story.has_place = true;
-        let Some(pod) = take_bound(&mut outcome.cluster, node, at) else { return Err(missing(plan, object)) };
-        story.outcome = where_it_is(plan, &outcome, node, &pod);
+        let Some(pod) = take_bound(&mut plan.cluster, node, at) else { return Err(missing(&plan, object)) };
+        story.outcome = where_it_is(&plan, &outcome, node, &pod);
         if let Some(assigned) = &pod.assigned {
-            add_units(&outcome.cluster, assigned, &mut story);
+            add_units(&plan.cluster, assigned, &mut story);
         }
         let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
-        tell(&mut outcome, options, &subject, &mut story);
+        tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
         return Ok(story);
     }
-    let (row, _) = find_pending(&outcome.cluster, MemberKind::Pod, object).ok_or_else(|| missing(plan, object))?;
+    let (row, _) = find_pending(&plan.cluster, MemberKind::Pod, object).ok_or_else(|| missing(&plan, object))?;
     let subject = Subject { kind: row.kind, namespace: row.namespace, spec: row.spec, labels: row.labels };
     "is unschedulable".clone_into(&mut story.outcome);
-    tell(&mut outcome, options, &subject, &mut story);
+    tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
     Ok(story)
 }
 
-pub(super) fn reservation(
-    plan: &Plan,
-    mut outcome: Outcome,
-    options: &Options,
-    object: &ObjectRef,
-) -> Result<Explanation, ExplainError> {
+pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
     let cluster = &plan.cluster;
     let named = |known: &Reservation| cluster.symbols.text(known.name) == object.name;
     let Some((id, known)) = (0_u32..).zip(&cluster.reservations).find(|(_, known)| named(known)) else {
-        return Err(missing(plan, object));
+        return Err(missing(&plan, object));
     };
     let mut story = Explanation::of(format!("Reservation {}", object.name));
-    let place = place_of(plan, MemberKind::Reservation, &object.name);
+    let place = place_of(&plan, MemberKind::Reservation, &object.name);
     let bound = plan.drawing.row_of(&object.name);
     let pending = find_pending(&plan.cluster, MemberKind::Reservation, object).map(|(row, _)| row);
     let subject = pending.map(|row| (row.namespace, row.spec, row.labels)).or(bound);
@@ -64,9 +56,10 @@ pub(super) fn reservation(
     add_units(cluster, &known.assigned, &mut story);
     story.pods = plan.drawing.drawn_from(id, &plan.cluster);
     if let Some((namespace, spec, labels)) = subject {
-        take_reservation(plan, &mut outcome.cluster, id);
+        let outcome = Outcome::of(&mut plan);
+        take_reservation(&plan.drawing, &mut plan.cluster, id);
         let subject = Subject { kind: MemberKind::Reservation, namespace, spec, labels };
-        tell(&mut outcome, options, &subject, &mut story);
+        tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
     }
     Ok(story)
 }
@@ -114,21 +107,21 @@ pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> 
 }
 
 // What it asks for, and what everything says to that.
-fn tell(outcome: &mut Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
-    let Some(spec) = outcome.cluster.specs.get(subject.spec as usize).cloned() else { return };
-    story.add("Requests", amounts(&outcome.cluster, &spec.requests));
+fn tell(cluster: &mut Cluster, outcome: &Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+    let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
+    story.add("Requests", amounts(cluster, &spec.requests));
     if spec.priority != 0 && subject.kind == MemberKind::Pod {
         story.add("Priority", spec.priority.to_string());
     }
     if subject.kind == MemberKind::Pod {
-        say(&outcome.cluster, &spec, story);
+        say(cluster, &spec, story);
     }
     let is_open = berth_scheduling::reservation::is_open(&spec);
     if let Some(refusal) = spec.refusal.as_ref().filter(|_| !story.has_place) {
         story.add("Refused", refusal.0.clone());
     }
     if is_open {
-        consider_all(outcome, options, subject, story);
+        consider_all(cluster, outcome, options, subject, story);
     }
 }
 
@@ -141,8 +134,8 @@ fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
 }
 
 /// Takes a Reservation off its node, with the pods that go with it.
-fn take_reservation(plan: &Plan, cluster: &mut Cluster, id: u32) {
-    for pod in plan.drawing.bundled_with(id) {
+fn take_reservation(drawing: &Drawing, cluster: &mut Cluster, id: u32) {
+    for pod in drawing.bundled_with(id) {
         let bound = pod.name.split_once('/').and_then(|(namespace, name)| {
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
             find_bound(cluster, &ObjectRef { kind: super::Kind::Pod, namespace, name })
@@ -192,16 +185,13 @@ fn find_pending<'c>(cluster: &'c Cluster, kind: MemberKind, object: &ObjectRef) 
 }
 
 fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> String {
-    let cluster = &outcome.cluster;
+    let cluster = &plan.cluster;
     let name = cluster.nodes.get(at).map_or("", |node| cluster.symbols.text(node.name));
     let draws = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
     let draws = draws
         .map_or_else(String::new, |known| format!(", drawing from Reservation {}", cluster.symbols.text(known.name)));
     let Some(claim) = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)) else {
-        let ran = plan.cluster.nodes.get(at).is_some_and(|node| {
-            let is_it = |known: &BoundPod| known.namespace == pod.namespace && known.name == pod.name;
-            node.pods.iter().any(|known| is_it(known) && known.started != i64::MAX)
-        });
+        let ran = pod.started != i64::MAX;
         return if ran { format!("runs on node {name}{draws}") } else { format!("goes to node {name}{draws}") };
     };
     format!("goes to {name}{draws}: {}", super::node::offering_in_words(plan, *claim))
