@@ -206,6 +206,15 @@ impl<'a> Planner<'a> {
         };
         let is_free = self.strategy.topology_first && !class.required.iter().any(counts_self);
         let only_reserved = only_reserved && !self.strategy.topology_first;
+        // Who must be in every zone finds none that has its share.
+        let is_spread = |constraint: &Constraint| {
+            let key = self.universe.counters.get(constraint.counter().index()).map(|counter| counter.key);
+            matches!(constraint, Constraint::Spread { .. }) && key != Some(self.cluster.well_known.hostname)
+        };
+        let admitting = match (self.strategy.topology_first, self.shares.is_empty()) {
+            (true, false) => usize::from(!class.required.iter().any(is_spread)),
+            _ => admitting,
+        };
         (Reverse(priority), class.kind, !only_reserved, (is_free, admitting), !has_devices, Reverse(size), id)
     }
 

@@ -135,9 +135,13 @@ impl Planner<'_> {
             Strategy { leaves_room: true, ..base },
             Strategy { topology_first: true, leaves_room: true, ..flat },
         ];
+        let mut strategies: Vec<Strategy> = strategies.to_vec();
         // Who may go anywhere must not take the share of those who may not.
-        let least = if self.shares.is_empty() { 1 } else { 2 };
-        let strategies: Vec<Strategy> = strategies.into_iter().take((budget / n_classes).max(least)).collect();
+        let least = if self.shares.is_empty() { 1 } else { 3 };
+        if !self.shares.is_empty() {
+            strategies.insert(1, Strategy { topology_first: true, ..base });
+        }
+        strategies.truncate((budget / n_classes).max(least));
         if strategies.len() == 1 {
             self.pack_by(base);
             return;
@@ -156,6 +160,10 @@ impl Planner<'_> {
             };
             if best.as_ref().is_none_or(is_better) {
                 best = Some((score, strategy));
+            }
+            // One is enough for the least effort, if nothing is left over.
+            if budget == 0 && self.left.is_empty() {
+                break;
             }
         }
         if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
