@@ -1,6 +1,7 @@
 //! The stand-ins, driven by hand in paused time.
 
 mod batch;
+mod nodes;
 mod services;
 mod workloads;
 
