@@ -19,6 +19,19 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+#[tokio::test]
+async fn a_new_pod_is_owned_field_by_field_and_its_containers_by_name() {
+    let pods: Api<Pod> = Api::default_namespaced(client(&server()));
+    let made = pods.create(&PostParams { field_manager: Some("me".into()), ..PostParams::default() }, &pod("p")).await;
+    let owned = serde_json::to_value(made.unwrap().metadata.managed_fields.unwrap()).unwrap();
+    let spec = &owned[0]["fieldsV1"]["f:spec"];
+    assert_eq!(owned[0]["manager"], "me");
+    assert_eq!(spec["f:containers"]["k:{\"name\":\"c\"}"]["f:image"], json!({}));
+    assert_eq!(spec["f:restartPolicy"], json!({}));
+    assert_eq!(owned[0]["fieldsV1"]["f:metadata"]["f:labels"]["f:app"], json!({}));
+    assert!(owned[0]["fieldsV1"].get("f:status").is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watcher_with_streaming_lists_sees_what_is_there_and_what_comes() {
     let client = client(&server());

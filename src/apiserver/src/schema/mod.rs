@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 use serde_json::Value;
 
 mod builtin;
@@ -54,7 +56,7 @@ pub(crate) enum Shape {
 /// An object with known fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Struct {
-    pub(crate) fields: BTreeMap<String, Field>,
+    pub(crate) fields: IndexMap<String, Field, FxBuildHasher>,
     /// The names of those with a default.
     pub(crate) defaulted: Box<[String]>,
     pub(crate) atomic: bool,

@@ -30,11 +30,14 @@ pub(crate) struct Selectable {
 /// An object to be stored: text with a gap for the version that it will get.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
-    before: Vec<u8>,
-    after: Vec<u8>,
+    text: Vec<u8>,
+    /// Where in the text the version goes.
+    gap: usize,
     selectable: Selectable,
 }
 
+/// Room for the text of most objects.
+const USUAL: usize = 4096;
 /// In the order in which texts begin with them.
 const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 
@@ -85,7 +88,7 @@ impl Draft {
         let controller = controller.enumerate().find(|(_, owner)| controls(owner));
         let controller = controller.and_then(|(position, _)| u32::try_from(position).ok());
         let selectable = Selectable { labels, fields, uid: meta::text(value, "uid").into(), owners, controller };
-        let mut text = Vec::with_capacity(1024);
+        let mut text = Vec::with_capacity(USUAL);
         let mut gap = None;
         if let Value::Object(map) = value {
             write_object(&mut text, map, &mut |text, key, value| match value {
@@ -103,16 +106,18 @@ impl Draft {
                 other => write_value(text, other),
             });
         }
-        let after = text.split_off(gap.unwrap_or(text.len()));
-        Self { before: text, after, selectable }
+        let gap = gap.unwrap_or(text.len());
+        Self { text, gap, selectable }
     }
 
     pub(super) fn at(self, key: &str, revision: u64) -> Object {
-        let mut body = self.before;
-        body.reserve_exact(self.after.len() + 20);
-        body.extend_from_slice(revision.to_string().as_bytes());
-        body.extend_from_slice(&self.after);
-        body.shrink_to_fit();
+        let (before, after) = self.text.split_at_checked(self.gap).unwrap_or((&self.text, &[]));
+        let revision_text = revision.to_string();
+        // What is kept is as large as it must be, and made once.
+        let mut body = Vec::with_capacity(self.text.len() + revision_text.len());
+        for part in [before, revision_text.as_bytes(), after] {
+            body.extend_from_slice(part);
+        }
         Object { key: key.into(), revision, body: body.into(), selectable: self.selectable }
     }
 }
