@@ -6,7 +6,6 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-#[allow(dead_code)]
 mod common;
 use common::{client, server};
 

@@ -166,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_and_flushed_many_times_goes_out_once_and_in_order() {
         let far = Counting::default();
-        let (writes, text) = (far.writes.clone(), far.text.clone());
+        let (count, text) = (far.writes.clone(), far.text.clone());
         let socket = Gathering::new(far);
         let mut writer = socket.clone();
         let connection = async move {
@@ -178,7 +178,7 @@ mod tests {
         Gathered::new(connection, socket).await;
         let expected: Vec<u8> = (0..50).flat_map(|n| [n; 10]).collect();
         assert_eq!(*text.lock(), expected);
-        assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 
     #[tokio::test]
