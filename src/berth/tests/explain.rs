@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Run, berth};
+use common::{Run, berth, with_input};
 use rstest::rstest;
 use serde_json::Value;
 
@@ -47,6 +47,19 @@ fn what_is_not_there_is_an_error_and_prints_nothing(#[case] object: &str, #[case
     let run = explain("reserved-only", object, &["-o", "json"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains(says), "{}", run.stderr);
+}
+
+#[test]
+fn a_pod_that_is_a_reservation_is_told_of_as_one() {
+    let manifests = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\nstatus: {allocatable: {cpu: '4', pods: '9'}}\n\
+                     ---\napiVersion: v1\nkind: Pod\nmetadata: {name: hold, labels: \
+                     {scheduling.koordinator.sh/operating-mode: Reservation}}\nspec: {nodeName: node-a, containers: \
+                     [{name: c, image: i, resources: {requests: {cpu: '2'}}}]}\nstatus: {phase: Running, conditions: \
+                     [{type: Ready, status: 'True'}]}\n";
+    let run = with_input(&["explain", "-f", "-", "pod/hold"], manifests);
+    assert!(run.code == 2 && run.stderr.contains("(reservation/hold)"), "{}", run.stderr);
+    let run = with_input(&["explain", "-f", "-", "reservation/hold"], manifests);
+    assert!(run.code == 0 && run.stdout.starts_with("Reservation hold is Available on node node-a"), "{}", run.stdout);
 }
 
 #[test]

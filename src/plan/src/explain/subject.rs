@@ -222,6 +222,18 @@ fn place_of(plan: &Plan, kind: MemberKind, name: &str) -> Option<String> {
     None
 }
 
+/// Whether a pod holds room as a Reservation.
+fn is_reservation(cluster: &Cluster, object: &ObjectRef) -> bool {
+    cluster.reservations.iter().any(|known| {
+        let operates = known.template.is_some_and(|template| {
+            let spec = cluster.specs.get(template.spec as usize);
+            cluster.symbols.text(template.namespace) == object.namespace
+                && spec.is_some_and(|spec| spec.reservation.operates)
+        });
+        operates && cluster.symbols.text(known.name) == object.name
+    })
+}
+
 /// The object is not there; with what is near.
 pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
     let (kind, name) = match object.kind {
@@ -249,6 +261,9 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
     }
     namespaces.sort_unstable();
     let hint = match namespaces.first() {
+        _ if object.kind == super::Kind::Pod && is_reservation(cluster, object) => {
+            format!(": it is a Reservation by its operating mode (reservation/{})", object.name)
+        }
         Some(namespace) => format!(": there is one in namespace {namespace} (pod/{namespace}/{})", object.name),
         None => String::new(),
     };
