@@ -45,6 +45,8 @@ pub(crate) struct Real {
     pub(crate) kubeconfig: String,
     #[allow(dead_code)] // Of the benchmark.
     pub(crate) apiserver_pid: u32,
+    #[allow(dead_code)] // Of the benchmark.
+    pub(crate) etcd_pid: u32,
 }
 
 impl Real {
@@ -70,9 +72,9 @@ impl Real {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let about: Value = serde_json::from_str(&line).expect("the control plane starts");
         let kubeconfig = about["kubeconfig"].as_str().unwrap().to_owned();
-        let pid = about["components"]["kube-apiserver"]["pid"].as_u64().unwrap_or_default();
-        let apiserver_pid = u32::try_from(pid).unwrap();
-        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid })
+        let pid = |name: &str| u32::try_from(about["components"][name]["pid"].as_u64().unwrap_or_default()).unwrap();
+        let (apiserver_pid, etcd_pid) = (pid("kube-apiserver"), pid("etcd"));
+        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid, etcd_pid })
     }
 
     pub(crate) async fn client(&self) -> Client {
