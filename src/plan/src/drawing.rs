@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, Share};
 use crate::existing::{self, Existing};
+use crate::joining::{Joined, Place, join};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Drawing {
     draws: Draws,
     /// Pending Reservations that have owners in the plan, by name.
     by_name: FxHashMap<Box<str>, u32>,
+    /// Who draws where it was placed by itself.
+    joined: Joined,
 }
 
 /// A pod or a Reservation beside those that are dealt out, and the Reservation that a pod draws from.
@@ -41,6 +44,7 @@ pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solu
         drawing.by_name.clear();
         (universe, solution) = berth_provisioning::solve(cluster, options);
     }
+    drawing.joined = join(cluster, &universe, &mut solution);
     let spent = solution.claims.iter().map(|claims| spent(cluster, &universe, &claims.contents)).collect::<Vec<_>>();
     for (claims, spent) in solution.claims.iter_mut().zip(&spent) {
         claims.requests.subtract(spent);
@@ -74,7 +78,7 @@ impl Drawing {
             let name = cluster.reservations.get(index as usize)?.name;
             Some((cluster.symbols.text(name).into(), index))
         });
-        Drawing { by_name: reservations.collect(), existing, draws }
+        Drawing { by_name: reservations.collect(), existing, draws, joined: Joined::new() }
     }
 
     /// Whether a Reservation with owners has no place.
@@ -117,7 +121,20 @@ impl Drawing {
         let mut names: Vec<String> =
             pods.map(|pod| format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name)).collect();
         names.extend(self.bundled_with(reservation).iter().map(|pod| pod.name.to_string()));
+        let joined = self.joined.values().flatten().filter(|(_, drawn)| *drawn == reservation);
+        names.extend(joined.map(|(pod, _)| pod.to_string()));
         names
+    }
+
+    /// Who of the pods that were placed by themselves draws on a node.
+    pub(crate) fn joined<'a>(&'a self, place: Place, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
+        let drawn = self.joined.get(&place).into_iter().flatten();
+        drawn.map(|(name, reservation)| Also { name, draws_from: Some(name_of(*reservation, cluster)) })
+    }
+
+    /// The Reservation that a pod draws from that was placed by itself.
+    pub(crate) fn draws(&self, pod: &str) -> Option<u32> {
+        self.joined.values().flatten().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
 
     /// What of a kind was bound to an existing node.

@@ -23,6 +23,7 @@ mod existing;
 mod explain;
 mod gather;
 mod html;
+mod joining;
 mod json;
 mod max_share;
 mod options;

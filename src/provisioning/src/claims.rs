@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{Bin, ClassId, Column, ColumnTable, Requirement, Requirements, Sym};
+use berth_model::{Bin, ClassId, Column, ColumnTable, Constraint, CounterId, Requirement, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,6 +19,8 @@ struct Shared {
     lists: FxHashMap<ListKey, (Rc<[u32]>, FixedBitSet)>,
     /// By pool and planned column: the columns that limits and finite supplies leave in its place.
     instead: FxHashMap<(usize, usize), FixedBitSet>,
+    /// Labels that NodePools leave free and pods are spread over, with their domains.
+    spread_over: Vec<(Sym, Rc<[Sym]>)>,
 }
 
 impl Planner<'_> {
@@ -28,7 +30,7 @@ impl Planner<'_> {
         for (index, node) in self.state.nodes().iter().enumerate().filter(|(_, node)| !node.added.is_empty()) {
             solution.nodes.push(NodePlan { node: index, contents: node.added.to_vec() });
         }
-        let mut shared = Shared::default();
+        let mut shared = Shared { spread_over: self.spread_over_free_labels(), ..Shared::default() };
         let mut used = vec![0_u32; self.cluster.slots.len()];
         for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
             let Some(claims) = self.claims(bin, &mut shared) else { continue };
@@ -78,7 +80,7 @@ impl Planner<'_> {
             price: planned.price,
             list_price: planned.list_price,
             instance_types: Rc::clone(instance_types),
-            requirements: Rc::new(self.requirements(table, bin, listed)),
+            requirements: Rc::new(self.requirements(table, bin, listed, &shared.spread_over)),
             requests,
             contents: bin.contents.to_vec(),
         })
@@ -215,7 +217,13 @@ impl Planner<'_> {
 
     // The pool's requirements, narrowed to what the listed columns have and to what was decided. A claim on a slot is
     // pinned to that one reservation.
-    fn requirements(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> Requirements {
+    fn requirements(
+        &self,
+        table: &ColumnTable,
+        bin: &Bin,
+        listed: &FixedBitSet,
+        spread_over: &[(Sym, Rc<[Sym]>)],
+    ) -> Requirements {
         let (symbols, keys) = (&self.cluster.symbols, &self.cluster.well_known);
         let Some(pool) = self.cluster.node_pools.get(bin.pool) else { return Requirements::new() };
         let mut requirements = pool.requirements.clone();
@@ -245,6 +253,33 @@ impl Planner<'_> {
         for &(key, value) in &bin.domains {
             requirements.add(key, Requirement::value(value), symbols);
         }
+        // Labels that nobody decided, of which some pod is spread over the values: whatever value came would be a domain
+        // without pods, and break that spread. A domain that there is does not: pods that count there decided theirs.
+        for (key, domains) in spread_over.iter().filter(|(key, _)| bin.domain(*key).is_none()) {
+            let Some(asked) = bin.open.get(*key).filter(|asked| asked.finite_values().is_none()) else { continue };
+            if let Some(&value) = domains.iter().find(|value| asked.has(**value, symbols)) {
+                requirements.add(*key, Requirement::value(value), symbols);
+            }
+        }
         requirements
+    }
+
+    // The labels that some NodePool leaves free and some pod is spread over, with their domains.
+    fn spread_over_free_labels(&mut self) -> Vec<(Sym, Rc<[Sym]>)> {
+        let mut counters: Vec<(Sym, CounterId)> = Vec::new();
+        for constraint in self.universe.classes.iter().filter(|class| class.count > 0).flat_map(|class| &class.required)
+        {
+            let key = self.universe.counters.get(constraint.counter().index()).map(|counter| counter.key);
+            let is_free = |key: Sym| {
+                let mut open = self.tables.iter().filter_map(|table| table.open.get(key));
+                open.any(|asked| asked.finite_values().is_none())
+            };
+            if let Some(key) = key.filter(|key| matches!(constraint, Constraint::Spread { .. }) && is_free(*key)) {
+                counters.push((key, constraint.counter()));
+            }
+        }
+        counters.sort_unstable();
+        counters.dedup();
+        counters.into_iter().map(|(key, counter)| (key, self.domains(counter))).collect()
     }
 }

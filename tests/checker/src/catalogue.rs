@@ -69,7 +69,7 @@ pub(crate) struct Catalogue {
 }
 
 /// A field whose name may start with a capital letter or not.
-fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     let object = value.as_object()?;
     let wanted = |key: &&String| {
         key.get(1..) == name.get(1..)

@@ -18,6 +18,7 @@
 
 mod catalogue;
 mod generate;
+mod launch;
 mod load;
 mod plan;
 mod pool;
@@ -33,6 +34,7 @@ mod workloads;
 mod world;
 
 pub use generate::{Case, Size, random_case, random_standing_case};
+pub use launch::{launched_nodes, n_launches};
 pub use violation::Violation;
 
 use plan::Plan;

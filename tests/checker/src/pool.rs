@@ -15,6 +15,7 @@ use crate::selectors::Labels;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     pub(crate) labels: Labels,
+    pub(crate) annotations: Labels,
     pub(crate) requirements: Vec<Requirement>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) startup_taints: Vec<Taint>,
@@ -36,6 +37,7 @@ impl Pool {
         let at = |name: &str| inner.and_then(|s| s.get(name));
         Self {
             labels: typed(object.pointer("/spec/template/metadata/labels")),
+            annotations: typed(object.pointer("/spec/template/metadata/annotations")),
             requirements: typed(at("requirements")),
             taints: typed(at("taints")),
             startup_taints: typed(at("startupTaints")),

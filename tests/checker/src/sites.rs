@@ -303,17 +303,25 @@ pub(crate) fn is_same_reservation(offering: &Offering, claim: &Claim) -> bool {
     offering.reservation == claim.offering.reservation_id || offering.reservation.as_ref() == Some(&own_name)
 }
 
+fn is_planned(claim: &Claim, open: &Open<'_>) -> bool {
+    open.instance_type.name == claim.offering.instance_type
+        && open.offering.zone == claim.offering.zone
+        && open.offering.capacity_type == claim.offering.capacity_type
+}
+
+impl ClaimSite<'_> {
+    /// Whether a node is what the plan means to launch.
+    pub(crate) fn is_planned(&self, open: &Open<'_>) -> bool {
+        is_planned(self.claim, open)
+    }
+}
+
 fn claim_site<'a>(world: &'a World, claim: &'a Claim) -> Site<'a> {
     let pool = world.pool(&claim.node_pool).unwrap_or_default();
     let planned = known_pods(world, &claim.pods);
     let open = open_nodes(world, claim);
     let own = own_labels(world, &claim.node_pool, &pool, &claim.requirements, &mentioned(world, &planned));
-    let is_planned = |o: &&Open<'_>| {
-        o.instance_type.name == claim.offering.instance_type
-            && o.offering.zone == claim.offering.zone
-            && o.offering.capacity_type == claim.offering.capacity_type
-    };
-    let base = open.iter().find(is_planned).or(open.first()).map(|o| o.candidate.labels.clone());
+    let base = open.iter().find(|o| is_planned(claim, o)).or(open.first()).map(|o| o.candidate.labels.clone());
     let mut named = own.first().cloned().unwrap_or_default();
     named.insert(HOSTNAME.to_owned(), claim.name.clone());
     Site {

@@ -4,6 +4,7 @@
 //! plan breaks; [`narrowing`] compares what a NodePool's whole catalogue admits with what its offerings admit one by
 //! one. The `soak` binary runs many cases and counts failures by rule; the tests run a few, or `BERTH_CASES` of each.
 
+pub mod acceptance;
 pub mod kube;
 pub mod narrowing;
 mod read;
@@ -80,7 +81,7 @@ pub fn gpu_types_for_any_pod(seed: u64) -> bool {
 }
 
 /// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
-/// every violation that the checker finds, a bound above the cost, and a plan worse than that of first fit alone.
+/// every violation that the checker finds, whom the scheduler refuses where the plan has them, a bound above the cost, and a plan worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
     let mut options = Options::default();
@@ -109,6 +110,7 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
     let found = berth_checker::check(&case.objects, &case.catalogue, &first, &checked);
     let mut failures: Vec<Failure> =
         found.into_iter().map(|v| failure(v.rule, &format!("{}: {}", v.object, v.detail))).collect();
+    failures.extend(acceptance::try_acceptance(case, &first));
     if first.to_string().as_bytes() != second.to_string().as_bytes() {
         failures.push(failure("not-deterministic", &"a second plan of the same input differs"));
     }

@@ -1,18 +1,17 @@
 //! Invariant 2: narrowing a set equals the union of narrowing its members.
 
 use berth_checker::{Size, random_case};
-use berth_convert::{Builder, Options};
 use berth_model::{ClassId, Cluster, Column, ColumnTable, NodePool, Universe};
 use berth_scheduling::{Demand, admit, demands};
 use fixedbitset::FixedBitSet;
 
-use crate::{Failure, failure, fold};
+use crate::{Failure, failure, read};
 
 /// Compares, for every demand and NodePool of the case, the columns that the whole catalogue admits with those that
 /// catalogues of one offering each admit.
 pub fn try_narrowing(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
-    let mut cluster = match cluster(&case.objects, &case.catalogue) {
+    let mut cluster = match read::cluster(&case.objects, Some(&case.catalogue)) {
         Ok(cluster) => cluster,
         Err(error) => return vec![failure("refused", &error)],
     };
@@ -89,14 +88,4 @@ fn single_offerings(cluster: &Cluster) -> Vec<(u32, Cluster)> {
         }
     }
     singles
-}
-
-fn cluster(objects: &[serde_json::Value], catalogue: &serde_json::Value) -> anyhow::Result<Cluster> {
-    let mut builder = Builder::new(Options::default());
-    builder.set_catalogue(&berth_catalogue::read(&serde_json::to_vec(catalogue)?, "catalogue")?)?;
-    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let text = serde_json::to_vec(&list)?;
-    let reading = berth_manifests::Options::default();
-    berth_manifests::read_from("objects", text.as_slice(), &reading, |_, object| fold(&mut builder, &object))?;
-    Ok(builder.finish()?.cluster)
 }

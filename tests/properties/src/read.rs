@@ -1,7 +1,22 @@
 //! Objects as they are read, into the conversion.
 
-use berth_convert::Builder;
+use berth_convert::{Builder, Options};
 use berth_manifests::Object;
+use berth_model::Cluster;
+use serde_json::{Value, json};
+
+/// The cluster of objects in memory, with a catalogue or none.
+pub(crate) fn cluster(objects: &[Value], catalogue: Option<&Value>) -> anyhow::Result<Cluster> {
+    let mut builder = Builder::new(Options::default());
+    if let Some(catalogue) = catalogue {
+        builder.set_catalogue(&berth_catalogue::read(&serde_json::to_vec(catalogue)?, "catalogue")?)?;
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let text = serde_json::to_vec(&list)?;
+    let reading = berth_manifests::Options::default();
+    berth_manifests::read_from("objects", text.as_slice(), &reading, |_, object| fold(&mut builder, &object))?;
+    Ok(builder.finish()?.cluster)
+}
 
 /// Adds an object, if pods and Reservations are placed by it.
 ///

@@ -20,6 +20,9 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
         story.has_place = true;
         let Some(pod) = take_bound(&mut plan.cluster, node, at) else { return Err(missing(&plan, object)) };
         story.outcome = where_it_is(&plan, &outcome, node, &pod);
+        if let Some(reservation) = plan.drawing.draws(&full).and_then(|id| plan.cluster.reservations.get(id as usize)) {
+            story.add("Draws from", format!("Reservation {}", plan.cluster.symbols.text(reservation.name)));
+        }
         if let Some(assigned) = &pod.assigned {
             add_units(&plan.cluster, assigned, &mut story);
         }

@@ -13,6 +13,7 @@ use crate::Plan;
 use crate::deal::{Deal, Share};
 use crate::decimal::Exact;
 use crate::drawing::Also;
+use crate::joining::Place;
 
 /// `nodeClaims`.
 pub(super) struct Claims<'a> {
@@ -103,7 +104,7 @@ impl<'a> Claims<'a> {
         shares: &'b [Share],
         node: u32,
         number: u64,
-        drawn: &'b [Also<'b>],
+        (drawn, joined): (&'b [Also<'b>], &'b [Also<'b>]),
     ) -> Claim<'b> {
         let members = |kind, also| Members { deal: self.deal, shares, kind, node, also };
         Claim {
@@ -116,7 +117,7 @@ impl<'a> Claims<'a> {
             requests: &common.requests,
             pods: members(MemberKind::Pod, drawn),
             reservations: members(MemberKind::Reservation, &[]),
-            allocations: Allocations(drawn),
+            allocations: Allocations(drawn, joined),
         }
     }
 }
@@ -126,7 +127,7 @@ impl Serialize for Claims<'_> {
         let mut numbers = vec![0_u64; self.plan.cluster.node_pools.len()];
         let mut lists = InstanceTypes::default();
         let mut seq = serializer.serialize_seq(None)?;
-        for (group, shares) in self.plan.solution.claims.iter().zip(&self.deal.claims) {
+        for (at, (group, shares)) in self.plan.solution.claims.iter().zip(&self.deal.claims).enumerate() {
             let common = self.common(group, &mut lists).map_err(S::Error::custom)?;
             for node in 0..group.count {
                 let mut number = 0;
@@ -135,7 +136,8 @@ impl Serialize for Claims<'_> {
                     number = *last;
                 }
                 let drawn = self.plan.drawing.with(self.deal, shares, node, &self.plan.cluster);
-                seq.serialize_element(&self.claim(&common, shares, node, number, &drawn))?;
+                let joined: Vec<_> = self.plan.drawing.joined(Place::Claim(at, node), &self.plan.cluster).collect();
+                seq.serialize_element(&self.claim(&common, shares, node, number, (&drawn, &joined)))?;
             }
         }
         seq.end()

@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
 use crate::drawing::Also;
+use crate::joining::Place;
 use crate::{Plan, Summary};
 
 pub(crate) use terms::{Unit, quantities};
@@ -142,7 +143,10 @@ impl Serialize for Nodes<'_> {
                 name,
                 pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, also: &pods },
                 reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, also: &reservations },
-                allocations: Allocations(&pods),
+                allocations: Allocations(
+                    &pods,
+                    &plan.drawing.joined(Place::Node(node.node), &plan.cluster).collect::<Vec<_>>(),
+                ),
                 preempted: [],
                 assigned,
             })?;
@@ -152,7 +156,7 @@ impl Serialize for Nodes<'_> {
 }
 
 /// `[{"pod","reservation"}]`: who draws from which Reservation.
-struct Allocations<'a>(&'a [Also<'a>]);
+struct Allocations<'a>(&'a [Also<'a>], &'a [Also<'a>]);
 
 impl Serialize for Allocations<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -161,7 +165,7 @@ impl Serialize for Allocations<'_> {
             pod: &'a str,
             reservation: &'a str,
         }
-        let drawn = self.0.iter().filter_map(|also| Some((also.name, also.draws_from?)));
+        let drawn = self.0.iter().chain(self.1).filter_map(|also| Some((also.name, also.draws_from?)));
         serializer.collect_seq(drawn.map(|(pod, reservation)| Allocation { pod, reservation }))
     }
 }

@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{Holding, Reservation, ResourceId, Resources, Room, Symbols};
+use berth_model::{Cluster, Holding, Labels, PodSpec, Reservation, ResourceId, Resources, Room, Symbols};
+
+use super::fit::{Claim, Fit, fit};
+use super::matching::{Seeker, may_draw_from};
 
 /// The weight of this score among those of kube-scheduler's plugins.
 pub const WEIGHT: i64 = 5000;
@@ -47,6 +50,36 @@ pub fn nominate<'a>(
         ))
     };
     serving.iter().copied().filter(|position| key(position).is_some()).min_by_key(key)
+}
+
+/// Whether a Reservation has any left of what a pod requests. One that has not gives it no more than free room would.
+pub fn gives_any(holding: &Holding, spec: &PodSpec) -> bool {
+    let available = holding.available();
+    let mut asked = spec.requests.iter().filter(|(id, amount)| *id != ResourceId::PODS && *amount > 0);
+    asked.any(|(id, _)| available.get(id) > 0)
+}
+
+/// From which of the Reservations on a node of these labels a pod draws that comes to it, by index; `None` where none is
+/// for it, or has any left. CPUs and devices are not looked at one by one.
+pub fn draws_from(cluster: &Cluster, labels: &Labels, room: Room<'_>, spec: &PodSpec) -> Option<u32> {
+    let is_for = |(_, holding): &(usize, &Holding)| {
+        let is_owner = spec.reservation.owner_of.binary_search(&holding.reservation).is_ok();
+        let known = cluster.reservations.get(holding.reservation as usize);
+        let seeker = Seeker { is_owner, spec };
+        known.is_some_and(|known| may_draw_from(&seeker, known, holding, labels, &cluster.symbols).is_ok())
+    };
+    let matched: Vec<usize> = room.holdings.iter().enumerate().filter(is_for).map(|(at, _)| at).collect();
+    let affinity = spec.reservation.affinity.as_ref();
+    let claim = Claim {
+        requests: &spec.requests,
+        must_draw: affinity.is_some(),
+        is_named: affinity.is_some_and(|affinity| affinity.name.is_some()),
+        ignored: &cluster.rules.ignored,
+    };
+    let Fit::Draws(mut serving) = fit(room, &matched, &claim) else { return None };
+    serving.retain(|&at| claim.must_draw || room.holdings.get(at).is_some_and(|own| gives_any(own, spec)));
+    let at = nominate(room, &serving, &spec.requests, &cluster.reservations, &cluster.symbols)?;
+    room.holdings.get(at).map(|holding| holding.reservation)
 }
 
 /// What a node offers to a pod, as far as Reservations go.

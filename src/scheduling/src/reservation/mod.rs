@@ -39,7 +39,10 @@ pub mod reasons;
 
 pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
 pub use bundle::{Before, bundle};
-pub use choice::{NodeOffer, WEIGHT, candidate_score, nominate, normalized, pre_allocation_score, raw_scores, score};
+pub use choice::{
+    NodeOffer, WEIGHT, candidate_score, draws_from, gives_any, nominate, normalized, pre_allocation_score, raw_scores,
+    score,
+};
 pub use draw::is_open;
 pub use draw::{Bundled, Draws};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share_node};

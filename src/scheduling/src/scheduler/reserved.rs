@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 
 use berth_model::{
-    AllocatePolicy, Assigned, ClassId, CounterId, MemberKind, NodeState, Phase, PodSpec, Reservation, ResourceId,
-    Units, UnitsAsk,
+    AllocatePolicy, Assigned, ClassId, CounterId, MemberKind, NodeState, Phase, PodSpec, Reservation, Units, UnitsAsk,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -14,7 +13,9 @@ use super::index::World;
 use super::shape::Shape;
 use crate::filter::Obstacle;
 use crate::reasons::Insufficient;
-use crate::reservation::{Claim, Fit, NodeOffer, Seeker, fit, may_draw_from, may_share_node, nominate, score};
+use crate::reservation::{
+    Claim, Fit, NodeOffer, Seeker, fit, gives_any, may_draw_from, may_share_node, nominate, score,
+};
 use crate::units::{Given, UnitsLack, assign};
 
 /// A node in the eyes of a class.
@@ -156,7 +157,7 @@ impl<'w> World<'w> {
         match fit(state.room(), &seen.matched, &claim) {
             Fit::Draws(mut serving) => {
                 // A Reservation that has nothing left gives a pod no more than free room would.
-                serving.retain(|&at| claim.must_draw || gives_any(state, at, spec));
+                serving.retain(|&at| claim.must_draw || state.holdings.get(at).is_some_and(|own| gives_any(own, spec)));
                 let mut lack = None;
                 serving.retain(|&at| {
                     let from = state.holdings.get(at).map(|holding| holding.reservation);
@@ -306,11 +307,4 @@ impl<'w> World<'w> {
         }
         discount
     }
-}
-
-fn gives_any(state: &NodeState, at: usize, spec: &PodSpec) -> bool {
-    let Some(holding) = state.holdings.get(at) else { return false };
-    let available = holding.available();
-    let mut asked = spec.requests.iter().filter(|(id, amount)| *id != ResourceId::PODS && *amount > 0);
-    asked.any(|(id, _)| available.get(id) > 0)
 }

@@ -129,30 +129,37 @@ fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSe
     values
 }
 
-/// Host names: a new node can always be made, so the least count is 0 and each place is looked at alone.
-fn per_host(group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<'_>]) -> Vec<Violation> {
-    let mut running: BTreeMap<usize, i64> = BTreeMap::new();
-    for other in matching(&group.scope, all).into_iter().filter(|p| !p.planned) {
-        *running.entry(other.site).or_default() += 1;
+/// Whether anything can be launched at all: then a node without pods can always be made.
+fn can_launch(world: &World) -> bool {
+    let pools = world.pools.values().filter(|pool| !pool.is_static);
+    pools.into_iter().any(|pool| {
+        let mut candidates = world.catalogue.types.values().flat_map(|t| &t.candidates);
+        candidates.any(|candidate| admits_candidate(world, &pool.requirements, &candidate.labels))
+    })
+}
+
+/// Host names: the least count is 0 where a node can be launched, and else that of the nodes that there are.
+fn per_host(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<'_>]) -> Vec<Violation> {
+    let Some(first) = group.members.first() else { return Vec::new() };
+    let eligible = || sites.iter().filter(|site| group.counts(first.pod, site));
+    let mut counts: BTreeMap<String, i64> = eligible().map(|site| (site.name.to_owned(), 0)).collect();
+    let mut others: BTreeMap<String, i64> = BTreeMap::new();
+    let is_member: BTreeSet<usize> = group.members.iter().map(|m| m.index).collect();
+    for other in matching(&group.scope, all).into_iter().filter(|other| !is_member.contains(&other.index)) {
+        let Some(name) = sites.get(other.site).map(|site| site.name).filter(|name| counts.contains_key(*name)) else {
+            continue;
+        };
+        let list = if other.planned { &mut others } else { &mut counts };
+        *list.entry(name.to_owned()).or_default() += 1;
     }
-    let mut by_site: BTreeMap<usize, Vec<&Placed<'_>>> = BTreeMap::new();
+    let mut members: BTreeMap<String, Vec<bool>> = BTreeMap::new();
     for member in &group.members {
-        by_site.entry(member.site).or_default().push(member);
+        let name = sites.get(member.site).map_or("", |site| site.name);
+        members.entry(name.to_owned()).or_default().push(group.scope.matches(member.pod));
     }
-    let mut found = Vec::new();
-    for (site, members) in by_site {
-        let before = running.get(&site).copied().unwrap_or_default();
-        let own = members.iter().filter(|m| group.scope.matches(m.pod)).count();
-        let most = before + i64::try_from(own).unwrap_or(i64::MAX);
-        if most > i64::from(group.constraint.max_skew)
-            && let Some(member) = members.first()
-        {
-            let name = sites.get(site).map_or("", |s| s.name);
-            let detail = format!("{most} matching pods on {name}, maxSkew {}", group.constraint.max_skew);
-            found.push(Violation::new(RULE, &member.pod.name, detail));
-        }
-    }
-    found
+    let Some(stuck) = replay(group, counts, members, others, can_launch(world)) else { return Vec::new() };
+    let detail = format!("no order keeps maxSkew {} over nodes: {stuck}", group.constraint.max_skew);
+    vec![Violation::new(RULE, &first.pod.name, detail)]
 }
 
 /// Places constrained pods whenever their skew allows, and others that count when it does not, into their final domains.
@@ -268,7 +275,7 @@ pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
     let mut found = Vec::new();
     for group in groups(&all) {
         if group.constraint.topology_key == HOSTNAME {
-            found.extend(per_host(&group, sites, &all));
+            found.extend(per_host(world, &group, sites, &all));
         } else {
             found.extend(per_domain(world, &group, sites, &all));
         }

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use berth_convert::{Builder, Options};
 use berth_model::{ClassId, Cluster, Universe};
 use berth_scheduling::filter::Obstacle;
 use berth_scheduling::score::{self, Scores};
 use berth_scheduling::{Launchable, Scheduler, Verdict};
 use serde_json::{Value, json};
 
-use crate::fold;
+use crate::read;
 
 /// What became of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ struct Waiting {
 /// # Errors
 /// The objects cannot be read.
 pub fn drive(objects: &[Value]) -> anyhow::Result<Vec<Evaluation>> {
-    let mut cluster = read(objects)?;
+    let mut cluster = read::cluster(objects, None)?;
     let universe = Universe::with_scores(&mut cluster);
     let cluster = &cluster;
     let mut scheduler = Scheduler::new(cluster, &universe, Launchable::default());
@@ -120,15 +119,6 @@ fn preempt(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -> 
         Some(format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name))
     });
     Some((node, victims.collect()))
-}
-
-fn read(objects: &[Value]) -> anyhow::Result<Cluster> {
-    let mut builder = Builder::new(Options::default());
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
-    let text = serde_json::to_vec(&list)?;
-    let reading = berth_manifests::Options::default();
-    berth_manifests::read_from("objects", text.as_slice(), &reading, |_, object| fold(&mut builder, &object))?;
-    Ok(builder.finish()?.cluster)
 }
 
 fn queued(objects: &[Value], cluster: &Cluster, universe: &Universe) -> Vec<Waiting> {

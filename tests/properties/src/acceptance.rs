@@ -1,0 +1,286 @@
+//! Invariant 2: what the plan promises the scheduler keeps. The claims of a plan are turned into nodes that stand, its
+//! pods and Reservations wait again, and each must be accepted where the plan has it, drawing what the plan says.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use berth_checker::{Case, launched_nodes, n_launches};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind, PodClass, Universe};
+use berth_scheduling::filter::Obstacle;
+use berth_scheduling::{Launchable, Scheduler, Verdict};
+use serde_json::Value;
+
+use crate::{Failure, failure, read};
+
+/// How many ways of launching a plan are tried: of more, some that lie evenly.
+const MOST_LAUNCHES: usize = 12;
+/// Of how many pods at most an order is searched for in which all are accepted; it takes the square of that.
+const MOST_SEARCHED: usize = 150;
+
+/// A pod or a Reservation that the plan has a place for.
+#[derive(Clone, Debug)]
+struct Promise {
+    name: String,
+    kind: MemberKind,
+    node: String,
+    is_new: bool,
+    /// The Reservation to draw from.
+    draws_from: Option<String>,
+}
+
+/// Every promise of a plan that the scheduler does not keep on the nodes that come of it, whichever of the types, zones and
+/// labels that claims leave open are launched.
+pub fn try_acceptance(case: &Case, plan: &Value) -> Vec<Failure> {
+    let n_launches = n_launches(&case.objects, &case.catalogue, plan).max(1);
+    let step = n_launches.div_ceil(MOST_LAUNCHES);
+    let mut failures = Vec::new();
+    for choice in (0..n_launches).step_by(step) {
+        let mut objects = case.objects.clone();
+        objects.extend(launched_nodes(&case.objects, &case.catalogue, plan, choice));
+        match read::cluster(&objects, None) {
+            Ok(cluster) => failures.extend(broken(cluster, plan).iter().map(|said| failure("acceptance", said))),
+            Err(error) => failures.push(failure("refused", &error)),
+        }
+        if !failures.is_empty() {
+            break;
+        }
+    }
+    failures
+}
+
+// The promises of a plan.
+fn promises(plan: &Value) -> Vec<Promise> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value, field: &str| value[field].as_array().cloned().unwrap_or_default();
+    let mut promises = Vec::new();
+    for (sites, is_new) in [("nodes", false), ("nodeClaims", true)] {
+        for site in list(plan, sites) {
+            let allocations = list(&site, "allocations");
+            let drawn = |pod: &str| allocations.iter().find(|a| a["pod"] == *pod).map(|a| text(&a["reservation"]));
+            for (field, kind) in [("reservations", MemberKind::Reservation), ("pods", MemberKind::Pod)] {
+                promises.extend(list(&site, field).iter().map(|name| {
+                    let name = text(name);
+                    let draws_from = if kind == MemberKind::Pod { drawn(&name) } else { None };
+                    Promise { name, kind, node: text(&site["name"]), is_new, draws_from }
+                }));
+            }
+        }
+    }
+    promises
+}
+
+// The class and the row of everything that is pending, by name.
+fn classes(cluster: &Cluster, universe: &Universe) -> BTreeMap<(MemberKind, String), (ClassId, u32)> {
+    let mut classes = BTreeMap::new();
+    for (class, id) in universe.classes.iter().zip((0..).map(ClassId)) {
+        for (at, row) in class.rows.iter().filter_map(|at| Some((*at, cluster.pending.get(*at as usize)?))) {
+            let namespace = cluster.symbols.text(row.namespace);
+            for run in &row.members {
+                let names: Vec<String> = match run.numbers {
+                    None => vec![run.name.to_string()],
+                    Some((first, count)) => (first..first + count).map(|n| format!("{}-{n}", run.name)).collect(),
+                };
+                classes.extend(names.into_iter().map(|name| match row.kind {
+                    MemberKind::Pod => ((row.kind, format!("{namespace}/{name}")), (id, at)),
+                    MemberKind::Reservation => ((row.kind, name), (id, at)),
+                }));
+            }
+        }
+    }
+    classes
+}
+
+/// A promise with what it is about.
+struct Waiting {
+    promise: Promise,
+    class: ClassId,
+    order: Order,
+}
+
+/// Nodes that exist come first, in the order of the scheduler's queue. Of new ones those come first that draw, that are the
+/// first of their own affinity, or whose place depends on how many are elsewhere.
+type Order = (bool, Option<MemberKind>, [bool; 4], Reverse<i32>, MemberKind, u32);
+
+fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Universe, row: u32) -> Order {
+    let priority = cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
+    let mut late = [false; 4];
+    if promise.is_new {
+        let is_on_host = |constraint: &Constraint| {
+            let counter = universe.counters.get(constraint.counter().index());
+            counter.is_some_and(|counter| counter.key == cluster.well_known.hostname)
+        };
+        let asks = |asks: &dyn Fn(&Constraint) -> bool| class.required.iter().any(asks);
+        let chooses = asks(&|constraint| matches!(constraint, Constraint::Together { counts_self: true, .. }));
+        let depends = |constraint: &Constraint| !matches!(constraint, Constraint::Apart { .. });
+        let looks_far = asks(&|constraint| depends(constraint) && !is_on_host(constraint));
+        late = [promise.draws_from.is_none(), !chooses, !looks_far, !asks(&depends)];
+    }
+    (promise.is_new, promise.is_new.then_some(promise.kind), late, Reverse(priority), promise.kind, row)
+}
+
+fn broken(mut cluster: Cluster, plan: &Value) -> Vec<String> {
+    let universe = Universe::with_scores(&mut cluster);
+    let classes = classes(&cluster, &universe);
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut broken = Vec::new();
+    for promise in promises(plan) {
+        match classes.get(&(promise.kind, promise.name.clone())) {
+            Some(&(id, row)) => {
+                let Some(class) = universe.class(id) else { continue };
+                let order = order(&promise, class, &cluster, &universe, row);
+                waiting.push(Waiting { promise, class: id, order });
+            }
+            None => broken.push(format!("{} is not pending", promise.name)),
+        }
+    }
+    waiting.sort_by(|a, b| a.order.cmp(&b.order));
+    let waiting: Vec<&Waiting> = waiting.iter().collect();
+    let replay = Replay::new(&cluster, &universe).owing(&waiting);
+    let in_order = replay.clone().keep_in_order(waiting.clone());
+    if waiting.len() > MOST_SEARCHED {
+        // An order that keeps them may be there.
+        broken.extend(in_order.into_iter().filter(|wrong| !wrong.may_be_order).map(|wrong| wrong.said));
+    } else if !in_order.is_empty() {
+        broken.extend(replay.keep_looking_ahead(waiting).into_iter().map(|wrong| wrong.said));
+    }
+    broken
+}
+
+/// A promise that is not kept.
+struct Wrong {
+    said: String,
+    /// Whether it might be kept if others came earlier, or later.
+    may_be_order: bool,
+}
+
+/// A scheduler that binds as the plan has it.
+#[derive(Clone)]
+struct Replay<'a> {
+    cluster: &'a Cluster,
+    scheduler: Scheduler<'a>,
+    /// By name of a Reservation of the plan: by index, the one that holds its room. Those of a class are alike.
+    reservations: BTreeMap<String, u32>,
+    /// What pods of a class that are still to come to a node are to draw from: who of them does is all one.
+    owed: BTreeMap<(usize, ClassId), Vec<Option<String>>>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(cluster: &'a Cluster, universe: &'a Universe) -> Self {
+        let named = cluster.reservations.iter().zip(0..);
+        let reservations = named.map(|(known, id)| (cluster.symbols.text(known.name).to_owned(), id)).collect();
+        let scheduler = Scheduler::new(cluster, universe, Launchable::default());
+        Replay { cluster, scheduler, reservations, owed: BTreeMap::new() }
+    }
+
+    fn owing(mut self, waiting: &[&Waiting]) -> Self {
+        for Waiting { promise, class, .. } in waiting.iter().copied().filter(|w| w.promise.kind == MemberKind::Pod) {
+            let Some(at) = self.node(promise) else { continue };
+            self.owed.entry((at, *class)).or_default().push(promise.draws_from.clone());
+        }
+        self
+    }
+
+    // Binds one after another, who waits for another after it. What is broken.
+    fn keep_in_order(mut self, mut waiting: Vec<&Waiting>) -> Vec<Wrong> {
+        let (mut broken, mut refused, mut at) = (Vec::new(), Vec::new(), 0);
+        while let Some(next) = waiting.get(at) {
+            match self.refusal(next) {
+                None => {
+                    broken.extend(self.bind(next));
+                    waiting.remove(at);
+                    refused.clear();
+                    at = 0;
+                }
+                Some(refusal) => {
+                    refused.push(refusal);
+                    at += 1;
+                }
+            }
+        }
+        broken.extend(refused);
+        broken
+    }
+
+    // Binds each time whom the fewest others have to fear. What is broken.
+    fn keep_looking_ahead(mut self, mut waiting: Vec<&Waiting>) -> Vec<Wrong> {
+        let mut broken = Vec::new();
+        loop {
+            let may_come: Vec<(usize, &Waiting)> =
+                waiting.iter().copied().enumerate().filter(|(_, next)| self.refusal(next).is_none()).collect();
+            let harm = |at: usize, next: &Waiting| {
+                let mut after = self.clone();
+                let is_wrong = after.bind(next).is_some();
+                let others = may_come.iter().filter(|(other, _)| *other != at);
+                // Who draws must find something left.
+                let mut is_harmed = |other: &Waiting| {
+                    let draws = other.promise.draws_from.is_some();
+                    after.refusal(other).is_some() || (draws && after.clone().bind(other).is_some())
+                };
+                (is_wrong, others.map(|(_, other)| is_harmed(other)).filter(|harmed| *harmed).count())
+            };
+            let mut least: Option<((bool, usize), usize)> = None;
+            for &(at, next) in &may_come {
+                let found = (harm(at, next), at);
+                least = Some(least.map_or(found, |least| least.min(found)));
+                if found.0 == (false, 0) {
+                    break;
+                }
+            }
+            let Some((_, at)) = least else { break };
+            broken.extend(self.bind(waiting.remove(at)));
+        }
+        broken.extend(waiting.iter().filter_map(|left| self.refusal(left)));
+        broken
+    }
+
+    fn node(&self, promise: &Promise) -> Option<usize> {
+        self.cluster.nodes.iter().position(|known| self.cluster.symbols.text(known.name) == promise.node)
+    }
+
+    // Why the scheduler would not bind it where the plan has it now.
+    fn refusal(&mut self, Waiting { promise, class, .. }: &Waiting) -> Option<Wrong> {
+        let at = self.node(promise);
+        let said = self.scheduler.assess(*class).into_iter().find(|said| Some(said.node) == at);
+        let (reason, may_be_order) = match said.map(|said| said.verdict) {
+            Some(Verdict::Feasible(_)) => return None,
+            Some(Verdict::Refused(obstacle)) => {
+                let may_be_order = matches!(obstacle, Obstacle::Spread | Obstacle::PodAffinity);
+                (obstacle.in_words(self.cluster).join(", "), may_be_order)
+            }
+            Some(Verdict::ComingUp) => ("it is still coming up".to_owned(), false),
+            None => ("no such node".to_owned(), false),
+        };
+        Some(Wrong { said: format!("{} on {}: {reason}", promise.name, promise.node), may_be_order })
+    }
+
+    // Binds it; what it draws if that is not what the plan says.
+    fn bind(&mut self, Waiting { promise, class, .. }: &Waiting) -> Option<Wrong> {
+        let at = self.node(promise)?;
+        let n_draws = self.draws(at).len();
+        self.scheduler.bind(*class, at);
+        let Promise { name, node, .. } = promise;
+        if promise.kind == MemberKind::Reservation {
+            let placed = self.scheduler.state().nodes().get(at).and_then(|state| state.placed.last().copied());
+            self.reservations.extend(placed.map(|id| (name.clone(), id)));
+            return None;
+        }
+        let drawn = self.draws(at).get(n_draws).copied();
+        let owed = self.owed.entry((at, *class)).or_default();
+        let ids = |name: &Option<String>| name.as_ref().and_then(|name| self.reservations.get(name).copied());
+        if let Some(found) = owed.iter().position(|owed| ids(owed) == drawn) {
+            owed.swap_remove(found);
+            return None;
+        }
+        let drawn = drawn.and_then(|id| self.cluster.reservations.get(id as usize));
+        let drawn = drawn.map_or("none", |known| self.cluster.symbols.text(known.name));
+        let promised = promise.draws_from.as_deref().unwrap_or("none");
+        let said = format!("{name} on {node} draws from {drawn}, promised is {promised}");
+        Some(Wrong { said, may_be_order: true })
+    }
+
+    // The Reservations that pods came to draw from on a node, in order.
+    fn draws(&self, node: usize) -> Vec<u32> {
+        let state = self.scheduler.state().nodes().get(node);
+        state.map(|state| state.draws.iter().map(|(_, id)| *id).collect()).unwrap_or_default()
+    }
+}
