@@ -84,6 +84,8 @@ pub(crate) struct PodRecord {
     pub(crate) labels: u32,
     /// The node that it is bound to.
     pub(crate) node: Option<Sym>,
+    /// The node on which room was made for it.
+    pub(crate) nominated_node: Option<Sym>,
     /// Index into the owners.
     pub(crate) owner: Option<u32>,
     /// Whether it is there no more: terminal, or being deleted.
@@ -200,6 +202,7 @@ impl Builder {
             draft: 0,
             labels: 0,
             node: None,
+            nominated_node: None,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
             started: started(object),
@@ -222,6 +225,9 @@ impl Builder {
             record.draft = self.draft_of(metadata, spec, &record)?;
             let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
             record.node = node.map(|name| self.cluster.symbols.intern(name));
+            let nominated = object.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+            record.nominated_node =
+                nominated.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name));
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
             record.labels = self.cluster.intern_labels(labels);
             if ask::may_ask(metadata) {

@@ -2,7 +2,7 @@
 
 use berth_api::ReservationArgs;
 use berth_model::{
-    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PreAllocatable, PreAllocationSettings, Reservation,
+    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PodSpec, PreAllocatable, PreAllocationSettings, Reservation,
     ReservationRules, Sym, Template,
 };
 use rustc_hash::FxHashMap;
@@ -59,10 +59,19 @@ impl Builder {
             let owner = self.owners.get_index(owner as usize)?;
             daemons.get(&self.workloads.root(owner)?).copied()
         };
+        let kind_of = |owner: u32| self.owners.get_index(owner as usize).map(|owner| owner.kind);
         for (record, id) in reservations.iter().zip(0..) {
             standing.hold(id, record);
         }
-        place_pods(pods, daemon_of, &mut standing, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+        place_pods(
+            pods,
+            (daemon_of, kind_of),
+            &mut standing,
+            &mut resolver,
+            &mut ownership,
+            &mut cluster,
+            &mut warnings,
+        );
         expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
         standing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
@@ -214,7 +223,7 @@ fn add_member(kind: MemberKind, namespace: Sym, spec: u32, labels: u32, run: Mem
 
 fn place_pods(
     pods: impl Iterator<Item = (PodRecord, Fate)>,
-    daemon_of: impl Fn(u32) -> Option<usize>,
+    (daemon_of, kind_of): (impl Fn(u32) -> Option<usize>, impl Fn(u32) -> Option<OwnerKind>),
     standing: &mut Standing,
     resolver: &mut Resolver,
     ownership: &mut Ownership,
@@ -234,6 +243,8 @@ fn place_pods(
                     references: pod.references,
                 };
                 let spec = ownership.spec_for(spec, who, cluster);
+                let nominated = pod.nominated_node.filter(|node| standing.position(*node).is_some());
+                let spec = nominated_to(nominated, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
             }
@@ -254,7 +265,13 @@ fn place_pods(
                     let owned_by = ownership.pre_allocating(who, cluster);
                     PreAllocatable { owned_by, priority: pod.pre_allocatable }
                 };
+                let is_replaced = !pod.is_static && pod.owner.and_then(&kind_of).is_some_and(OwnerKind::replaces);
+                let replaced_by = is_replaced.then(|| {
+                    let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                    ownership.spec_for(spec, Who { uid: None, ..who }, cluster)
+                });
                 let bound = BoundPod {
+                    replaced_by,
                     namespace: pod.namespace,
                     name: pod.name,
                     spec,
@@ -276,6 +293,17 @@ fn place_pods(
     if n_elsewhere > 0 {
         warnings
             .insert(format!("{n_elsewhere} pods are bound to nodes that are not in the input; they count for nothing"));
+    }
+}
+
+/// The spec of a pod that has room made for it on a node.
+fn nominated_to(node: Option<Sym>, spec: u32, cluster: &mut Cluster) -> u32 {
+    match (node, cluster.specs.get(spec as usize)) {
+        (Some(_), Some(known)) => {
+            let nominated = PodSpec { nominated_node: node, ..known.clone() };
+            cluster.intern_spec(nominated)
+        }
+        _ => spec,
     }
 }
 

@@ -28,6 +28,13 @@ pub(crate) enum OwnerKind {
     Other,
 }
 
+impl OwnerKind {
+    /// Whether the controller makes another pod in place of one that is evicted, for any node.
+    pub(crate) fn replaces(self) -> bool {
+        !matches!(self, OwnerKind::Node | OwnerKind::Workload(WorkloadKind::DaemonSet))
+    }
+}
+
 /// The controller of an object, as the object names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {

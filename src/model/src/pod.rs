@@ -132,6 +132,8 @@ pub struct PodSpec {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// `status.nominatedNodeName`: the node on which room was made for the pod, if it stands.
+    pub nominated_node: Option<Sym>,
     /// CPUs and devices that it must have to itself.
     pub units: UnitsAsk,
     /// What the pod asks of Reservations.
@@ -204,6 +206,9 @@ pub struct BoundPod {
     pub candidate: Option<Box<PreAllocatable>>,
     /// The CPUs and devices that it has to itself.
     pub assigned: Option<Box<Assigned>>,
+    /// What the pod asks for that its controller makes in its place should it go, by index into
+    /// [`crate::Cluster::specs`]; `None` where none does, or where it would be tied to this node.
+    pub replaced_by: Option<u32>,
 }
 
 /// A running pod as pre-allocating Reservations see it.

@@ -44,12 +44,15 @@ pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solu
         drawing.by_name.clear();
         (universe, solution) = berth_provisioning::solve(cluster, options);
     }
-    drawing.joined = join(cluster, &universe, &mut solution);
+    // Shares count those that were placed by themselves by what they request, whatever they draw.
+    if options.max_shares.is_empty() {
+        drawing.joined = join(cluster, &universe, &mut solution);
+    }
     let spent = solution.claims.iter().map(|claims| spent(cluster, &universe, &claims.contents)).collect::<Vec<_>>();
     for (claims, spent) in solution.claims.iter_mut().zip(&spent) {
         claims.requests.subtract(spent);
     }
-    for &node in drawing.existing.on_nodes.keys() {
+    for &node in drawing.existing.on_nodes.keys().chain(drawing.existing.preempted.keys()) {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
             solution.nodes.insert(at, NodePlan { node, contents: Vec::new() });
         }
@@ -93,6 +96,22 @@ impl Drawing {
         self.existing.count(kind) + with
     }
 
+    /// The pods that give way on an existing node to others of higher priority.
+    pub(crate) fn preempted(&self, node: usize) -> &[Box<str>] {
+        self.existing.preempted(node)
+    }
+
+    /// How many pods give way.
+    pub(crate) fn n_preempted(&self) -> usize {
+        self.existing.preempted.values().map(Vec::len).sum()
+    }
+
+    /// The existing node on which a pod gives way.
+    pub(crate) fn gives_way_on(&self, pod: &str) -> Option<usize> {
+        let has = |(_, pods): &(&usize, &Vec<Box<str>>)| pods.iter().any(|known| **known == *pod);
+        self.existing.preempted.iter().find(has).map(|(node, _)| *node)
+    }
+
     /// Why pods of a spec that must draw cannot.
     pub(crate) fn refusals(&self, spec: u32) -> Option<&[(String, u32)]> {
         self.existing.refusals.get(&spec).map(Vec::as_slice)
@@ -129,12 +148,12 @@ impl Drawing {
     /// Who of the pods that were placed by themselves draws on a node.
     pub(crate) fn joined<'a>(&'a self, place: Place, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
         let drawn = self.joined.get(&place).into_iter().flatten();
-        drawn.map(|(name, reservation)| Also { name, draws_from: Some(name_of(*reservation, cluster)) })
+        drawn.map(|(name, reservation)| Also { name, draws_from: Some(name_of(*reservation, cluster)), assigned: None })
     }
 
-    /// The Reservation that a pod draws from that was placed by itself.
-    pub(crate) fn draws(&self, pod: &str) -> Option<u32> {
-        self.joined.values().flatten().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
+    /// The Reservation that a pod which was placed by itself draws from on a node.
+    pub(crate) fn joins(&self, place: Place, pod: &str) -> Option<u32> {
+        self.joined.get(&place)?.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
 
     /// What of a kind was bound to an existing node.

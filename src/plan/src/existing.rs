@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{Placement, Queue, Scheduler};
+use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
@@ -16,6 +16,8 @@ const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that
 pub(crate) struct Existing {
     /// By node: Reservations, then pods.
     pub(crate) on_nodes: BTreeMap<usize, Vec<Placement>>,
+    /// By node: the pods that give way there, by `namespace/name`, in order.
+    pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
     pub(crate) stand_ins: FxHashMap<Box<str>, (Sym, u32, u32)>,
     /// By spec.
@@ -32,9 +34,10 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     if !binds && (!has_pending || (!has_nodes && !must_draw)) {
         return existing;
     }
+    expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
-    let left = scheduler.run(Queue { preempts: false, keeps_homes_whole: true });
+    let left = scheduler.run(Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true });
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);
@@ -51,6 +54,11 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation) {
         let names = row.members.iter().map(|run| run.name.clone());
         existing.stand_ins.extend(names.map(|name| (name, (row.namespace, row.spec, row.labels))));
+    }
+    for eviction in bindings.evicted() {
+        let pod = cluster.nodes.get(eviction.node).and_then(|node| node.pods.get(eviction.pod));
+        let name = pod.map(|pod| format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name).into());
+        existing.preempted.entry(eviction.node).or_default().extend(name);
     }
     for placement in bindings.apply(cluster) {
         existing.on_nodes.entry(placement.node).or_default().push(placement);
@@ -91,6 +99,11 @@ impl Existing {
             row.members.push(MemberRun { name, numbers: None });
         }
         self.refusals.insert(spec, reasons);
+    }
+
+    /// The pods that give way on a node.
+    pub(crate) fn preempted(&self, node: usize) -> &[Box<str>] {
+        self.preempted.get(&node).map_or(&[], Vec::as_slice)
     }
 
     /// How many there are of a kind.

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Plan;
 use crate::deal::{Deal, Share};
+use crate::joining::Place;
 
 /// What a plan makes of its cluster, beside what is written into that.
 pub(crate) struct Outcome {
@@ -42,7 +43,8 @@ impl Outcome {
         for (at, came) in settled {
             if let Some(node) = nodes.get_mut(at) {
                 node.free.subtract(&came.requests);
-                came.to(node, reservations);
+                let freed = came.to(node, reservations);
+                node.free.add(&freed);
             }
         }
         let mut claims = Vec::with_capacity(launched.len());
@@ -80,12 +82,14 @@ impl Outcome {
         let ids = (0_u32..).zip(&plan.cluster.reservations);
         let ids = ids.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
         let existing = plan.solution.nodes.iter().zip(&deal.nodes);
-        let settled = existing.map(|(entry, shares)| (entry.node, coming(plan, &ids, &deal, shares, 0))).collect();
+        let coming = |shares, copy, place| coming(plan, &ids, &deal, (shares, copy), place);
+        let settled =
+            existing.map(|(entry, shares)| (entry.node, coming(shares, 0, Place::Node(entry.node)))).collect();
         let groups = plan.solution.claims.iter().enumerate().zip(&deal.claims);
         let copies =
             groups.flat_map(|((at, group), shares)| (0..group.count).map(move |copy| (at, group, shares, copy)));
         let launched = copies.zip(names).map(|((at, group, shares, copy), name)| {
-            (at, launched(&plan.cluster, group, *name), coming(plan, &ids, &deal, shares, copy))
+            (at, launched(&plan.cluster, group, *name), coming(shares, copy, Place::Claim(at, copy)))
         });
         let launched = launched.collect();
         let left = deal.unschedulable.iter().flat_map(|share| deal.members_with_rows(*share));
@@ -145,22 +149,45 @@ struct Settled {
     holdings: Vec<Holding>,
     /// Reservations, and how far they have come.
     reservations: Vec<(u32, Phase)>,
+    /// What pods draw that were placed by themselves.
+    drawn: Vec<(u32, Resources)>,
 }
 
 impl Settled {
-    /// Comes to a node that its requests are off already.
-    fn to(self, node: &mut Node, reservations: &mut [Reservation]) {
+    /// Comes to a node that its requests are off already; what Reservations do not hold any more, as pods draw it that
+    /// were placed by themselves. Claims request that much less already.
+    fn to(self, node: &mut Node, reservations: &mut [Reservation]) -> Resources {
         node.pods.extend(self.pods);
         node.holdings.extend(self.holdings);
-        for (id, phase) in self.reservations {
-            if let Some(known) = reservations.get_mut(id as usize) {
-                (known.phase, known.node) = (phase, Some(node.name));
+        let mut freed = Resources::new();
+        for (id, requests) in &self.drawn {
+            let Some(at) = node.holdings.iter().position(|holding| holding.reservation == *id) else { continue };
+            let Some(holding) = node.holdings.get_mut(at) else { continue };
+            freed.add(&holding.held());
+            holding.draw_in_sum(requests);
+            freed.subtract(&holding.held());
+            if let Some(known) = reservations.get_mut(*id as usize).filter(|known| known.allocate_once) {
+                known.phase = Phase::Succeeded;
+                freed.add(&node.holdings.remove(at).held());
             }
         }
+        for (id, phase) in self.reservations {
+            if let Some(known) = reservations.get_mut(id as usize) {
+                let is_spent = known.phase == Phase::Succeeded;
+                (known.phase, known.node) = (if is_spent { known.phase } else { phase }, Some(node.name));
+            }
+        }
+        freed
     }
 }
 
-fn coming(plan: &Plan, ids: &FxHashMap<&str, u32>, deal: &Deal<'_>, shares: &[Share], copy: u32) -> Settled {
+fn coming(
+    plan: &Plan,
+    ids: &FxHashMap<&str, u32>,
+    deal: &Deal<'_>,
+    (shares, copy): (&[Share], u32),
+    place: Place,
+) -> Settled {
     let mut came = Settled::default();
     for share in shares {
         let Some(class) = plan.universe.class(share.class) else { continue };
@@ -177,7 +204,10 @@ fn coming(plan: &Plan, ids: &FxHashMap<&str, u32>, deal: &Deal<'_>, shares: &[Sh
         }
         for (name, at) in deal.members_with_rows(share.of_node(copy)) {
             let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
-            came.pods.push(bound(row.namespace, name.own().into(), row.spec, row.labels, None));
+            let draws = plan.drawing.joins(place, &name.to_string());
+            let requests = plan.cluster.specs.get(row.spec as usize).map(|spec| spec.requests.clone());
+            came.drawn.extend(draws.zip(requests));
+            came.pods.push(bound(row.namespace, name.own().into(), row.spec, row.labels, draws));
         }
     }
     came
@@ -205,5 +235,15 @@ impl Settled {
 }
 
 fn bound(namespace: Sym, name: Box<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
-    BoundPod { namespace, name, spec, labels, started: i64::MAX, draws_from, candidate: None, assigned: None }
+    BoundPod {
+        namespace,
+        name,
+        spec,
+        labels,
+        started: i64::MAX,
+        draws_from,
+        candidate: None,
+        replaced_by: None,
+        assigned: None,
+    }
 }

@@ -37,4 +37,6 @@ pub mod units;
 
 pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
 pub use demand::{Demand, demands};
-pub use scheduler::{Assessment, Bindings, Eviction, Launchable, Placement, Queue, Scheduler, Verdict};
+pub use scheduler::{
+    Assessment, Bindings, Eviction, Launchable, Placement, Queue, Scheduler, Verdict, expect_replacements,
+};

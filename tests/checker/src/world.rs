@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, Pod as RawPod, PodSpec,
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::catalogue::Catalogue;
 use crate::pool::{Pool, Reservation};
 use crate::quantity::{self, Resources};
 use crate::requests::{self, HostPort};
-use crate::selectors::Labels;
+use crate::selectors::{Labels, selects};
 use crate::violation::Violation;
 use crate::workloads::{self, Workload};
 
@@ -40,7 +40,34 @@ pub(crate) struct Pod {
     pub(crate) is_optional: bool,
 }
 
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    pub(crate) name: String,
+    namespace: String,
+    selector: Option<LabelSelector>,
+    /// How many more pods it lets go now.
+    pub(crate) allowed: i64,
+    /// Pods whose going is counted already.
+    disrupted: Vec<String>,
+}
+
+impl Budget {
+    /// Whether a pod's eviction counts against it.
+    pub(crate) fn protects(&self, pod: &Pod) -> bool {
+        let is_counted = self.disrupted.iter().any(|name| pod.name == format!("{}/{name}", self.namespace));
+        self.namespace == pod.namespace && !is_counted && selects(self.selector.as_ref(), &pod.labels)
+    }
+}
+
 impl Pod {
+    /// Whether a controller makes another pod, for any node, in place of this one if it goes.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let is_static = self.meta.annotations.as_ref().is_some_and(|a| a.contains_key("kubernetes.io/config.mirror"));
+        let controller = self.meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        !is_static && controller.is_some_and(|owner| owner.kind != "DaemonSet" && owner.kind != "Node")
+    }
+
     pub(crate) fn is_gated(&self) -> bool {
         self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty())
     }
@@ -61,6 +88,7 @@ pub(crate) struct World {
     pub(crate) volumes: BTreeMap<String, PersistentVolume>,
     pub(crate) storage_classes: BTreeMap<String, StorageClass>,
     pub(crate) csi_nodes: BTreeMap<String, CSINode>,
+    pub(crate) budgets: Vec<Budget>,
     pub(crate) namespaces: BTreeMap<String, Labels>,
     pub(crate) priorities: BTreeMap<String, i32>,
     pub(crate) default_priority: Option<i32>,
@@ -154,6 +182,17 @@ impl World {
                 if let Some(namespace) = self.typed::<Namespace>(object) {
                     self.namespaces.insert(plain, namespace.metadata.labels.unwrap_or_default());
                 }
+            }
+            "PodDisruptionBudget" => {
+                let at = |path: &str| object.pointer(path);
+                let disrupted = at("/status/disruptedPods").and_then(Value::as_object);
+                self.budgets.push(Budget {
+                    name: plain,
+                    namespace: at("/metadata/namespace").and_then(Value::as_str).unwrap_or("default").to_owned(),
+                    selector: at("/spec/selector").and_then(|selector| LabelSelector::deserialize(selector).ok()),
+                    allowed: at("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or(0),
+                    disrupted: disrupted.map(|pods| pods.keys().cloned().collect()).unwrap_or_default(),
+                });
             }
             "PriorityClass" => {
                 let value = object.get("value").and_then(Value::as_i64).and_then(|v| i32::try_from(v).ok());

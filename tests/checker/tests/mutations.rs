@@ -563,6 +563,73 @@ fn preempted_pod_gives_way_only_to_a_higher_priority() {
     assert_caught("preemption", "default/running", |f| preempt(f, 0));
 }
 
+/// A pod that runs on node-1 gives way to one of priority 10; a controller makes it anew if it is `owned`.
+fn gives_way(f: &mut Fixture, owned: bool) {
+    f.pod_spec("fits")["priority"] = 10.into();
+    f.plan["nodes"][0]["preempted"] = json!(["default/running"]);
+    if owned {
+        f.object("Pod", "running")["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
+    }
+}
+
+#[test]
+fn who_gives_way_is_planned_anew_if_its_controller_makes_it_anew() {
+    let again = |f: &mut Fixture| {
+        f.plan["unschedulable"].as_array_mut().expect("a list").push(json!(
+            {"kind": "Pod", "object": "default/running", "count": 1, "reasons": [{"reason": "Insufficient cpu", "count": 2}]}
+        ));
+        f.plan["summary"]["pods"] = 6.into();
+        f.plan["summary"]["unschedulable"] = 2.into();
+    };
+    assert_fine(|f| {
+        gives_way(f, true);
+        again(f);
+    });
+    assert_caught("coverage", "pods is 5, the input has 6 to 6", |f| gives_way(f, true));
+    assert_caught("coverage", "pods is 6, the input has 5 to 5", |f| {
+        gives_way(f, false);
+        again(f);
+    });
+}
+
+#[test]
+fn nobody_gives_way_whom_budgets_do_not_let_go() {
+    let budget = |name: &str, allowed: i64| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "old"}}}, "status": {"disruptionsAllowed": allowed}})
+    };
+    assert_fine(|f| {
+        gives_way(f, false);
+        f.objects.push(budget("one", 1));
+    });
+    assert_caught("preemption", "1 of its pods are preempted, 0 may go", |f| {
+        gives_way(f, false);
+        f.objects.push(budget("none", 0));
+    });
+    assert_caught("preemption", "2 PodDisruptionBudgets protect it", |f| {
+        gives_way(f, false);
+        f.objects.extend([budget("one", 1), budget("two", 1)]);
+    });
+}
+
+#[test]
+fn nobody_gives_way_to_who_never_preempts_or_where_it_does_not_run() {
+    assert_caught("preemption", "for none of a higher priority", |f| {
+        gives_way(f, false);
+        f.pod_spec("fits")["preemptionPolicy"] = "Never".into();
+    });
+    assert_caught("preemption", "where it does not run", |f| {
+        gives_way(f, false);
+        f.pod_spec("running")["nodeName"] = "node-2".into();
+    });
+    assert_caught("preemption", "and may not be", |f| {
+        gives_way(f, false);
+        f.object("Pod", "running")["metadata"]["labels"]["scheduling.koordinator.sh/disable-preemptible"] =
+            "true".into();
+    });
+}
+
 #[test]
 fn plan_outside_the_contract_is_refused() {
     assert_caught("plan", "unknown field", |f| f.plan["extra"] = 1.into());

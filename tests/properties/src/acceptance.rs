@@ -29,16 +29,18 @@ struct Promise {
 }
 
 /// Every promise of a plan that the scheduler does not keep on the nodes that come of it, whichever of the types, zones and
-/// labels that claims leave open are launched.
-pub fn try_acceptance(case: &Case, plan: &Value) -> Vec<Failure> {
+/// labels that claims leave open are launched. Unless the plan `says_all_draws`, pods on new nodes may draw unsaid.
+pub fn try_acceptance(case: &Case, plan: &Value, says_all_draws: bool) -> Vec<Failure> {
     let n_launches = n_launches(&case.objects, &case.catalogue, plan).max(1);
     let step = n_launches.div_ceil(MOST_LAUNCHES);
     let mut failures = Vec::new();
     for choice in (0..n_launches).step_by(step) {
-        let mut objects = case.objects.clone();
+        let mut objects = after_preemption(&case.objects, plan);
         objects.extend(launched_nodes(&case.objects, &case.catalogue, plan, choice));
         match read::cluster(&objects, None) {
-            Ok(cluster) => failures.extend(broken(cluster, plan).iter().map(|said| failure("acceptance", said))),
+            Ok(cluster) => {
+                failures.extend(broken(cluster, plan, says_all_draws).iter().map(|said| failure("acceptance", said)));
+            }
             Err(error) => failures.push(failure("refused", &error)),
         }
         if !failures.is_empty() {
@@ -46,6 +48,32 @@ pub fn try_acceptance(case: &Case, plan: &Value) -> Vec<Failure> {
         }
     }
     failures
+}
+
+// Those that gave way wait for another place if a controller makes them anew, and are gone if none does.
+fn after_preemption(objects: &[Value], plan: &Value) -> Vec<Value> {
+    let nodes = plan["nodes"].as_array().into_iter().flatten();
+    let gone: Vec<&str> =
+        nodes.filter_map(|node| node["preempted"].as_array()).flatten().filter_map(Value::as_str).collect();
+    let mut left = Vec::with_capacity(objects.len());
+    for object in objects {
+        let of = |field: &str| object["metadata"][field].as_str();
+        let name = format!("{}/{}", of("namespace").unwrap_or("default"), of("name").unwrap_or_default());
+        if object["kind"] != "Pod" || !gone.contains(&name.as_str()) {
+            left.push(object.clone());
+            continue;
+        }
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        let is_replaced = |owner: &Value| owner["controller"] == true && owner["kind"] != "DaemonSet";
+        if owners.is_some_and(|owners| owners.iter().any(is_replaced)) {
+            let mut pending = object.clone();
+            for (part, field) in [("spec", "nodeName"), ("status", "phase"), ("status", "startTime")] {
+                pending[part].as_object_mut().map(|part| part.remove(field));
+            }
+            left.push(pending);
+        }
+    }
+    left
 }
 
 // The promises of a plan.
@@ -118,7 +146,7 @@ fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Univ
     (promise.is_new, promise.is_new.then_some(promise.kind), late, Reverse(priority), promise.kind, row)
 }
 
-fn broken(mut cluster: Cluster, plan: &Value) -> Vec<String> {
+fn broken(mut cluster: Cluster, plan: &Value, says_all_draws: bool) -> Vec<String> {
     let universe = Universe::with_scores(&mut cluster);
     let classes = classes(&cluster, &universe);
     let mut waiting: Vec<Waiting> = Vec::new();
@@ -133,18 +161,24 @@ fn broken(mut cluster: Cluster, plan: &Value) -> Vec<String> {
             None => broken.push(format!("{} is not pending", promise.name)),
         }
     }
-    waiting.sort_by(|a, b| a.order.cmp(&b.order));
+    waiting.sort_by_key(|waiting| waiting.order);
     let waiting: Vec<&Waiting> = waiting.iter().collect();
-    let replay = Replay::new(&cluster, &universe).owing(&waiting);
+    let replay = Replay::new(&cluster, &universe, says_all_draws).owing(&waiting);
     let in_order = replay.clone().keep_in_order(waiting.clone());
     if waiting.len() > MOST_SEARCHED {
         // An order that keeps them may be there.
         broken.extend(in_order.into_iter().filter(|wrong| !wrong.may_be_order).map(|wrong| wrong.said));
     } else if !in_order.is_empty() {
-        broken.extend(replay.keep_looking_ahead(waiting).into_iter().map(|wrong| wrong.said));
+        let looking_ahead = replay.clone().keep_looking_ahead(waiting.clone());
+        if !looking_ahead.is_empty() && !(0..MOST_SHUFFLES).any(|nth| replay.clone().keep_shuffled(&waiting, nth)) {
+            broken.extend(looking_ahead.into_iter().map(|wrong| wrong.said));
+        }
     }
     broken
 }
+
+/// How many random orders are tried in the end.
+const MOST_SHUFFLES: u64 = 100;
 
 /// A promise that is not kept.
 struct Wrong {
@@ -162,14 +196,15 @@ struct Replay<'a> {
     reservations: BTreeMap<String, u32>,
     /// What pods of a class that are still to come to a node are to draw from: who of them does is all one.
     owed: BTreeMap<(usize, ClassId), Vec<Option<String>>>,
+    says_all_draws: bool,
 }
 
 impl<'a> Replay<'a> {
-    fn new(cluster: &'a Cluster, universe: &'a Universe) -> Self {
+    fn new(cluster: &'a Cluster, universe: &'a Universe, says_all_draws: bool) -> Self {
         let named = cluster.reservations.iter().zip(0..);
         let reservations = named.map(|(known, id)| (cluster.symbols.text(known.name).to_owned(), id)).collect();
         let scheduler = Scheduler::new(cluster, universe, Launchable::default());
-        Replay { cluster, scheduler, reservations, owed: BTreeMap::new() }
+        Replay { cluster, scheduler, reservations, owed: BTreeMap::new(), says_all_draws }
     }
 
     fn owing(mut self, waiting: &[&Waiting]) -> Self {
@@ -201,6 +236,19 @@ impl<'a> Replay<'a> {
         broken
     }
 
+    // Whether all is kept in a random order: Reservations and existing nodes first, as they were.
+    fn keep_shuffled(self, waiting: &[&Waiting], nth: u64) -> bool {
+        let mut ordered = waiting.to_vec();
+        let is_first = |waiting: &&Waiting| !waiting.promise.is_new || waiting.promise.kind == MemberKind::Reservation;
+        let n_first = ordered.iter().take_while(|waiting| is_first(waiting)).count();
+        let mut state = nth;
+        ordered[n_first..].sort_by_cached_key(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 33
+        });
+        self.keep_in_order(ordered).is_empty()
+    }
+
     // Binds each time whom the fewest others have to fear. What is broken.
     fn keep_looking_ahead(mut self, mut waiting: Vec<&Waiting>) -> Vec<Wrong> {
         let mut broken = Vec::new();
@@ -212,10 +260,7 @@ impl<'a> Replay<'a> {
                 let is_wrong = after.bind(next).is_some();
                 let others = may_come.iter().filter(|(other, _)| *other != at);
                 // Who draws must find something left.
-                let mut is_harmed = |other: &Waiting| {
-                    let draws = other.promise.draws_from.is_some();
-                    after.refusal(other).is_some() || (draws && after.clone().bind(other).is_some())
-                };
+                let mut is_harmed = |other: &Waiting| after.refusal(other).is_some() || !after.would_draw(other);
                 (is_wrong, others.map(|(_, other)| is_harmed(other)).filter(|harmed| *harmed).count())
             };
             let mut least: Option<((bool, usize), usize)> = None;
@@ -267,7 +312,9 @@ impl<'a> Replay<'a> {
         let drawn = self.draws(at).get(n_draws).copied();
         let owed = self.owed.entry((at, *class)).or_default();
         let ids = |name: &Option<String>| name.as_ref().and_then(|name| self.reservations.get(name).copied());
-        if let Some(found) = owed.iter().position(|owed| ids(owed) == drawn) {
+        let found = owed.iter().position(|owed| ids(owed) == drawn);
+        let unsaid = if self.says_all_draws { None } else { owed.iter().position(Option::is_none) };
+        if let Some(found) = found.or(unsaid) {
             owed.swap_remove(found);
             return None;
         }
@@ -276,6 +323,15 @@ impl<'a> Replay<'a> {
         let promised = promise.draws_from.as_deref().unwrap_or("none");
         let said = format!("{name} on {node} draws from {drawn}, promised is {promised}");
         Some(Wrong { said, may_be_order: true })
+    }
+
+    // Whether it would draw what it is promised, if that is anything.
+    fn would_draw(&self, Waiting { promise, class, .. }: &Waiting) -> bool {
+        let promised = promise.draws_from.as_ref().and_then(|name| self.reservations.get(name).copied());
+        let (Some(promised), Some(at)) = (promised, self.node(promise)) else { return true };
+        let (n_draws, mut after) = (self.draws(at).len(), self.clone());
+        after.scheduler.bind(*class, at);
+        after.draws(at).get(n_draws) == Some(&promised)
     }
 
     // The Reservations that pods came to draw from on a node, in order.

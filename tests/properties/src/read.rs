@@ -6,7 +6,10 @@ use berth_model::Cluster;
 use serde_json::{Value, json};
 
 /// The cluster of objects in memory, with a catalogue or none.
-pub(crate) fn cluster(objects: &[Value], catalogue: Option<&Value>) -> anyhow::Result<Cluster> {
+///
+/// # Errors
+/// An object cannot be read or converted.
+pub fn cluster(objects: &[Value], catalogue: Option<&Value>) -> anyhow::Result<Cluster> {
     let mut builder = Builder::new(Options::default());
     if let Some(catalogue) = catalogue {
         builder.set_catalogue(&berth_catalogue::read(&serde_json::to_vec(catalogue)?, "catalogue")?)?;

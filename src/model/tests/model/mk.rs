@@ -79,6 +79,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
             started: i64::MAX,
             draws_from: None,
             candidate: None,
+            replaced_by: None,
             assigned: None,
         });
     }

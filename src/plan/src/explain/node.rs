@@ -59,6 +59,7 @@ pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> 
     story.pods = node.pods.iter().filter(is_new).map(|pod| pod_in_words(cluster, pod)).collect();
     let placed = reservations.iter().map(|also| also.name).collect::<Vec<_>>().join(", ");
     story.add("Reservations placed here", placed);
+    story.add("Pods that give way", plan.drawing.preempted(at).join(", "));
     let is_up = !node.is_coming_up;
     if is_up {
         refused(&mut plan.cluster, at, options, &mut story);

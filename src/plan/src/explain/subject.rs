@@ -16,13 +16,15 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
     let outcome = Outcome::of(&mut plan);
     let full = format!("{}/{}", object.namespace, object.name);
     let mut story = Explanation::of(format!("Pod {full}"));
+    let gives_way = plan.drawing.gives_way_on(&full).and_then(|node| plan.cluster.nodes.get(node));
+    let gives_way = gives_way.map(|node| plan.cluster.symbols.text(node.name).to_owned());
+    if let Some(node) = &gives_way {
+        story.add("Gives way", format!("on node {node} to a pod of higher priority; this is who comes in its place"));
+    }
     if let Some((node, at)) = find_bound(&plan.cluster, object) {
         story.has_place = true;
         let Some(pod) = take_bound(&mut plan.cluster, node, at) else { return Err(missing(&plan, object)) };
         story.outcome = where_it_is(&plan, &outcome, node, &pod);
-        if let Some(reservation) = plan.drawing.draws(&full).and_then(|id| plan.cluster.reservations.get(id as usize)) {
-            story.add("Draws from", format!("Reservation {}", plan.cluster.symbols.text(reservation.name)));
-        }
         if let Some(assigned) = &pod.assigned {
             add_units(&plan.cluster, assigned, &mut story);
         }
@@ -30,7 +32,13 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
         tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
         return Ok(story);
     }
-    let (row, _) = find_pending(&plan.cluster, MemberKind::Pod, object).ok_or_else(|| missing(&plan, object))?;
+    let found = find_pending(&plan.cluster, MemberKind::Pod, object);
+    if let (None, Some(node)) = (&found, &gives_way) {
+        story.facts.clear();
+        story.outcome = format!("gives way on node {node} to a pod of higher priority, and nothing makes another");
+        return Ok(story);
+    }
+    let (row, _) = found.ok_or_else(|| missing(&plan, object))?;
     let subject = Subject { kind: row.kind, namespace: row.namespace, spec: row.spec, labels: row.labels };
     "is unschedulable".clone_into(&mut story.outcome);
     tell(&mut plan.cluster, &outcome, options, &subject, &mut story);

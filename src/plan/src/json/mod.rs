@@ -125,7 +125,7 @@ impl Serialize for Nodes<'_> {
             pods: Members<'a>,
             reservations: Members<'a>,
             allocations: Allocations<'a>,
-            preempted: [(); 0],
+            preempted: &'a [Box<str>],
             #[serde(skip_serializing_if = "Vec::is_empty")]
             assigned: Vec<assigned::Entry<'a>>,
         }
@@ -147,7 +147,7 @@ impl Serialize for Nodes<'_> {
                     &pods,
                     &plan.drawing.joined(Place::Node(node.node), &plan.cluster).collect::<Vec<_>>(),
                 ),
-                preempted: [],
+                preempted: plan.drawing.preempted(node.node),
                 assigned,
             })?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use berth_model::{CapacityType, MemberKind, Money, ResourceId, Resources};
-use berth_provisioning::Claims;
+use berth_provisioning::{Claims, NodePlan};
 
 use super::grid::{Column, Grid};
 use super::{Rows, counted};
@@ -171,17 +171,19 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         let drawn = there + plan.drawing.with(&deal, shares, 0, cluster).len();
         (node, drawn as u64)
     });
-    let used: Vec<_> = entries.filter(|(node, drawn)| !node.contents.is_empty() || *drawn > 0).collect();
+    let n_preempted = |node: usize| plan.drawing.preempted(node).len() as u64;
+    let gets_any =
+        |(node, drawn): &(&NodePlan, u64)| !node.contents.is_empty() || *drawn > 0 || n_preempted(node.node) > 0;
+    let used: Vec<_> = entries.filter(gets_any).collect();
     if used.is_empty() {
         return Ok(());
     }
-    let mut grid = Grid::new(&[
-        Column::Text("NODE"),
-        Column::Text("NODEPOOL"),
-        Column::Number("NEW PODS"),
-        Column::Number("CPU LEFT"),
-        Column::Number("MEMORY LEFT"),
-    ]);
+    let preempts = plan.drawing.n_preempted() > 0;
+    let columns = [Column::Text("NODE"), Column::Text("NODEPOOL"), Column::Number("NEW PODS")];
+    let left = [Column::Number("CPU LEFT"), Column::Number("MEMORY LEFT")];
+    let gone = preempts.then_some(Column::Number("PREEMPTED"));
+    let columns: Vec<Column> = columns.into_iter().chain(gone).chain(left).collect();
+    let mut grid = Grid::new(&columns);
     let shown = rows.shown(used.len());
     for (entry, drawn) in used.iter().take(shown) {
         let Some(node) = cluster.nodes.get(entry.node) else { continue };
@@ -196,20 +198,42 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         left.floor_at_zero();
         let left = quantities(cluster, &left);
         let amount = |name| left.get(name).map_or_else(|| "0".to_owned(), ToString::to_string);
-        grid.row([
+        let first = [
             cluster.symbols.text(node.name).to_owned(),
             pool.map_or("-", |pool| cluster.symbols.text(pool.name)).to_owned(),
             thousands(plan.pods_in(&entry.contents) + drawn),
-            amount("cpu"),
-            amount("memory"),
-        ]);
+        ];
+        let gone = preempts.then(|| thousands(n_preempted(entry.node)));
+        let cells: Vec<String> = first.into_iter().chain(gone).chain([amount("cpu"), amount("memory")]).collect();
+        grid.row(cells);
     }
     if used.len() > shown {
         let rest: u64 = used.iter().skip(shown).map(|(entry, drawn)| plan.pods_in(&entry.contents) + drawn).sum();
         let rows = format!("… {} more", used.len() - shown);
-        grid.row([rows, String::new(), thousands(rest), String::new(), String::new()]);
+        let gone: u64 = used.iter().skip(shown).map(|(entry, _)| n_preempted(entry.node)).sum();
+        let gone = preempts.then(|| thousands(gone));
+        let first = [rows, String::new(), thousands(rest)];
+        let cells: Vec<String> = first.into_iter().chain(gone).chain([String::new(), String::new()]).collect();
+        grid.row(cells);
     }
-    grid.write("Existing nodes that get pods", writer)
+    grid.write("Existing nodes that get pods", writer)?;
+    write_preempted(plan, shown, writer)
+}
+
+// Who gives way, by node.
+fn write_preempted<W: Write>(plan: &Plan, shown: usize, writer: &mut W) -> io::Result<()> {
+    if plan.drawing.n_preempted() == 0 {
+        return Ok(());
+    }
+    writeln!(writer, "\nPods that give way to others of higher priority")?;
+    let nodes = plan.solution.nodes.iter().map(|entry| (entry.node, plan.drawing.preempted(entry.node)));
+    let pods: Vec<(usize, &str)> = nodes.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, &**pod))).collect();
+    for (node, pod) in pods.iter().take(shown) {
+        let name = plan.cluster.nodes.get(*node).map_or("", |node| plan.cluster.symbols.text(node.name));
+        writeln!(writer, "  {pod} on node {name}")?;
+    }
+    let rest = pods.len().saturating_sub(shown);
+    if rest > 0 { writeln!(writer, "  … {rest} more") } else { Ok(()) }
 }
 
 impl Plan {

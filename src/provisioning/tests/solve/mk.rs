@@ -175,6 +175,7 @@ impl World {
                 started: i64::MAX,
                 draws_from: None,
                 candidate: None,
+                replaced_by: None,
                 assigned: None,
             });
         }

@@ -1,6 +1,6 @@
 //! What a scheduler decided, to be written into the cluster that it looked at.
 
-use berth_model::{Assigned, BoundPod, ClassId, Cluster, Holding, MemberKind, Phase, Resources};
+use berth_model::{Assigned, BoundPod, ClassId, Cluster, Holding, MemberKind, MemberRun, Phase, Resources};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Placement, Scheduler};
@@ -37,12 +37,14 @@ pub struct Bindings {
     /// Nodes that changed: what is left of them, and what Reservations hold.
     nodes: Vec<(usize, Resources, Vec<Holding>)>,
     evicted: Vec<Eviction>,
+    /// By PodDisruptionBudget: how many more pods it lets go.
+    allowed: Vec<i32>,
 }
 
 impl Scheduler<'_> {
     /// Ends the scheduler with what it decided.
     pub fn into_bindings(self) -> Bindings {
-        let mut bindings = Bindings { evicted: self.evicted(), ..Bindings::default() };
+        let mut bindings = Bindings { evicted: self.evicted(), allowed: self.allowed.clone(), ..Bindings::default() };
         let mut by_class: FxHashMap<ClassId, Vec<Binding>> = FxHashMap::default();
         for (node, (state, before)) in self.state.nodes().iter().zip(&self.cluster.nodes).enumerate() {
             bindings.reservations.extend(state.placed.iter().map(|&id| Placed {
@@ -86,17 +88,27 @@ impl Bindings {
         &self.evicted
     }
 
-    /// Makes it so: who was bound runs on its node and is pending no more, who was evicted is gone, and Reservations are
-    /// where they were placed. Says who went where, by name: Reservations, then pods by class and node.
+    /// Makes it so: who was bound runs on its node and is pending no more, who was evicted is gone, or pending under its old name
+    /// where its controller makes another, and Reservations are where they were placed. Says who went where, by name: Reservations, then pods by class and node.
     ///
     /// The cluster is the one that the scheduler looked at, unchanged since.
     pub fn apply(self, cluster: &mut Cluster) -> Vec<Placement> {
         let mut placements = Vec::new();
+        for (budget, allowed) in cluster.budgets.iter_mut().zip(&self.allowed) {
+            budget.allowed = *allowed;
+        }
+        let mut gone: Vec<BoundPod> = Vec::new();
         for eviction in self.evicted.iter().rev() {
             if let Some(node) = cluster.nodes.get_mut(eviction.node)
                 && eviction.pod < node.pods.len()
             {
-                node.pods.remove(eviction.pod);
+                gone.push(node.pods.remove(eviction.pod));
+            }
+        }
+        for BoundPod { namespace, name, labels, replaced_by, .. } in gone.into_iter().rev() {
+            let row = replaced_by.and_then(|spec| cluster.pending_row(MemberKind::Pod, namespace, spec, labels));
+            if let Some(row) = row {
+                row.members.push(MemberRun { name, numbers: None });
             }
         }
         for (node, free, holdings) in self.nodes {
@@ -142,6 +154,7 @@ impl Bindings {
                         started: i64::MAX,
                         draws_from,
                         candidate: None,
+                        replaced_by: None,
                         assigned: own,
                     });
                 }

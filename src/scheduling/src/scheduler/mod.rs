@@ -18,6 +18,7 @@ mod placements;
 mod pre_allocate;
 mod preempt;
 mod queue;
+mod replace;
 mod reserved;
 mod shape;
 mod view;
@@ -30,10 +31,12 @@ pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
 pub use placements::Placement;
 pub use queue::Queue;
+pub use replace::expect_replacements;
 
 use groups::{Groups, names_nodes};
 use hold::Members;
 use index::{Index, World};
+use replace::Replacements;
 use shape::Shape;
 use view::Views;
 
@@ -101,6 +104,11 @@ pub struct Scheduler<'a> {
     off: Vec<Eviction>,
     /// By PodDisruptionBudget: how many more pods it lets go.
     allowed: Vec<i32>,
+    /// Whether pods that budgets do not let go stay, as where they are evicted through the API.
+    keeps_budgets: bool,
+    replacements: Replacements,
+    /// By node: the lowest priority of the pods that ran there first, and the lowest of all; made when it is needed first.
+    lowest: Option<(Vec<i32>, i32)>,
     /// Pods that room is held for, by node.
     nominated: FxHashMap<usize, Vec<ClassId>>,
     /// By Reservation: the node where it was held last.
@@ -144,6 +152,9 @@ impl<'a> Scheduler<'a> {
             evicted: Vec::new(),
             off: Vec::new(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
+            keeps_budgets: false,
+            replacements: Replacements::default(),
+            lowest: None,
             nominated: FxHashMap::default(),
             places: places(cluster),
             members: Members::new(cluster, universe),

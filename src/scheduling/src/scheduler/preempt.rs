@@ -33,6 +33,9 @@ impl<'a> Scheduler<'a> {
         if spec.never_preempts || (is_reservation && !self.rules.preempts) || !is_open(spec) {
             return None;
         }
+        if self.lowest_priorities().1 >= spec.priority {
+            return None;
+        }
         let index = self.take_index(id)?;
         let best = self.best_candidate(&index);
         self.keep_index(id, index);
@@ -40,6 +43,7 @@ impl<'a> Scheduler<'a> {
         for pod in victims {
             self.charge_budgets(node, pod);
             self.evict(Eviction { node, pod });
+            self.expect_again(Eviction { node, pod });
         }
         // Room held for pods of lower priority may be gone.
         let lower =
@@ -55,7 +59,8 @@ impl<'a> Scheduler<'a> {
         let values = self.values(index);
         let mut best: Option<(Order, Candidate)> = None;
         for node in 0..self.cluster.nodes.len() {
-            if !self.cluster.nodes.get(node).is_some_and(stands) {
+            let lowest = self.lowest_priorities().0.get(node).copied().unwrap_or(i32::MAX);
+            if lowest >= index.shape.spec.priority || !self.cluster.nodes.get(node).is_some_and(stands) {
                 continue;
             }
             let potential = self.less_important(node, index.shape.spec.priority);
@@ -67,12 +72,27 @@ impl<'a> Scheduler<'a> {
                 continue;
             }
             let Some(candidate) = self.dry_run(index, node, &potential) else { continue };
+            if self.keeps_budgets && candidate.violations > 0 {
+                continue;
+            }
             let order = self.order(&candidate);
             if best.as_ref().is_none_or(|(least, _)| order < *least) {
                 best = Some((order, candidate));
             }
         }
         best.map(|(_, candidate)| candidate)
+    }
+
+    // By node the lowest priority of its running pods, and of all: most often nobody may give way.
+    fn lowest_priorities(&mut self) -> &(Vec<i32>, i32) {
+        let cluster = self.cluster;
+        self.lowest.get_or_insert_with(|| {
+            let priority = |pod: &BoundPod| cluster.specs.get(pod.spec as usize).map_or(0, |spec| spec.priority);
+            let nodes = cluster.nodes.iter().map(|node| node.pods.iter().map(priority).min().unwrap_or(i32::MAX));
+            let by_node: Vec<i32> = nodes.collect();
+            let least = by_node.iter().copied().min().unwrap_or(i32::MAX);
+            (by_node, least)
+        })
     }
 
     // The running pods of a node with a lower priority, most important first: by priority, then by how long they run.
@@ -142,8 +162,10 @@ impl<'a> Scheduler<'a> {
     fn split_by_budgets(&self, node: usize, pods: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let mut allowed = self.allowed.clone();
         pods.iter().partition(|&&pod| {
-            let mut is_violated = false;
-            for budget in self.budgets_of(node, pod) {
+            let budgets = self.budgets_of(node, pod);
+            // The API evicts nobody whom several budgets protect.
+            let mut is_violated = self.keeps_budgets && budgets.len() > 1;
+            for budget in budgets {
                 if let Some(allowed) = allowed.get_mut(budget) {
                     *allowed = allowed.saturating_sub(1);
                     is_violated |= *allowed < 0;
@@ -161,16 +183,18 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    // The PodDisruptionBudgets that a running pod's going counts against. One without a selector, or that selects all,
-    // protects none, as kube-scheduler reads it.
+    // The PodDisruptionBudgets that a running pod's going counts against. To kube-scheduler one without a selector, or that
+    // selects all, protects none; to the API one that selects all protects all.
     fn budgets_of(&self, node: usize, pod: usize) -> Vec<usize> {
         let Some(pod) = self.cluster.nodes.get(node).and_then(|node| node.pods.get(pod)) else { return Vec::new() };
         let Some(labels) = self.cluster.label_sets.get(pod.labels as usize) else { return Vec::new() };
         let budgets = self.cluster.budgets.iter().enumerate();
         let protects = budgets.filter(|(_, budget)| {
-            let is_about_some = budget.selector.requirements.as_ref().is_some_and(|all| !all.is_empty());
+            let is_about_some = match &budget.selector.requirements {
+                Some(all) => self.keeps_budgets || (!all.is_empty() && !labels.is_empty()),
+                None => false,
+            };
             is_about_some
-                && !labels.is_empty()
                 && budget.namespace == pod.namespace
                 && budget.selector.matches(labels, &self.cluster.symbols)
                 && !budget.disrupted.contains(&pod.name)

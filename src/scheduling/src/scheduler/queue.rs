@@ -1,39 +1,55 @@
 //! The queue: higher priorities first, pending Reservations before pods of equal priority, then the order of the input.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Constraint};
+use berth_model::{ClassId, Constraint, MemberKind};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
+use super::groups::stands;
 
 /// How the queue is worked off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
-    /// Whether pods may make room by preemption.
+    /// Whether pods may make room by preemption. Those that come in place of who gave way are queued, too, if the universe
+    /// knows their class (see [`super::expect_replacements`]).
     pub preempts: bool,
+    /// Whether pods that a PodDisruptionBudget does not let go now never give way, as where evictions go through the API.
+    /// kube-scheduler prefers others, and takes them if it must.
+    pub keeps_budgets: bool,
     /// Whether the first pods of a self-affinity are placed only if all of them find room where the first goes, and
     /// else left to who can make more room.
     pub keeps_homes_whole: bool,
 }
 
+/// A place in the queue: by priority, Reservations first, then by row of the input.
+pub(super) type Place = (Reverse<i32>, MemberKind, u32, ClassId);
+
 impl Scheduler<'_> {
     /// Binds all pending pods that find a node; returns how many of each class do not, ascending by class. What fails for
-    /// want of another pod is tried again once that has come.
+    /// want of another pod is tried again once that has come. Room is held for pods that have a nominated node until it is
+    /// their turn, and they go there if they can.
     pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
+        self.keeps_budgets = queue.keeps_budgets;
         let mut waiting = self.queued();
+        for ((.., id), count) in &waiting {
+            if let Some(node) = self.nominated_node(*id) {
+                (0..*count).for_each(|_| self.nominate(*id, node));
+            }
+        }
         // By priority and before pods of equal priority, as all Reservations are.
         let mut binding: Vec<u32> = self.pre_allocating();
         binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
         loop {
-            let mut failed: Vec<(ClassId, u32)> = Vec::new();
+            let mut failed: BTreeMap<Place, u32> = BTreeMap::new();
             let mut has_progressed = false;
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
             let mut unbound: Vec<u32> = Vec::new();
             let mut next = binding.into_iter().peekable();
-            for (id, count) in waiting {
-                let priority = self.class_and_spec(id).map_or(0, |(_, spec)| spec.priority);
+            while let Some((place, count)) = waiting.pop_first() {
+                let (Reverse(priority), _, _, id) = place;
                 while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
                     match self.pre_allocate(reservation) {
                         Some(_) => has_progressed = true,
@@ -44,7 +60,11 @@ impl Scheduler<'_> {
                 has_progressed |= placed > 0;
                 if placed < count {
                     stuck.insert(id, self.groups.now());
-                    failed.push((id, count - placed));
+                    *failed.entry(place).or_default() += count - placed;
+                }
+                // They are less important, so that their turn is still to come.
+                for place in std::mem::take(&mut self.replacements.waiting) {
+                    *waiting.entry(place).or_default() += 1;
                 }
             }
             for reservation in next {
@@ -54,7 +74,7 @@ impl Scheduler<'_> {
                 }
             }
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
-                return summed(failed);
+                return summed(failed.into_iter().map(|((.., id), count)| (id, count)).collect());
             }
             (waiting, binding) = (failed, unbound);
         }
@@ -65,19 +85,19 @@ impl Scheduler<'_> {
     }
 
     // Runs of pods of one class, in the order in which they are placed.
-    fn queued(&self) -> Vec<(ClassId, u32)> {
-        let mut rows: Vec<(Reverse<i32>, berth_model::MemberKind, u32, ClassId, u32)> = Vec::new();
-        for (at, class) in self.universe.classes.iter().enumerate() {
-            let id = ClassId(u32::try_from(at).unwrap_or(u32::MAX));
+    fn queued(&self) -> BTreeMap<Place, u32> {
+        let mut rows: BTreeMap<Place, u32> = BTreeMap::new();
+        for (class, id) in self.universe.classes.iter().zip((0..).map(ClassId)) {
             let priority = self.cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
             for &row in &class.rows {
                 let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
-                rows.push((Reverse(priority), class.kind, row, id, count));
+                if count > 0 {
+                    rows.insert((Reverse(priority), class.kind, row, id), count);
+                }
             }
         }
-        rows.sort_unstable();
-        rows.into_iter().filter(|(.., count)| *count > 0).map(|(.., id, count)| (id, count)).collect()
+        rows
     }
 
     // Places up to `count` pods of a class; returns how many.
@@ -85,22 +105,33 @@ impl Scheduler<'_> {
         if !queue.keeps_homes_whole || !self.chooses_home(id) {
             return self.place_each(id, count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
         }
+        // All of them as it is, or else where others give way.
+        let is_whole = self.place_all(id, count, false) || (queue.preempts && self.place_all(id, count, true));
+        if is_whole { count } else { 0 }
+    }
+
+    // Places all of so many pods of a class, or none.
+    fn place_all(&mut self, id: ClassId, count: u32, preempts: bool) -> bool {
         let mark = self.state.mark();
-        let members_before = self.members.placed.clone();
-        let nodes = self.place_each(id, count, false);
+        let (members, nominated) = (self.members.placed.clone(), self.nominated.clone());
+        let (allowed, n_evicted, n_off) = (self.allowed.clone(), self.evicted.len(), self.off.len());
+        let n_replaced = self.replacements.waiting.len();
+        let mut nodes = self.place_each(id, count, preempts);
         let is_whole = nodes.len() == count as usize;
         if !is_whole {
             self.state.rollback(mark);
-            self.members.placed = members_before;
+            nodes.extend(self.evicted.drain(n_evicted..).map(|eviction| eviction.node));
+            self.off.truncate(n_off);
+            self.replacements.waiting.truncate(n_replaced);
+            (self.members.placed, self.nominated, self.allowed) = (members, nominated, allowed);
         }
         self.state.forget(mark);
-        if is_whole {
-            return count;
+        if !is_whole {
+            for node in nodes {
+                self.regroup(node);
+            }
         }
-        for node in nodes {
-            self.regroup(node);
-        }
-        0
+        is_whole
     }
 
     fn chooses_home(&self, id: ClassId) -> bool {
@@ -112,13 +143,35 @@ impl Scheduler<'_> {
     // The nodes of the pods that found one.
     fn place_each(&mut self, id: ClassId, count: u32, preempts: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
+        let nominated = self.nominated_node(id);
         for _ in 0..count {
-            let node = self.choose(id).or_else(|| if preempts { self.preempt(id) } else { None });
+            if let Some(node) = nominated {
+                self.withdraw(id, node);
+            }
+            let there = nominated.filter(|&node| self.may_come_to(id, node));
+            let node = there.or_else(|| self.choose(id));
+            let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
             let Some(node) = node else { break };
             self.bind(id, node);
             nodes.push(node);
         }
         nodes
+    }
+
+    // The node on which room was made for pods of a class.
+    fn nominated_node(&self, id: ClassId) -> Option<usize> {
+        let name = self.class_and_spec(id)?.1.nominated_node?;
+        self.cluster.nodes.iter().position(|node| node.name == name)
+    }
+
+    // Whether a pod of a class could be bound to a node now.
+    fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
+        let stands = self.cluster.nodes.get(node).is_some_and(stands);
+        let asked = |scheduler: &Self, index: &super::index::Index<'_>| {
+            let values = scheduler.values(index);
+            scheduler.world().obstacle(index, &values, node).is_none()
+        };
+        stands && self.may_be_placed(id) && self.with_index(id, asked) == Some(true)
     }
 }
 

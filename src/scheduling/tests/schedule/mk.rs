@@ -71,6 +71,7 @@ impl World {
             started,
             draws_from: None,
             candidate: None,
+            replaced_by: None,
             assigned: None,
         });
     }
@@ -99,6 +100,28 @@ impl World {
         let universe = Universe::with_scores(&mut self.cluster);
         let mut scheduler = Scheduler::new(&self.cluster, &universe, Launchable::default());
         ask(&mut scheduler, &self.cluster)
+    }
+
+    /// Schedules all with preemption, as the plan does; who gave way, and what is pending then by name.
+    pub(crate) fn run_and_apply(&mut self) -> (Vec<String>, Vec<String>) {
+        berth_scheduling::expect_replacements(&mut self.cluster);
+        let universe = Universe::with_scores(&mut self.cluster);
+        let mut scheduler = Scheduler::new(&self.cluster, &universe, Launchable::default());
+        scheduler.run(Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true });
+        let bindings = scheduler.into_bindings();
+        let name = |eviction: &berth_scheduling::Eviction| {
+            let node = &self.cluster.nodes[eviction.node];
+            format!("{}/{}", self.cluster.symbols.text(node.name), node.pods[eviction.pod].name)
+        };
+        let gone = bindings.evicted().iter().map(name).collect();
+        bindings.apply(&mut self.cluster);
+        let members = self.cluster.pending.iter().flat_map(|row| &row.members).filter(|run| !run.is_empty());
+        (gone, members.map(|run| run.name.to_string()).collect())
+    }
+
+    /// The pods of each node, by name.
+    pub(crate) fn pods_on(&self, node: usize) -> Vec<String> {
+        self.cluster.nodes[node].pods.iter().map(|pod| pod.name.to_string()).collect()
     }
 
     /// Schedules all: what each node gets as `node: count`, how many pods are left, who gave way.

@@ -99,3 +99,80 @@ fn nobody_gives_way_to_an_equal_to_one_that_never_preempts_or_where_it_would_not
         assert_eq!(world.run(true), (Vec::new(), 1, Vec::new()));
     }
 }
+
+/// What runs on the last node is of a controller that makes another pod in its place.
+fn owned(world: &mut World) {
+    let spec = world.cluster.nodes.last().unwrap().pods.last().unwrap().spec;
+    world.cluster.nodes.last_mut().unwrap().pods.last_mut().unwrap().replaced_by = Some(spec);
+}
+
+#[test]
+fn who_gave_way_comes_again_before_those_that_are_less_important() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 2000, 8);
+    world.mk_running("victim", &PodSpec { priority: 5, ..mk_pod(2000, 1) }, 0);
+    owned(&mut world);
+    world.mk_node("n2", "a", 2000, 8);
+    let only = |world: &mut World, name: &str| {
+        let (key, name) = (world.cluster.well_known.hostname, world.sym(name));
+        let mut selector = berth_model::Requirements::new();
+        selector.add(key, berth_model::Requirement::value(name), &world.cluster.symbols);
+        selector
+    };
+    let node_selector = only(&mut world, "n1");
+    world.mk_pods("urgent", 1, &PodSpec { node_selector, ..urgent() });
+    world.mk_pods("later", 1, &PodSpec { priority: 1, ..mk_pod(2000, 1) });
+    let (gone, pending) = world.run_and_apply();
+    assert_eq!((gone, pending), (vec!["n1/victim-0".to_owned()], vec!["later".to_owned()]));
+    assert_eq!((world.pods_on(0), world.pods_on(1)), (vec!["urgent-0".to_owned()], vec!["victim-0".to_owned()]));
+}
+
+#[test]
+fn who_gave_way_and_has_no_controller_is_gone() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 2000, 8);
+    world.mk_running("bare", &mk_pod(2000, 1), 0);
+    world.mk_pods("urgent", 1, &urgent());
+    assert_eq!(world.run_and_apply(), (vec!["n1/bare-0".to_owned()], Vec::new()));
+}
+
+#[test]
+fn through_the_api_nobody_gives_way_whom_a_budget_does_not_let_go() {
+    for (budgets, expected) in [(vec![1], vec!["n1/guarded-0".to_owned()]), (vec![0], vec![]), (vec![1, 1], vec![])] {
+        let mut world = World::new();
+        budgets.iter().for_each(|allowed| world.mk_budget("guarded", *allowed));
+        world.mk_node("n1", "a", 2000, 8);
+        world.mk_running("guarded", &mk_pod(2000, 1), 0);
+        world.mk_pods("urgent", 1, &urgent());
+        assert_eq!(world.run_and_apply().0, expected, "{budgets:?}");
+    }
+}
+
+#[test]
+fn the_first_pods_of_a_self_affinity_make_room_for_all_of_them_or_for_none() {
+    for (cpu, expected) in [(2000, 2), (1000, 0)] {
+        let mut world = World::new();
+        let hostname = world.cluster.well_known.hostname;
+        world.mk_node("n1", "a", cpu, 8);
+        world.mk_running("a", &mk_pod(1000, 1), 0);
+        let together = own_term(&mut world, hostname, "web");
+        world.mk_pods("web", 2, &PodSpec { affinity: vec![together], ..urgent() });
+        let (gone, _) = world.run_and_apply();
+        let came = world.pods_on(0).iter().filter(|name| name.starts_with("web")).count();
+        assert_eq!((gone.len(), came), (usize::from(expected > 0), expected), "{cpu}");
+    }
+}
+
+#[test]
+fn a_pod_goes_to_the_node_that_room_was_made_on_and_equals_keep_off_it() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 1000, 8);
+    world.mk_node("n2", "a", 4000, 8);
+    let n1 = world.sym("n1");
+    world.mk_pods("equal", 1, &PodSpec { priority: 100, ..mk_pod(4000, 1) });
+    world.mk_pods("equal", 1, &PodSpec { priority: 100, ..mk_pod(1000, 1) });
+    world.mk_pods("nominated", 1, &PodSpec { nominated_node: Some(n1), ..urgent() });
+    let (_, pending) = world.run_and_apply();
+    assert_eq!((world.pods_on(0), world.pods_on(1)), (vec!["nominated-0".to_owned()], vec!["equal-0".to_owned()]));
+    assert_eq!(pending, ["equal"]);
+}

@@ -4,6 +4,7 @@ mod cluster;
 mod offerings;
 mod pods;
 mod pools;
+mod ranks;
 mod rng;
 mod standing;
 mod topology;
@@ -58,5 +59,9 @@ pub fn random_case(seed: u64, size: Size) -> Case {
     objects.extend(cluster::nodes(rng, size, &catalogue));
     objects.extend(pods::workloads(rng, size, &volumes));
     objects.extend(cluster::pending_reservations(rng, size));
+    if size != Size::Tiny {
+        // From numbers of its own, so that the rest of a case stays what it was.
+        ranks::rank(&mut Rng::new(seed ^ 0x7a4e_c0de), &mut objects);
+    }
     Case { objects, catalogue: Value::Array(catalogue) }
 }

@@ -25,7 +25,8 @@ fn each_pod_once(world: &World, plan: &Plan) -> Vec<Violation> {
             found.push(Violation::new(RULE, name, format!("placed on {place}, but the input has no such pod")));
             continue;
         };
-        if let Some(node) = &pod.node {
+        let comes_again = pod.is_replaced() && gives_way(plan).any(|gone| gone == name);
+        if let Some(node) = pod.node.as_ref().filter(|_| !comes_again) {
             found.push(Violation::new(RULE, name, format!("placed on {place}, but it runs on {node}")));
         }
         if pod.is_gated() {
@@ -51,8 +52,13 @@ fn workloads(world: &World, plan: &Plan) -> Vec<Violation> {
         .collect()
 }
 
+/// The pods that give way to others of higher priority.
+fn gives_way(plan: &Plan) -> impl Iterator<Item = &String> {
+    plan.nodes.iter().flat_map(|node| &node.preempted)
+}
+
 /// Pods that must be planned, and those that may be counted or not (gated, terminating, a DaemonSet's).
-fn expected(world: &World) -> (usize, usize) {
+fn expected(world: &World, plan: &Plan) -> (usize, usize) {
     let pending = || world.pods.iter().filter(|p| p.node.is_none() && p.workload.is_none());
     let maybe = pending().filter(|p| p.is_gated() || p.is_optional).count();
     let single = pending().count() - maybe;
@@ -61,6 +67,8 @@ fn expected(world: &World) -> (usize, usize) {
         let is_gated = world.pods.iter().find(|p| p.workload == Some(id)).is_some_and(crate::world::Pod::is_gated);
         *(if is_gated { &mut gated } else { &mut sure }) += workload.pods;
     }
+    let gone = gives_way(plan).filter_map(|name| world.pods.get(*world.pod_index.get(name)?));
+    sure += gone.filter(|pod| pod.is_replaced()).count();
     (sure, sure + gated)
 }
 
@@ -68,7 +76,7 @@ fn counts(world: &World, plan: &Plan) -> Vec<Violation> {
     let mut found = Vec::new();
     let summary = &plan.summary;
     let mut say = |detail: String| found.push(Violation::new(RULE, "summary", detail));
-    let (least, most) = expected(world);
+    let (least, most) = expected(world, plan);
     if summary.pods < least || summary.pods > most {
         say(format!("pods is {}, the input has {least} to {most}", summary.pods));
     }

@@ -10,7 +10,7 @@ use crate::quantity;
 use crate::sites::{Kind, Site};
 use crate::violation::Violation;
 use crate::volumes::{self, Attached};
-use crate::world::World;
+use crate::world::{Pod, World};
 
 fn room(world: &World, site: &Site<'_>, node: &Node) -> Vec<Violation> {
     let allocatable = World::allocatable(node);
@@ -63,21 +63,56 @@ fn attach_limits(world: &World, site: &Site<'_>) -> Vec<Violation> {
     found
 }
 
-/// A pod gives way only to one of a higher priority on the same node.
+/// A pod gives way where it runs, only to one of a higher priority on the same node that preempts, and only if it may.
 fn preemption(world: &World, site: &Site<'_>) -> Vec<Violation> {
-    let priority = |name: &str| world.pod_index.get(name).and_then(|i| world.pods.get(*i)).map(|p| world.priority(p));
-    let highest = site.planned.iter().filter_map(|i| world.pods.get(*i)).map(|p| world.priority(p)).max();
-    let wrong = site.preempted.iter().filter(|name| priority(name) >= highest || priority(name).is_none());
-    wrong
-        .map(|name| {
-            let detail = format!("preempted on {} for none of a higher priority", site.name);
-            Violation::new("preemption", name, detail)
-        })
-        .collect()
+    const PROTECTED: &str = "scheduling.koordinator.sh/disable-preemptible";
+    let preempting = site.planned.iter().filter_map(|i| world.pods.get(*i));
+    let preempting = preempting.filter(|p| p.spec.preemption_policy.as_deref() != Some("Never"));
+    let highest = preempting.map(|p| world.priority(p)).max();
+    let mut found = Vec::new();
+    for name in site.preempted {
+        let mut say = |detail: String| found.push(Violation::new("preemption", name, detail));
+        let Some(pod) = world.pod_index.get(name).and_then(|i| world.pods.get(*i)) else {
+            say(format!("preempted on {}, but the input has no such pod", site.name));
+            continue;
+        };
+        if Some(world.priority(pod)) >= highest {
+            say(format!("preempted on {} for none of a higher priority", site.name));
+        }
+        if pod.node.as_deref() != Some(site.name) {
+            say(format!("preempted on {}, where it does not run", site.name));
+        }
+        if pod.labels.get(PROTECTED).is_some_and(|value| value == "true") {
+            say(format!("preempted on {}, and may not be", site.name));
+        }
+    }
+    found
+}
+
+/// Evictions go through the API: no more than budgets allow, and none that several budgets protect.
+fn budgets(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
+    let gone = sites.iter().flat_map(|site| site.preempted);
+    let gone: Vec<&Pod> = gone.filter_map(|name| world.pods.get(*world.pod_index.get(name)?)).collect();
+    let mut found = Vec::new();
+    for pod in &gone {
+        let n_budgets = world.budgets.iter().filter(|budget| budget.protects(pod)).count();
+        if n_budgets > 1 {
+            let detail = format!("preempted, and {n_budgets} PodDisruptionBudgets protect it");
+            found.push(Violation::new("preemption", &pod.name, detail));
+        }
+    }
+    for budget in &world.budgets {
+        let count = gone.iter().filter(|pod| budget.protects(pod)).count();
+        if count > usize::try_from(budget.allowed).unwrap_or(0) {
+            let detail = format!("{count} of its pods are preempted, {} may go", budget.allowed);
+            found.push(Violation::new("preemption", &budget.name, detail));
+        }
+    }
+    found
 }
 
 pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut found = budgets(world, sites);
     for site in sites {
         let Kind::Node(node) = &site.kind else {
             continue;

@@ -130,6 +130,7 @@ function showDetails(bin, query) {
   }
   parts.push(element("h3", "", bin.count > 1 ? "Room of each node" : "Room"), resourcesTable(bin));
   parts.push(element("h3", "", bin.isNew ? "Kinds of pods" : "New pods"), podsTable(bin));
+  if (bin.preempted?.length) parts.push(element("h3", "", "Pods that give way"), element("p", "", bin.preempted.join(", ")));
   parts.push(element("h3", "", bin.count > 1 ? "Nodes" : "By name"), nodesTable(bin, query));
   if (bin.isNew) {
     const isReserved = bin.capacity === "reserved";

@@ -230,6 +230,9 @@ struct NodeJson<'a> {
     contents: Vec<(u32, u32)>,
     #[serde(rename = "n")]
     firsts: Vec<u32>,
+    /// Who gives way.
+    #[serde(rename = "e", skip_serializing_if = "<[_]>::is_empty")]
+    preempted: &'a [Box<str>],
 }
 
 impl Serialize for Nodes<'_> {
@@ -243,7 +246,9 @@ impl Serialize for Nodes<'_> {
 fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Share]) -> Option<NodeJson<'a>> {
     let cluster = &plan.cluster;
     let also = bound.on_nodes.get(&entry.node).map_or(&[][..], Vec::as_slice);
-    let node = cluster.nodes.get(entry.node).filter(|_| !entry.contents.is_empty() || !also.is_empty())?;
+    let preempted = plan.drawing.preempted(entry.node);
+    let has_any = !entry.contents.is_empty() || !also.is_empty() || !preempted.is_empty();
+    let node = cluster.nodes.get(entry.node).filter(|_| has_any)?;
     let contents = numbers(&entry.contents).into_iter();
     let contents =
         contents.chain(also.iter().map(|&(id, count, _)| (u32::try_from(bound.n_pending + id).unwrap_or(0), count)));
@@ -260,5 +265,6 @@ fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Sh
         allocatable: node.allocatable.amounts(),
         contents: contents.collect(),
         firsts: shares.iter().map(|share| share.first).chain(also.iter().map(|(.., first)| *first)).collect(),
+        preempted,
     })
 }

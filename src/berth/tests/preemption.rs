@@ -1,0 +1,88 @@
+//! Pods that give way to others of higher priority on nodes that exist, planned by the binary.
+
+mod common;
+
+use common::{berth, plan_json};
+
+const CATALOGUE: [&str; 2] = ["--instance-types", "examples/catalogues/four-slots.yaml"];
+
+const NODE: &str = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a, labels: {kubernetes.io/arch: amd64, \
+    kubernetes.io/os: linux}}\nstatus: {allocatable: {cpu: '2', memory: 8Gi, pods: '10'}}\n---\n";
+
+/// A pod of two cores that runs on the node, with more of its metadata.
+fn running(metadata: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: old, labels: {{app: old}}{metadata}}}\nspec: {{nodeName: node-a, \
+         containers: [{{name: a, image: a, resources: {{requests: {{cpu: '2'}}}}}}]}}\nstatus: {{phase: Running}}\n---\n"
+    )
+}
+
+const OWNED: &str = ", ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: rs, uid: u, controller: true}]";
+
+/// A pod of two cores and of priority 10, with more of its spec, and its status.
+fn urgent(spec: &str, status: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: urgent}}\nspec: {{priority: 10, {spec}containers: [{{name: a, \
+         image: a, resources: {{requests: {{cpu: '2'}}}}}}]}}\n{status}---\n"
+    )
+}
+
+fn names(list: &serde_json::Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(serde_json::Value::as_str).collect()
+}
+
+#[test]
+fn a_pod_of_higher_priority_takes_room_before_a_node_is_launched_and_who_gives_way_is_planned_anew() {
+    let plan = plan_json(&(NODE.to_owned() + &running(OWNED) + &urgent("", "")), &CATALOGUE);
+    assert_eq!(names(&plan["nodes"][0]["pods"]), ["default/urgent"], "{plan}");
+    assert_eq!(names(&plan["nodes"][0]["preempted"]), ["default/old"]);
+    assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/old"], "its ReplicaSet makes another: {plan}");
+    assert_eq!((&plan["summary"]["pods"], &plan["summary"]["placed"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn who_gives_way_and_has_no_controller_is_not_planned_anew() {
+    let plan = plan_json(&(NODE.to_owned() + &running("") + &urgent("", "")), &CATALOGUE);
+    assert_eq!(names(&plan["nodes"][0]["preempted"]), ["default/old"], "{plan}");
+    assert_eq!((&plan["summary"]["nodeClaims"], &plan["summary"]["pods"]), (&0.into(), &1.into()));
+}
+
+#[test]
+fn nobody_gives_way_to_who_never_preempts_or_where_a_budget_forbids_it() {
+    let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b}\nspec: {selector: {matchLabels: \
+        {app: old}}}\nstatus: {disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}\n---\n";
+    for (spec, more) in [("preemptionPolicy: Never, ", ""), ("", budget)] {
+        let plan = plan_json(&(NODE.to_owned() + &running(OWNED) + &urgent(spec, "") + more), &CATALOGUE);
+        assert!(plan["nodes"].as_array().is_some_and(Vec::is_empty), "{plan}");
+        assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/urgent"], "a node is launched instead: {plan}");
+    }
+}
+
+#[test]
+fn a_nominated_pod_goes_where_room_was_made_for_it_and_is_not_launched_for() {
+    // Who made room is terminating, and the other pod, first in the queue, is of equal priority.
+    let going = running("").replace("name: old,", "name: old, deletionTimestamp: '2026-01-01T00:00:00Z',");
+    let other = urgent("", "").replace("name: urgent}", "name: another}");
+    let nominated = urgent("", "status: {nominatedNodeName: node-a}\n");
+    let plan = plan_json(&(NODE.to_owned() + &going + &other + &nominated), &CATALOGUE);
+    assert_eq!(names(&plan["nodes"][0]["pods"]), ["default/urgent"], "{plan}");
+    assert_eq!(names(&plan["nodes"][0]["preempted"]), [""; 0]);
+    assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/another"]);
+}
+
+#[test]
+fn the_story_of_who_gives_way_says_so() {
+    let file = std::env::temp_dir().join(format!("berth-preemption-{}.yaml", std::process::id()));
+    std::fs::write(&file, NODE.to_owned() + &running("") + &urgent("", "")).unwrap();
+    let name = file.to_str().unwrap();
+    let run = berth(&[&["explain", "-f", name, "pod/old"][..], &CATALOGUE].concat());
+    let node = berth(&[&["explain", "-f", name, "node/node-a"][..], &CATALOGUE].concat());
+    std::fs::remove_file(&file).unwrap();
+    assert!(
+        run.stdout.contains("gives way on node node-a to a pod of higher priority"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+    assert!(node.stdout.contains("Pods that give way"), "{}{}", node.stdout, node.stderr);
+}

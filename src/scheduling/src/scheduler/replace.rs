@@ -1,0 +1,57 @@
+//! Pods that gave way come again where their controllers make others in their place.
+
+use std::cmp::Reverse;
+
+use berth_model::{ClassId, Cluster, MemberKind, Sym};
+use rustc_hash::FxHashMap;
+
+use super::queue::Place;
+use super::{Eviction, Scheduler};
+
+/// Where the pods that come in place of others are in the queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Replacements {
+    /// By namespace, spec and labels; made when it is needed first.
+    places: Option<FxHashMap<(Sym, u32, u32), Place>>,
+    /// Those that are not queued yet.
+    pub(super) waiting: Vec<Place>,
+}
+
+/// Makes rows without members for the pods that controllers would make in place of those that may give way, so that a
+/// universe knows their classes: pods of lower priority than one that is pending and may preempt.
+pub fn expect_replacements(cluster: &mut Cluster) {
+    let pending = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
+    let preempting = pending.filter_map(|row| cluster.specs.get(row.spec as usize)).filter(|spec| !spec.never_preempts);
+    let Some(highest) = preempting.map(|spec| spec.priority).max() else { return };
+    let mut shapes: Vec<(Sym, u32, u32)> = Vec::new();
+    for pod in cluster.nodes.iter().flat_map(|node| &node.pods) {
+        let is_lower = cluster.specs.get(pod.spec as usize).is_some_and(|spec| spec.priority < highest);
+        shapes.extend(pod.replaced_by.filter(|_| is_lower).map(|spec| (pod.namespace, spec, pod.labels)));
+    }
+    shapes.sort_unstable();
+    shapes.dedup();
+    for (namespace, spec, labels) in shapes {
+        cluster.pending_row(MemberKind::Pod, namespace, spec, labels);
+    }
+}
+
+impl Scheduler<'_> {
+    /// Notes that a pod comes in place of one that gave way, if one does and its class is known.
+    pub(super) fn expect_again(&mut self, eviction: Eviction) {
+        let pod = self.cluster.nodes.get(eviction.node).and_then(|node| node.pods.get(eviction.pod));
+        let Some((pod, spec)) = pod.and_then(|pod| Some((pod, pod.replaced_by?))) else { return };
+        let (cluster, universe) = (self.cluster, self.universe);
+        let places = self.replacements.places.get_or_insert_with(|| {
+            let classes = universe.classes.iter().zip((0..).map(ClassId));
+            let rows = classes.filter(|(class, _)| class.kind == MemberKind::Pod).flat_map(|(class, id)| {
+                class.rows.iter().filter_map(move |&at| {
+                    let row = cluster.pending.get(at as usize)?;
+                    let priority = cluster.specs.get(row.spec as usize)?.priority;
+                    Some(((row.namespace, row.spec, row.labels), (Reverse(priority), row.kind, at, id)))
+                })
+            });
+            rows.collect()
+        });
+        self.replacements.waiting.extend(places.get(&(pod.namespace, spec, pod.labels)).copied());
+    }
+}
