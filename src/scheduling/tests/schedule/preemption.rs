@@ -140,7 +140,9 @@ fn who_gave_way_and_has_no_controller_is_gone() {
 fn through_the_api_nobody_gives_way_whom_a_budget_does_not_let_go() {
     for (budgets, expected) in [(vec![1], vec!["n1/guarded-0".to_owned()]), (vec![0], vec![]), (vec![1, 1], vec![])] {
         let mut world = World::new();
-        budgets.iter().for_each(|allowed| world.mk_budget("guarded", *allowed));
+        for allowed in &budgets {
+            world.mk_budget("guarded", *allowed);
+        }
         world.mk_node("n1", "a", 2000, 8);
         world.mk_running("guarded", &mk_pod(2000, 1), 0);
         world.mk_pods("urgent", 1, &urgent());
