@@ -449,7 +449,7 @@ fn spread_holds_in_some_order() {
         web(f, &["slot", "paid-a", "paid-b"], ZONE);
         f.claim(2)["requirements"][0]["values"] = json!(["a", "b"]);
     });
-    assert_caught("topology-spread", "2 matching pods on node-1", |f| {
+    assert_caught("topology-spread", "no order keeps maxSkew 1 over nodes", |f| {
         web(f, &["fits", "running"], "kubernetes.io/hostname");
     });
 }
