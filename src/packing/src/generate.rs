@@ -5,6 +5,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Budget;
+use crate::kinds::{Kinds, MANY};
 use crate::knapsack::{Depth, Filling, Knapsack};
 use crate::master::{Master, Prices};
 use crate::problem::{BinType, Pattern, Problem};
@@ -16,6 +17,7 @@ pub(crate) struct Generator<'p> {
     pub(crate) columns: Vec<Pattern>,
     known: FxHashSet<Pattern>,
     groups: Vec<Alike>,
+    kinds: Option<Kinds>,
     penalty: f64,
     /// No packing of all items costs less.
     pub(crate) bound: f64,
@@ -43,11 +45,19 @@ const DEAR: f64 = 0.1;
 const WORK: u64 = 1_500_000;
 const PROOF_WORK: u64 = 20_000_000;
 
+/// Steps of quick searches in a proof, of all types of bins together: where few items fill a bin, they see all fillings
+/// sooner than relaxations prove anything.
+const PROOF_STEPS: u32 = 400_000;
+
 /// Patterns that a round adds beyond one for each item.
 const MORE: usize = 50;
 
 /// Fillings of a bin beside the best that become patterns.
 const OTHERS: usize = 2;
+
+/// Patterns that a round looks for at least. Where types of bins are few, what the best filling leaves is filled again,
+/// and again, which finds patterns that can be used beside each other.
+const PARTS: usize = 64;
 
 /// How long to generate.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +115,7 @@ impl<'p> Generator<'p> {
             columns: Vec::new(),
             known: FxHashSet::default(),
             groups,
+            kinds: None,
             penalty: (dearest * 4.0).max(1.0),
             bound: 0.0,
             work: 0,
@@ -131,7 +142,15 @@ impl<'p> Generator<'p> {
     pub(crate) fn solve_all(&mut self, budget: Budget) -> Option<Prices> {
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
-        self.solve(&counts, &problem.stocks, budget.into(), true)
+        let stages = Kinds::stages(problem);
+        let is_small = stages.is_empty();
+        let mut prices = None;
+        for kinds in stages.into_iter().map(Some).chain(is_small.then_some(None)) {
+            self.kinds = kinds;
+            self.work = 0;
+            prices = self.solve(&counts, &problem.stocks, budget.into(), true);
+        }
+        prices
     }
 
     /// Solves the linear program for what is to be packed, and generates until nothing improves it or `rounds` are
@@ -148,6 +167,7 @@ impl<'p> Generator<'p> {
                 counts,
                 stocks,
                 columns: &self.columns,
+                kinds: self.kinds.as_ref(),
                 penalty: self.penalty,
                 breaks_ties: is_last,
                 tolerance: if is_last { TIGHTEST } else { tolerance },
@@ -171,8 +191,9 @@ impl<'p> Generator<'p> {
             } else if proofs < rounds.proofs {
                 proofs += 1;
                 let slack = 1.0 + rounds.gap * 0.1;
-                let (gained, at_most) =
-                    self.price(asked, Depth { steps: rounds.steps, nodes: rounds.proof_nodes, slack }, PROOF_WORK);
+                let steps = PROOF_STEPS / u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+                let depth = Depth { steps: steps.max(rounds.steps), nodes: rounds.proof_nodes, slack };
+                let (gained, at_most) = self.price(asked, depth, PROOF_WORK);
                 if is_whole {
                     self.bound = self.bound.max(self.certify(&prices, &at_most));
                 }
@@ -224,6 +245,12 @@ impl<'p> Generator<'p> {
             let quick = std::mem::replace(filling, exact);
             filling.at_most = filling.at_most.min(quick.at_most.max(*least * depth.slack));
         }
+        let parts = PARTS / fillings.len().max(1);
+        if parts > 1 {
+            for (least, thresholds, filling) in &mut fillings {
+                self.fill_again(*least, thresholds, filling, asked, depth.steps, parts);
+            }
+        }
         let mut found: Vec<(f64, Pattern)> = Vec::new();
         let typical = prices.typical();
         for (_, thresholds, filling) in fillings {
@@ -238,7 +265,7 @@ impl<'p> Generator<'p> {
                         found.push((over, Pattern { bin, items: items.to_vec() }));
                     }
                 };
-                for (value, items) in filling.others.iter().rev().take(OTHERS) {
+                for (value, items) in filling.others.iter().rev().take(OTHERS).chain(&filling.after) {
                     add(*value, items);
                 }
                 add(filling.value, &filling.items);
@@ -246,7 +273,7 @@ impl<'p> Generator<'p> {
         }
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut gained = 0.0_f64;
-        let mut room = self.problem.items.len() + MORE;
+        let mut room = self.problem.items.len().min(MANY) + MORE;
         for (over, pattern) in found {
             if room == 0 {
                 break;
@@ -257,6 +284,35 @@ impl<'p> Generator<'p> {
             }
         }
         (gained, at_most)
+    }
+
+    // Fills a bin with what the filling leaves, and so on.
+    fn fill_again(
+        &mut self,
+        least: f64,
+        thresholds: &[(usize, f64)],
+        filling: &mut Filling,
+        asked: Asked<'_>,
+        steps: u32,
+        parts: usize,
+    ) {
+        let Some(&(first, _)) = thresholds.first() else { return };
+        let mut left = asked.counts.to_vec();
+        let mut taken = filling.items.clone();
+        for _ in 1..parts {
+            for &(item, n) in &taken {
+                if let Some(left) = left.get_mut(item as usize) {
+                    *left = left.saturating_sub(n);
+                }
+            }
+            let depth = Depth { steps, nodes: 0, slack: 1.0 };
+            let next = self.knapsack.fill(first, &asked.prices.worths, &left, least, depth);
+            if next.items.is_empty() {
+                return;
+            }
+            taken.clone_from(&next.items);
+            filling.after.push((next.value, next.items));
+        }
     }
 
     // A bound from prices under which no filling is worth more than `at_most` of its bin: rents of stocks are raised
@@ -294,7 +350,7 @@ impl<'p> Generator<'p> {
 
     // Keeps the linear program small: columns that are far from being used are forgotten.
     fn forget_dear(&mut self, prices: &Prices) {
-        let at_most = 12 * (self.problem.items.len() + self.problem.stocks.len()) + 1_000;
+        let at_most = 12 * (self.problem.items.len().min(MANY) + self.problem.stocks.len()) + 1_000;
         if self.columns.len() <= at_most {
             return;
         }

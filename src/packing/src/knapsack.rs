@@ -12,6 +12,8 @@ pub(crate) struct Filling {
     pub(crate) items: Vec<(u32, u32)>,
     /// The fillings before it that were worth more than the threshold.
     pub(crate) others: Vec<(f64, Vec<(u32, u32)>)>,
+    /// Fillings of further bins with what it leaves.
+    pub(crate) after: Vec<(f64, Vec<(u32, u32)>)>,
     /// What it is worth, or the threshold.
     pub(crate) value: f64,
     /// No filling is worth more, the threshold aside: certain, whether or not the search was complete.
@@ -308,10 +310,9 @@ impl<'p> Knapsack<'p> {
             choice.weight = dot(multipliers, size);
         }
         // By worth per weight, the best first.
-        self.choices.sort_by(|a, b| {
-            let (a_first, b_first) = (a.worth * b.weight, b.worth * a.weight);
-            b_first.total_cmp(&a_first).then(b.worth.total_cmp(&a.worth)).then(a.item.cmp(&b.item))
-        });
+        let rate = |choice: &Choice| choice.worth / choice.weight.max(f64::MIN_POSITIVE);
+        self.choices
+            .sort_by(|a, b| rate(b).total_cmp(&rate(a)).then(b.worth.total_cmp(&a.worth)).then(a.item.cmp(&b.item)));
     }
 
     fn size(&self, item: u32) -> &[i64] {

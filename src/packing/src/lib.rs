@@ -21,10 +21,13 @@
 mod cuts;
 mod exact;
 mod generate;
+mod interior;
+mod kinds;
 mod knapsack;
 mod master;
 mod merge;
 mod problem;
+mod repair;
 mod round;
 mod seed;
 mod simplex;
@@ -48,6 +51,8 @@ pub struct Budget {
     pub dives: u32,
     /// Share of the fractional bins that are fixed at once.
     pub share: f64,
+    /// How often some bins of the plan are packed anew.
+    pub repairs: u32,
     /// Steps of the quick search for the best filling of a bin.
     pub steps: u32,
     /// Linear relaxations that the exact search of a bin may solve where the quick one was cut short; 0 for none.
@@ -68,6 +73,7 @@ impl Default for Budget {
             dive_rounds: 2,
             dives: 60,
             share: 0.1,
+            repairs: 0,
             steps: 200,
             nodes: 300,
             proof_nodes: 20_000,

@@ -1,11 +1,15 @@
 //! The linear program over patterns: how often to use each, fractions allowed, and what that makes items worth.
 
+use fixedbitset::FixedBitSet;
 use good_lp::{
     DualValues, Expression, ProblemVariables, Solution, SolutionWithDual, SolverModel, Variable, clarabel, constraint,
     variable,
 };
+use rustc_hash::FxHashMap;
 
-use crate::problem::{Pattern, Problem};
+use crate::interior::Program;
+use crate::kinds::{Kinds, MANY};
+use crate::problem::{BinType, Pattern, Problem};
 
 /// The answer of a linear program.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +40,8 @@ pub(crate) struct Master<'a> {
     /// By stock.
     pub(crate) stocks: &'a [f64],
     pub(crate) columns: &'a [Pattern],
+    /// Where items are many, kinds of them whose worths follow from their sizes.
+    pub(crate) kinds: Option<&'a Kinds>,
     /// What leaving out one item costs: more than any packing of it.
     pub(crate) penalty: f64,
     /// Makes equally good answers differ a little in cost, so that one with few columns is found.
@@ -44,84 +50,255 @@ pub(crate) struct Master<'a> {
     pub(crate) tolerance: f64,
 }
 
+/// The rows of a program: stocks first, which have little to do with each other, then items, or groups of them.
+struct Rows {
+    /// By stock: its row.
+    stocks: Vec<Option<u32>>,
+    /// By item: its rows, and how much it is of each.
+    items: Vec<Vec<(u32, f64)>>,
+    /// How much each row has, or wants.
+    sides: Vec<f64>,
+    n_stocks: usize,
+    /// By row after those of stocks: how much an item is of it at most.
+    largest: Vec<f64>,
+}
+
+/// With more rows than this a dense factorisation takes longer than a sparse one.
+const DENSE: usize = 900;
+
 impl Master<'_> {
-    /// Solves it; `None` where there is nothing to solve or the solver fails. What is handed to the solver is the dual, which has a variable for
-    /// each item and stock only: what items earn less what stocks cost, where no pattern earns more than its bin costs.
+    /// Solves it; `None` where there is nothing to solve or no solver finds an answer.
     pub(crate) fn solve(&self) -> Option<Prices> {
         if self.columns.is_empty() || self.counts.iter().all(|count| *count == 0) {
             return None;
         }
-        let mut variables = ProblemVariables::new();
-        let wanted: Vec<Option<Variable>> = self
-            .counts
-            .iter()
-            .map(|&count| (count > 0).then(|| variables.add(variable().min(0.0).max(self.penalty))))
-            .collect();
+        let rows = self.rows();
+        let inside = if rows.sides.len() <= DENSE { self.solve_inside(&rows) } else { None };
+        let (uses, by_row) = inside.or_else(|| self.solve_by_library(&rows))?;
+        let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
+        let worth = |parts: &Vec<(u32, f64)>| parts.iter().map(|&(row, share)| price(row).max(0.0) * share).sum();
+        let mut prices = Prices {
+            worths: rows.items.iter().map(worth).collect(),
+            rents: rows.stocks.iter().map(|row| row.map_or(0.0, |row| (-price(row)).max(0.0))).collect(),
+            uses,
+            value: 0.0,
+        };
+        prices.value =
+            prices.uses.iter().zip(self.bins()).map(|(uses, bin)| uses * bin.map_or(0.0, |bin| bin.cost)).sum();
+        let is_finite = prices.worths.iter().chain(&prices.rents).chain(&prices.uses).all(|number| number.is_finite());
+        is_finite.then_some(prices)
+    }
+
+    fn bins(&self) -> impl Iterator<Item = Option<&BinType>> {
+        self.columns.iter().map(|column| self.problem.bins.get(column.bin as usize))
+    }
+
+    fn rows(&self) -> Rows {
         let mut draws = vec![false; self.stocks.len()];
-        let bins = || self.columns.iter().map(|column| self.problem.bins.get(column.bin as usize));
-        for &(stock, _) in bins().flatten().flat_map(|bin| &bin.draws) {
+        for &(stock, _) in self.bins().flatten().flat_map(|bin| &bin.draws) {
             if let Some(draws) = draws.get_mut(stock) {
                 *draws = true;
             }
         }
-        let rents: Vec<Option<Variable>> =
-            draws.iter().map(|&draws| draws.then(|| variables.add(variable().min(0.0)))).collect();
-
-        let mut gain = Expression::with_capacity(self.counts.len() + self.stocks.len());
-        for (worth, &count) in wanted.iter().zip(self.counts) {
-            if let Some(worth) = *worth {
-                gain.add_mul(f64::from(count), worth);
+        let mut sides = Vec::with_capacity(self.stocks.len() + self.counts.len());
+        let mut next = |side: f64| {
+            sides.push(side);
+            u32::try_from(sides.len() - 1).unwrap_or(u32::MAX)
+        };
+        let stocks: Vec<Option<u32>> =
+            draws.iter().zip(self.stocks).map(|(draws, there)| draws.then(|| next(there.max(0.0)))).collect();
+        let n_stocks = stocks.iter().flatten().count();
+        let mut rows =
+            Rows { stocks, items: vec![Vec::new(); self.counts.len()], sides, n_stocks, largest: Vec::new() };
+        let wanted = self.counts.iter().filter(|count| **count > 0).count();
+        let kinds = self.kinds.filter(|_| wanted > MANY);
+        let mut of_kind: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
+            let parts = kinds.and_then(|kinds| kinds.parts(item));
+            let kind = kinds.map_or(0, |kinds| 1 + kinds.of(item));
+            for &(part, share) in parts.unwrap_or(&own) {
+                let row = *of_kind.entry((kind, part)).or_insert_with(|| {
+                    rows.sides.push(0.0);
+                    rows.largest.push(0.0);
+                    u32::try_from(rows.sides.len() - 1).unwrap_or(u32::MAX)
+                });
+                if let Some(side) = rows.sides.get_mut(row as usize) {
+                    *side += share * f64::from(count);
+                }
+                if let Some(largest) = rows.largest.get_mut(row as usize - n_stocks) {
+                    *largest = largest.max(share);
+                }
+                if let Some(parts) = rows.items.get_mut(item) {
+                    parts.push((row, share));
+                }
             }
         }
-        for (rent, &there) in rents.iter().zip(self.stocks) {
-            if let Some(rent) = *rent {
-                gain.add_mul(-there.max(0.0), rent);
+        rows
+    }
+
+    // What a column takes of each row, ascending.
+    fn entries(rows: &Rows, column: &Pattern, bin: &BinType) -> Vec<(u32, f64)> {
+        let stocks = bin.draws.iter().filter_map(|&(stock, amount)| Some((*rows.stocks.get(stock)?.as_ref()?, amount)));
+        let items = column.items.iter().flat_map(|&(item, each)| {
+            let parts = rows.items.get(item as usize).into_iter().flatten();
+            parts.map(move |&(row, share)| (row, share * f64::from(each)))
+        });
+        let mut entries: Vec<(u32, f64)> = stocks.chain(items).collect();
+        entries.sort_by_key(|(row, _)| *row);
+        entries.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            if is_same {
+                kept.1 += next.1;
             }
+            is_same
+        });
+        entries
+    }
+
+    // What leaving out one unit of each row costs, those of stocks aside.
+    fn penalties(&self, rows: &Rows) -> impl Iterator<Item = (u32, f64)> {
+        let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
+        (first..).zip(rows.largest.clone()).map(|(row, largest)| (row, self.penalty / largest))
+    }
+
+    fn cost(&self, at: usize, bin: &BinType) -> f64 {
+        let tie = if self.breaks_ties { 1.0 + 1e-5 * noise(at as u64) } else { 1.0 };
+        (bin.cost + bin.bias) * tie
+    }
+
+    // How often to use each column, and the price of each row.
+    fn solve_inside(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
+        let mut program = Program::new(rows.sides.clone());
+        let none = BinType { cost: 0.0, bias: 0.0, room: Vec::new(), admits: FixedBitSet::new(), draws: Vec::new() };
+        for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
+            let bin = bin.unwrap_or(&none);
+            program.push(self.cost(at, bin), Self::entries(rows, column, bin));
+        }
+        // More than wanted, at no gain; less, for the penalty; stocks that stay.
+        for (row, penalty) in self.penalties(rows) {
+            program.push(0.0, [(row, -1.0)]);
+            program.push(penalty, [(row, 1.0)]);
+        }
+        for row in rows.stocks.iter().flatten() {
+            program.push(0.0, [(*row, 1.0)]);
+        }
+        let mut answer = program.solve(self.tolerance)?;
+        answer.amounts.truncate(self.columns.len());
+        Some((answer.amounts, answer.prices))
+    }
+
+    // The same by a general solver, which is handed the dual: it has a variable for each row only.
+    fn solve_by_library(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
+        let mut variables = ProblemVariables::new();
+        let mut by_row: Vec<Variable> = (0..rows.n_stocks).map(|_| variables.add(variable().max(0.0))).collect();
+        by_row.extend(self.penalties(rows).map(|(_, most)| variables.add(variable().min(0.0).max(most))));
+        let mut gain = Expression::with_capacity(by_row.len());
+        for (variable, side) in by_row.iter().zip(&rows.sides) {
+            gain.add_mul(*side, *variable);
         }
         let mut model = variables.maximise(gain).using(clarabel);
         let feasible = self.tolerance.clamp(1e-9, 1e-3);
         model.settings().tol_gap_rel(self.tolerance).tol_gap_abs(self.tolerance).tol_feas(feasible);
-        let mut rows = Vec::with_capacity(self.columns.len());
-        for (at, (column, bin)) in self.columns.iter().zip(bins()).enumerate() {
+        let mut constraints = Vec::with_capacity(self.columns.len());
+        for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             let Some(bin) = bin else { continue };
             let mut earns = Expression::with_capacity(column.items.len() + bin.draws.len());
-            for &(item, each) in &column.items {
-                if let Some(Some(worth)) = wanted.get(item as usize) {
-                    earns.add_mul(f64::from(each), *worth);
+            for (row, amount) in Self::entries(rows, column, bin) {
+                if let Some(variable) = by_row.get(row as usize) {
+                    earns.add_mul(amount, *variable);
                 }
             }
-            for &(stock, amount) in &bin.draws {
-                if let Some(Some(rent)) = rents.get(stock) {
-                    earns.add_mul(-amount, *rent);
-                }
-            }
-            let tie = if self.breaks_ties { 1.0 + 1e-5 * noise(at as u64) } else { 1.0 };
-            rows.push((at, model.add_constraint(constraint!(earns <= (bin.cost + bin.bias) * tie))));
+            constraints.push((at, model.add_constraint(constraint!(earns <= self.cost(at, bin)))));
         }
         let mut solution = model.solve().ok()?;
-        let value_of = |variable: &Option<Variable>| variable.map_or(0.0, |at| solution.value(at).max(0.0));
-        let mut prices = Prices {
-            worths: wanted.iter().map(value_of).collect(),
-            rents: rents.iter().map(value_of).collect(),
-            uses: vec![0.0; self.columns.len()],
-            value: 0.0,
-        };
+        let prices = by_row.iter().map(|variable| solution.value(*variable)).collect();
+        let mut uses = vec![0.0; self.columns.len()];
         let duals = solution.compute_dual();
-        for (at, row) in rows {
-            if let Some(uses) = prices.uses.get_mut(at) {
-                *uses = duals.dual(row).max(0.0);
+        for (at, constraint) in constraints {
+            if let Some(uses) = uses.get_mut(at) {
+                *uses = duals.dual(constraint).max(0.0);
             }
         }
-        prices.value = prices.uses.iter().zip(bins()).map(|(uses, bin)| uses * bin.map_or(0.0, |bin| bin.cost)).sum();
-        let is_finite = prices.worths.iter().chain(&prices.rents).chain(&prices.uses).all(|number| number.is_finite());
-        is_finite.then_some(prices)
+        Some((uses, prices))
     }
 }
 
-// A number in 0..1 that depends on `at` alone (splitmix64).
+// A number in 0..1 that depends on `at` alone.
 fn noise(at: u64) -> f64 {
+    f64::from(u32::try_from(mixed(at) >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+}
+
+/// Numbers that look random, each by its place (splitmix64).
+pub(crate) fn mixed(at: u64) -> u64 {
     let mut z = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    f64::from(u32::try_from((z ^ (z >> 31)) >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bin(cost: f64, items: usize, draws: Vec<(usize, f64)>) -> BinType {
+        let mut admits = FixedBitSet::with_capacity(items);
+        admits.insert_range(..);
+        BinType { cost, bias: 0.0, room: Vec::new(), admits, draws }
+    }
+
+    prop_compose! {
+        fn masters()(items in 1..12_usize)(
+            counts in prop::collection::vec(0..200_u32, items),
+            stocks in prop::collection::vec(0..30_u32, 3),
+            bins in prop::collection::vec((0..40_u32, 0..4_usize), 1..8),
+            columns in prop::collection::vec((0..8_u32, prop::collection::btree_map(0..12_u32, 1..9_u32, 1..5)), 1..60),
+            items in Just(items),
+        ) -> (Problem, Vec<u32>, Vec<Pattern>) {
+            let stocks: Vec<f64> = stocks.into_iter().map(f64::from).collect();
+            let bins: Vec<BinType> = bins
+                .into_iter()
+                .map(|(cost, stock)| {
+                    let draws = (stock < 3).then_some((stock, 1.0)).into_iter().collect::<Vec<_>>();
+                    bin(if draws.is_empty() { f64::from(cost) * 0.25 + 0.1 } else { 0.0 }, items, draws)
+                })
+                .collect();
+            let n_bins = u32::try_from(bins.len()).unwrap();
+            let columns = columns
+                .into_iter()
+                .map(|(bin, contents)| Pattern {
+                    bin: bin % n_bins,
+                    items: contents.into_iter().filter(|(item, _)| (*item as usize) < items).collect(),
+                })
+                .filter(|pattern| !pattern.items.is_empty())
+                .collect();
+            (Problem { bins, stocks, ..Problem::default() }, counts, columns)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_solvers_earn_the_same((problem, counts, columns) in masters()) {
+            let master = Master {
+                problem: &problem,
+                counts: &counts,
+                stocks: &problem.stocks,
+                columns: &columns,
+                kinds: None,
+                penalty: 50.0,
+                breaks_ties: false,
+                tolerance: 1e-8,
+            };
+            let rows = master.rows();
+            prop_assume!(!columns.is_empty() && counts.iter().any(|count| *count > 0));
+            let earned = |prices: &[f64]| rows.sides.iter().zip(prices).map(|(side, price)| side * price).sum::<f64>();
+            let (uses, prices) = master.solve_inside(&rows).expect("an answer");
+            let (_, by_library) = master.solve_by_library(&rows).expect("an answer");
+            let (ours, theirs) = (earned(&prices), earned(&by_library));
+            prop_assert!((ours - theirs).abs() <= 1e-5 * theirs.abs().max(1.0), "{ours} against {theirs}");
+            prop_assert!(uses.iter().all(|uses| *uses >= 0.0));
+        }
+    }
 }

@@ -11,13 +11,13 @@ use crate::problem::{Pattern, Problem};
 
 /// A plan that is being made.
 pub(crate) struct Dive<'g, 'p> {
-    generator: &'g mut Generator<'p>,
-    problem: &'p Problem,
-    budget: Budget,
+    pub(crate) generator: &'g mut Generator<'p>,
+    pub(crate) problem: &'p Problem,
+    pub(crate) budget: Budget,
     /// By item and by stock: what is left.
-    counts: Vec<u32>,
-    stocks: Vec<f64>,
-    plan: BTreeMap<Pattern, u32>,
+    pub(crate) counts: Vec<u32>,
+    pub(crate) stocks: Vec<f64>,
+    pub(crate) plan: BTreeMap<Pattern, u32>,
 }
 
 impl<'g, 'p> Dive<'g, 'p> {
@@ -35,8 +35,15 @@ impl<'g, 'p> Dive<'g, 'p> {
 
     /// Makes a plan from the answer of the linear program.
     pub(crate) fn run(mut self, prices: &Prices) -> Vec<(Pattern, u32)> {
-        let mut prices = prices.clone();
         self.generator.work = 0;
+        let columns = if self.budget.repairs > 0 { self.generator.columns.clone() } else { Vec::new() };
+        self.descend(prices.clone());
+        self.repair(&columns, &prices.worths);
+        self.plan.into_iter().collect()
+    }
+
+    // Makes whole bins of what is left, beginning with the answer of a linear program for it.
+    pub(crate) fn descend(&mut self, mut prices: Prices) {
         for _ in 0..self.budget.dives {
             let fixed = self.fix(&prices);
             if self.is_done() {
@@ -53,10 +60,9 @@ impl<'g, 'p> Dive<'g, 'p> {
             }
         }
         self.pack_rest(&prices.worths);
-        self.plan.into_iter().collect()
     }
 
-    fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.counts.iter().all(|count| *count == 0)
     }
 

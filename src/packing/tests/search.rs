@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{BinType, Budget, Item, Pattern, Problem, Rule, search};
+use berth_packing::{Answer, BinType, Budget, Item, Pattern, Problem, Rule, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
@@ -105,7 +105,8 @@ fn problems() -> impl Strategy<Value = Problem> {
 
 fn budgets() -> impl Strategy<Value = Budget> {
     let quick = Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
-    prop_oneof![Just(quick), Just(Budget { steps: 2, ..Budget::default() }), Just(Budget::default())]
+    let repaired = Budget { repairs: 6, ..quick };
+    prop_oneof![Just(quick), Just(repaired), Just(Budget { steps: 2, ..Budget::default() }), Just(Budget::default())]
 }
 
 proptest! {
@@ -135,6 +136,15 @@ proptest! {
         if problem.left_by(&answer.plan).iter().all(|left| *left == 0) {
             prop_assert!(problem.cost_of(&answer.plan) >= least - 1e-9);
         }
+    }
+
+    #[test]
+    fn packing_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
+        let quick = Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+        let left = |answer: &Answer| problem.left_by(&answer.plan).iter().sum::<u32>();
+        let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { repairs: 6, ..quick }));
+        prop_assert_eq!(left(&once), left(&again));
+        prop_assert!(problem.cost_of(&again.plan) <= problem.cost_of(&once.plan) + 1e-9);
     }
 
     #[test]
@@ -190,4 +200,23 @@ fn nothing_to_pack_or_nothing_to_pack_it_into_is_no_plan_and_no_bound() {
         let answer = search(&problem, &[], Budget::default());
         assert!(answer.plan.is_empty() && answer.bound <= 0.0, "{answer:?}");
     }
+}
+
+#[test]
+fn a_thousand_kinds_of_items_are_packed_and_bounded_in_a_few_rounds() {
+    // Sizes from 1% to 40% of a bin, of two resources, one or two of each.
+    let mixed = |at: i64| (at * 7_919 + 3) % 391 + 10;
+    let items: Vec<Item> =
+        (0..1_000).map(|at| item(1 + u32::from(at % 2 == 0), &[mixed(at), mixed(at * 13 + 5)])).collect();
+    let all = items.len();
+    let problem = Problem { items, bins: vec![bin(1.0, &[1_000, 1_000], all, None)], ..Problem::default() };
+    let budget = Budget { rounds: 30, dives: 10, dive_rounds: 1, steps: 20, nodes: 0, proofs: 0, ..Budget::default() };
+    let answer = search(&problem, &[], budget);
+    assert_eq!(problem.left_by(&answer.plan).iter().sum::<u32>(), 0);
+    assert!(answer.plan.iter().all(|(pattern, _)| problem.allows(pattern)));
+    let filled = |at: usize| problem.items.iter().map(|item| f64::from(item.count) * item.size[at] as f64).sum::<f64>();
+    let volume = filled(0).max(filled(1)) / 1_000.0;
+    let cost = problem.cost_of(&answer.plan);
+    assert!(answer.bound <= cost && answer.bound > volume * 0.9, "{} of {volume}", answer.bound);
+    assert!(cost < volume * 1.2, "{cost} of {volume}");
 }

@@ -1,0 +1,206 @@
+//! Items of about the same size, whose worths a linear program with many items finds together.
+//!
+//! A worth for each item is more than such a program can look for in time. Within a kind worths are held to follow from
+//! sizes: so much for an item, so much for each resource. Prices so restricted are prices nonetheless, so that a bound by
+//! them is one, a little lower the coarser the kinds are; and kinds are divided where items are many and differ most.
+
+use std::collections::BinaryHeap;
+
+use fixedbitset::FixedBitSet;
+
+use crate::knapsack::float;
+use crate::problem::{Problem, Rule};
+
+/// With more items than this wanted, kinds stand for them.
+pub(crate) const MANY: usize = 400;
+
+/// With more of each item than this, a program makes whole bins of most of them only if it knows each.
+const OF_EACH: u64 = 64;
+
+/// Prices that all kinds have together, about.
+const PRICES: usize = 240;
+
+/// Kinds of items.
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds {
+    of: Vec<u32>,
+    /// By item: the prices that make its worth, and how much it has of each.
+    parts: Vec<Vec<(u32, f64)>>,
+}
+
+/// Items that are a kind, and how much would be gained by dividing it, where, at which resource.
+#[derive(Debug)]
+struct Group {
+    differ: f64,
+    number: usize,
+    resource: usize,
+    items: Vec<usize>,
+}
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Group {}
+
+impl PartialOrd for Group {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Group {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.differ.total_cmp(&other.differ).then(other.number.cmp(&self.number))
+    }
+}
+
+impl Kinds {
+    /// First such as size alone makes, of which there are few, so that their prices are found soon; then such as the same
+    /// bins admit. None where items are few, or there are many of each.
+    pub(crate) fn stages(problem: &Problem) -> Vec<Self> {
+        let total: u64 = problem.items.iter().map(|item| u64::from(item.count)).sum();
+        if problem.items.len() <= MANY || total > problem.items.len() as u64 * OF_EACH {
+            return Vec::new();
+        }
+        let all: Vec<usize> = (0..problem.items.len()).collect();
+        let alike = alike(problem, MANY);
+        let mut stages = vec![Kinds::divide(problem, vec![all])];
+        if let Some(alike) = alike.filter(|lists| lists.len() > 1) {
+            stages.push(Kinds::divide(problem, alike));
+        }
+        stages
+    }
+
+    // Divides lists of items until they have all prices that there may be.
+    fn divide(problem: &Problem, lists: Vec<Vec<usize>>) -> Self {
+        let n_resources = problem.n_resources();
+        let largest: Vec<f64> = (0..n_resources)
+            .map(|at| {
+                problem.bins.iter().filter_map(|bin| bin.room.get(at)).max().map_or(1.0, |most| float(*most).max(1.0))
+            })
+            .collect();
+        let share = |item: usize, at: usize| {
+            problem.items.get(item).and_then(|item| item.size.get(at)).map_or(0.0, |size| float(*size))
+                / largest.get(at).copied().unwrap_or(1.0)
+        };
+        let mut next = 0;
+        let mut group = |items: Vec<usize>| {
+            next += 1;
+            let mut best = Group { differ: 0.0, number: next, resource: 0, items };
+            let there: f64 =
+                best.items.iter().filter_map(|&item| problem.items.get(item)).map(|item| f64::from(item.count)).sum();
+            for at in 0..n_resources {
+                let range = best.items.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &item| {
+                    let share = share(item, at);
+                    (least.min(share), most.max(share))
+                });
+                let differ = (range.1 - range.0) * there;
+                if differ > best.differ {
+                    best.differ = differ;
+                    best.resource = at;
+                }
+            }
+            best
+        };
+        let mut groups: BinaryHeap<Group> = lists.into_iter().map(&mut group).collect();
+        while groups.len() * (n_resources + 1) < PRICES {
+            let Some(mut widest) = groups.pop() else { break };
+            if widest.differ <= 0.0 {
+                groups.push(widest);
+                break;
+            }
+            // In the middle of its range, so that neither half is empty.
+            let at = widest.resource;
+            let range = widest.items.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &item| {
+                let share = share(item, at);
+                (least.min(share), most.max(share))
+            });
+            let middle = f64::midpoint(range.0, range.1);
+            let (small, large): (Vec<usize>, Vec<usize>) =
+                std::mem::take(&mut widest.items).into_iter().partition(|&item| share(item, at) < middle);
+            if small.is_empty() {
+                groups.push(Group { differ: 0.0, items: large, ..widest });
+                continue;
+            }
+            groups.push(group(small));
+            groups.push(group(large));
+        }
+        let mut kinds = Kinds { of: vec![0; problem.items.len()], parts: vec![Vec::new(); problem.items.len()] };
+        let mut groups = groups.into_vec();
+        groups.sort_by_key(|group| group.number);
+        for (group, kind) in groups.iter().zip(0..) {
+            // The number of items and what they differ in.
+            let differ = |at: &usize| {
+                let first = group.items.first().map_or(0.0, |&item| share(item, *at));
+                group.items.iter().any(|&item| (share(item, *at) - first).abs() > 0.0)
+            };
+            let resources: Vec<usize> = (0..n_resources).filter(differ).collect();
+            let most = |at: usize| group.items.iter().map(|&item| share(item, at)).fold(0.0, f64::max);
+            let scales: Vec<f64> = resources.iter().map(|&at| most(at)).collect();
+            for &item in &group.items {
+                let of_resources =
+                    resources.iter().zip(&scales).zip(1..).map(|((&at, scale), part)| (part, share(item, at) / scale));
+                if let (Some(of), Some(parts)) = (kinds.of.get_mut(item), kinds.parts.get_mut(item)) {
+                    *of = kind;
+                    parts.push((0, 1.0));
+                    parts.extend(of_resources.filter(|(_, share)| *share > 0.0));
+                }
+            }
+        }
+        kinds
+    }
+
+    pub(crate) fn of(&self, item: usize) -> u32 {
+        self.of.get(item).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn parts(&self, item: usize) -> Option<&[(u32, f64)]> {
+        self.parts.get(item).map(Vec::as_slice)
+    }
+}
+
+// Lists of items that the same bins admit, where both would fit, under the same rules; `None` where they are too many.
+fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
+    let n_bins = problem.bins.len();
+    let mut fits = Vec::with_capacity(problem.items.len());
+    let mut admitted = Vec::with_capacity(problem.items.len());
+    for (at, item) in problem.items.iter().enumerate() {
+        let mut fit = FixedBitSet::with_capacity(n_bins);
+        let mut admit = FixedBitSet::with_capacity(n_bins);
+        for (index, bin) in problem.bins.iter().enumerate() {
+            fit.set(index, item.size.iter().zip(&bin.room).all(|(size, room)| size <= room));
+            admit.set(index, bin.admits.contains(at));
+        }
+        fits.push(fit);
+        admitted.push(admit);
+    }
+    let rules = |item: usize| {
+        let item = u32::try_from(item).unwrap_or(u32::MAX);
+        let is_in = move |items: &[u32]| items.binary_search(&item).is_ok();
+        problem.rules.iter().map(move |rule: &Rule| (is_in(&rule.subjects), is_in(&rule.counted)))
+    };
+    let mut lists: Vec<Vec<usize>> = Vec::new();
+    for item in 0..problem.items.len() {
+        let is_like = |list: &Vec<usize>| {
+            list.first().is_some_and(|&first| {
+                let caps = |item: usize| problem.items.get(item).map(|item| item.at_most);
+                let (Some(a_fits), Some(b_fits)) = (fits.get(first), fits.get(item)) else { return false };
+                let (Some(a), Some(b)) = (admitted.get(first), admitted.get(item)) else { return false };
+                let differs = a.symmetric_difference(b).any(|bin| a_fits.contains(bin) && b_fits.contains(bin));
+                !differs && caps(first) == caps(item) && rules(first).eq(rules(item))
+            })
+        };
+        let at = lists.iter().position(is_like).unwrap_or(lists.len());
+        if at >= at_most {
+            return None;
+        }
+        match lists.get_mut(at) {
+            Some(list) => list.push(item),
+            None => lists.push(vec![item]),
+        }
+    }
+    Some(lists)
+}
