@@ -1,14 +1,16 @@
 //! What any plan costs at least: the linear program over all patterns, of a problem that is relaxed where patterns cannot
 //! say what a plan must keep to.
 
-use berth_model::{ClassId, Constraint, Money, Resources};
+mod spread;
+
+use berth_model::{ClassId, Constraint, Money, Resources, Sym};
 use berth_packing::{BinType, Budget, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
-use crate::prepared::Prepared;
+use crate::prepared::{Pins, Prepared};
 use crate::search::{Member, Offers, Row, Spreads, build};
 
 /// What every plan that places the same pods costs at least.
@@ -20,8 +22,27 @@ pub struct Bound {
     pub relaxed: Vec<&'static str>,
 }
 
-/// Classes on each node, how many nodes there are, and the pool and column that they are planned on.
-type Group = (Vec<(ClassId, u32)>, u32, (usize, usize));
+/// Classes on each node, how many nodes there are, the pool and column that they are planned on, and their domains.
+type Group = (Vec<(ClassId, u32)>, u32, (usize, usize), Vec<(Sym, Sym)>);
+
+/// Rows, and which is a class's, in a domain that pods of it must be in or anywhere.
+#[derive(Debug, Default)]
+struct RelaxedRows {
+    list: Vec<Row>,
+    of_class: FxHashMap<(ClassId, Option<(Sym, Sym)>), u32>,
+}
+
+impl RelaxedRows {
+    fn add(&mut self, class: ClassId, domain: Option<(Sym, Sym)>, row: Row) {
+        let next = self.list.len();
+        let at = self.list.iter().position(|known| known.is_like(&row)).unwrap_or(next);
+        self.of_class.insert((class, domain), u32::try_from(at).unwrap_or(u32::MAX));
+        match self.list.get_mut(at) {
+            Some(known) => known.members.extend(row.members),
+            None => self.list.push(row),
+        }
+    }
+}
 
 impl Planner<'_> {
     /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
@@ -29,7 +50,7 @@ impl Planner<'_> {
         let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
         let mut groups: Vec<Group> = Vec::new();
         for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned)));
+            groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
             for &(class, each) in &bin.contents {
                 *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
             }
@@ -43,27 +64,42 @@ impl Planner<'_> {
         placed.sort_unstable();
 
         let mut relaxed = Relaxed::of(self);
-        let mut rows: Vec<Row> = Vec::new();
-        let mut of_class: FxHashMap<ClassId, u32> = FxHashMap::default();
-        for (class, count) in placed {
-            let row = self.relaxed_row(class, count, &mut relaxed);
-            let next = rows.len();
-            let at = rows.iter().position(|known| known.is_like(&row)).unwrap_or(next);
-            of_class.insert(class, u32::try_from(at).unwrap_or(u32::MAX));
-            match rows.get_mut(at) {
-                Some(known) => known.members.extend(row.members),
-                None => rows.push(row),
+        let mut rows = RelaxedRows::default();
+        let strictest = |class: ClassId| demands(self.cluster, self.universe, class).pop();
+        let demands: FxHashMap<ClassId, Demand> =
+            placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
+        for (class, mut count) in placed {
+            // Room held by a Reservation may be drawn from whatever a spread says.
+            let least = if self.cluster.reservations.is_empty() {
+                self.least_in_domains(class, count, &demands)
+            } else {
+                Vec::new()
+            };
+            for ((key, domain), pods) in least {
+                let pins = [(key, domain)];
+                let row = self.relaxed_row(class, pods.min(count), &pins, &mut relaxed);
+                if row.columns.iter().any(|columns| !columns.is_clear()) {
+                    count -= row.count();
+                    rows.add(class, Some((key, domain)), row);
+                }
+            }
+            if count > 0 {
+                let row = self.relaxed_row(class, count, &[], &mut relaxed);
+                rows.add(class, None, row);
             }
         }
+        let RelaxedRows { list: rows, of_class } = rows;
         let offers = Offers::new(self, &rows);
         relaxed.accelerators = offers.offers.iter().any(|offer| self.is_kept(offer.pool, offer.column))
             && rows.iter().any(|row| !self.accelerators.are_in(&row.requests));
         let (mut problem, asked) = build(self, &rows, &offers, None, Spreads::MindEachOther);
         self.add_nodes(&mut problem, &asked);
-        let start = groups.into_iter().filter_map(|(contents, nodes, column)| {
+        let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
             let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
             for (class, each) in contents {
-                let row = *of_class.get(&class)?;
+                let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
+                let any = || of_class.iter().filter(|((of, _), _)| *of == class).map(|(_, row)| row).min();
+                let row = *of_domain.or_else(|| of_class.get(&(class, None))).or_else(any)?;
                 match items.iter_mut().find(|(known, _)| *known == row) {
                     Some((_, n)) => *n += each,
                     None => items.push((row, each)),
@@ -79,8 +115,8 @@ impl Planner<'_> {
         Bound { cost: below(berth_packing::bound(&problem, &start, budget)), relaxed: relaxed.names() }
     }
 
-    // A class with all that it could ever be admitted to.
-    fn relaxed_row(&self, class: ClassId, count: u32, relaxed: &mut Relaxed) -> Row {
+    // A class with all that it could ever be admitted to, in a domain or anywhere.
+    fn relaxed_row(&self, class: ClassId, count: u32, pins: &Pins, relaxed: &mut Relaxed) -> Row {
         let levels = demands(self.cluster, self.universe, class);
         let mut columns: Vec<FixedBitSet> =
             self.tables.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
@@ -92,7 +128,7 @@ impl Planner<'_> {
                 ports.clone_from(&prepared.spec.host_ports);
                 relaxed.volumes |= !prepared.spec.volumes.exclusive_claims.is_empty();
                 for (pool, columns) in columns.iter_mut().enumerate() {
-                    if let Some(admission) = prepared.admission(self, pool, &[]) {
+                    if let Some(admission) = prepared.admission(self, pool, pins) {
                         columns.union_with(&admission.columns);
                     }
                 }
