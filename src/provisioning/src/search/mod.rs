@@ -46,14 +46,14 @@ impl Planner<'_> {
         let offers = Offers::new(self, &rows.list);
         let (problem, _) = build(self, &rows.list, &offers, Some(&loads), Spreads::MindAll);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
-        let answer = berth_packing::search(&problem, &start, budget(effort));
+        let answer = berth_packing::search(&problem, &start, budget(effort, rows.list.len() > MANY_ROWS));
         self.put_plan_in(&rows, &offers, &answer.plan)
     }
 }
 
-fn budget(effort: Effort) -> Budget {
+fn budget(effort: Effort, is_large: bool) -> Budget {
     match effort {
-        Effort::Low | Effort::Default => Budget {
+        Effort::Default if is_large => Budget {
             work: 80_000,
             rounds: 25,
             dive_rounds: 0,
@@ -64,8 +64,26 @@ fn budget(effort: Effort) -> Budget {
             proofs: 0,
             ..Budget::default()
         },
-        Effort::High => {
-            Budget { steps: 60, proofs: 10, proof_nodes: 5_000, dives: 40, share: 0.2, ..Budget::default() }
-        }
+        Effort::Low | Effort::Default => Budget {
+            work: 80_000,
+            rounds: 40,
+            dive_rounds: 1,
+            dives: 10,
+            share: 0.3,
+            repairs: 2,
+            steps: 20,
+            nodes: 100,
+            proofs: 0,
+            ..Budget::default()
+        },
+        Effort::High => Budget {
+            steps: 60,
+            proofs: 10,
+            proof_nodes: 5_000,
+            dives: 40,
+            share: 0.2,
+            repairs: 30,
+            ..Budget::default()
+        },
     }
 }
