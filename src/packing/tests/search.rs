@@ -203,6 +203,7 @@ fn nothing_to_pack_or_nothing_to_pack_it_into_is_no_plan_and_no_bound() {
 }
 
 #[test]
+#[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
 fn a_thousand_kinds_of_items_are_packed_and_bounded_in_a_few_rounds() {
     // Sizes from 1% to 40% of a bin, of two resources, one or two of each.
     let mixed = |at: i64| (at * 7_919 + 3) % 391 + 10;
