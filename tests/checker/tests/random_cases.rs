@@ -8,6 +8,7 @@ use berth_checker::{Options, Size, check, random_case};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use serde::de::DeserializeOwned;
@@ -48,6 +49,7 @@ fn objects_have_only_known_fields() {
                 "PersistentVolume" => unknown_fields::<PersistentVolume>(&object),
                 "PersistentVolumeClaim" => unknown_fields::<PersistentVolumeClaim>(&object),
                 "StorageClass" => unknown_fields::<StorageClass>(&object),
+                "PodDisruptionBudget" => unknown_fields::<PodDisruptionBudget>(&object),
                 "CSINode" => unknown_fields::<CSINode>(&object),
                 "NodePool" | "Reservation" => Vec::new(),
                 kind => panic!("no reader for {kind}"),

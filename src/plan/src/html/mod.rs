@@ -24,7 +24,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/page.js"),
 );
 /// Of [`SCRIPT`], for the page's Content-Security-Policy.
-const SCRIPT_SHA256: &str = "TSzXj6QxLNk0fcprpChXv/AAmOx0njxKcRjTJW0oM6M=";
+const SCRIPT_SHA256: &str = "CCjXY9gw5pwIJ5vzN9wb7d/65OZXbozRdJwtcwvHE3k=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {

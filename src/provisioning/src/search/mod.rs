@@ -65,18 +65,20 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             ..Budget::default()
         },
         Effort::Low | Effort::Default => Budget {
-            work: 80_000,
-            rounds: 40,
+            work: 150_000,
+            rounds: 60,
             dive_rounds: 1,
             dives: 10,
             share: 0.3,
             repairs: 2,
-            steps: 20,
-            nodes: 100,
+            steps: 40,
+            nodes: 200,
             proofs: 0,
             ..Budget::default()
         },
         Effort::High => Budget {
+            work: 400_000,
+            rounds: 200,
             steps: 60,
             proofs: 10,
             proof_nodes: 5_000,
