@@ -449,8 +449,52 @@ fn spread_holds_in_some_order() {
         web(f, &["slot", "paid-a", "paid-b"], ZONE);
         f.claim(2)["requirements"][0]["values"] = json!(["a", "b"]);
     });
-    assert_caught("topology-spread", "no order keeps maxSkew 1 over nodes", |f| {
-        web(f, &["fits", "running"], "kubernetes.io/hostname");
+}
+
+#[test]
+fn spread_over_hosts_counts_an_empty_one_where_a_node_can_be_launched() {
+    let two_on_a_host = |f: &mut Fixture| {
+        for name in ["fits", "running"] {
+            f.object("Pod", name)["metadata"]["labels"] = json!({"app": "web"});
+            f.pod_spec(name)["topologySpreadConstraints"] = spread("kubernetes.io/hostname", "web");
+        }
+    };
+    let alone = |f: &mut Fixture| {
+        f.objects.retain(|o| !["slot", "paid-a", "paid-b"].iter().any(|name| o["metadata"]["name"] == *name));
+        f.plan["nodeClaims"] = json!([]);
+        f.plan["reservations"][0]["used"] = 0.into();
+        let zero = json!({"pods": 2, "placed": 1, "nodeClaims": 0, "hourlyCost": 0.0, "listCost": 0.0});
+        for (name, value) in zero.as_object().into_iter().flatten() {
+            f.plan["summary"][name] = value.clone();
+        }
+        f.plan["summary"]["reservedSlots"]["used"] = 0.into();
+    };
+    let no_limits =
+        |f: &mut Fixture| drop(f.object("NodePool", "main")["spec"].as_object_mut().and_then(|s| s.remove("limits")));
+    let pool_of_nothing = |f: &mut Fixture| {
+        f.object("NodePool", "main")["spec"]["template"]["spec"]["requirements"][0]["values"] = json!(["windows"]);
+    };
+    assert_caught("topology-spread", "over nodes: counts", two_on_a_host);
+    assert_caught("topology-spread", "over nodes: counts", |f| {
+        alone(f);
+        no_limits(f);
+        two_on_a_host(f);
+    });
+    // One node, and never another: there is nothing to balance with.
+    assert_fine(|f| {
+        alone(f);
+        pool_of_nothing(f);
+        two_on_a_host(f);
+    });
+    // A second node, of no such pod.
+    assert_caught("topology-spread", "over nodes: counts", |f| {
+        alone(f);
+        pool_of_nothing(f);
+        two_on_a_host(f);
+        let mut node = f.object("Node", "node-1").clone();
+        node["metadata"]["name"] = "node-2".into();
+        node["metadata"]["labels"]["kubernetes.io/hostname"] = "node-2".into();
+        f.objects.push(node);
     });
 }
 

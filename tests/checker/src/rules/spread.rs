@@ -66,6 +66,11 @@ impl Group<'_> {
                 || taints::untolerated(&site.taints, pod.spec.tolerations.as_deref().unwrap_or_default()).is_none());
         policy && self.keys.iter().all(|key| *site.domain(key) != Domain::Absent)
     }
+
+    /// With fewer domains the least count is 0.
+    fn wanted(&self) -> usize {
+        self.constraint.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+    }
 }
 
 /// Domains that a new node for this pod could surely be launched in: unlimited paid offerings of pools without limits
@@ -157,7 +162,8 @@ fn per_host(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<
         let name = sites.get(member.site).map_or("", |site| site.name);
         members.entry(name.to_owned()).or_default().push(group.scope.matches(member.pod));
     }
-    let Some(stuck) = replay(group, counts, members, others, can_launch(world)) else { return Vec::new() };
+    let least_is_zero = can_launch(world) || counts.len() < group.wanted();
+    let Some(stuck) = replay(group, counts, members, others, least_is_zero) else { return Vec::new() };
     let detail = format!("no order keeps maxSkew {} over nodes: {stuck}", group.constraint.max_skew);
     vec![Violation::new(RULE, &first.pod.name, detail)]
 }
@@ -261,8 +267,7 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
             )),
         }
     }
-    let wanted = group.constraint.min_domains.and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
-    let least_is_zero = named.len() < wanted;
+    let least_is_zero = named.len() < group.wanted();
     if let Some(stuck) = replay(group, counts, members, others, least_is_zero) {
         let detail = format!("no order keeps maxSkew {} over {key}: {stuck}", group.constraint.max_skew);
         found.push(Violation::new(RULE, &first.pod.name, detail));
