@@ -36,6 +36,17 @@ pub(crate) fn with_room(room: &Resources, drawn: Resources, once: bool) -> Resou
     both
 }
 
+/// The pods that run on the place and stay, and what is held there for owners, before anything is planned.
+pub(crate) fn before(world: &World, site: &Site<'_>) -> Resources {
+    let mut total = sum(site.bound.iter().filter_map(|i| world.pods.get(*i)));
+    for reservation in world.reservations.values() {
+        if reservation.is_holding() && reservation.node.as_deref() == Some(site.name) && site.claim().is_none() {
+            quantity::add(&mut total, &reservation.unallocated());
+        }
+    }
+    total
+}
+
 /// Everything on the place but DaemonSets of new nodes: running pods, planned pods, Reservations here.
 pub(crate) fn of_site(world: &World, site: &Site<'_>) -> Resources {
     let pod = |i: &usize| world.pods.get(*i);

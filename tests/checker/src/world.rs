@@ -68,6 +68,10 @@ impl Pod {
         !is_static && controller.is_some_and(|owner| owner.kind != "DaemonSet" && owner.kind != "Node")
     }
 
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.meta.deletion_timestamp.is_some()
+    }
+
     pub(crate) fn is_gated(&self) -> bool {
         self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty())
     }

@@ -438,6 +438,13 @@ fn spread_holds_in_some_order() {
         no_limits(f);
         web(f, &["slot", "paid-a"], ZONE);
     });
+    // So does one that runs there, of a DaemonSet or not.
+    assert_fine(|f| {
+        no_limits(f);
+        web(f, &["slot", "paid-a"], ZONE);
+        f.object("Pod", "running")["metadata"] = json!({"name": "running", "namespace": "default", "labels": {"app": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "1", "controller": true}]});
+    });
     // A pod that only counts, in b, comes first.
     assert_fine(|f| {
         no_limits(f);
@@ -520,6 +527,16 @@ fn room_of_reservations_is_kept_for_owners() {
         |f: &mut Fixture| f.plan["nodes"][0]["allocations"] = json!([{"pod": "default/fits", "reservation": "held"}]);
     assert_fine(|f| hold(f, "1", "Aligned"));
     assert_caught("resources", "node-1", |f| hold(f, "1500m", "Aligned"));
+    // More is held than pods that run have left: owners may have theirs of it, as long as pods fit.
+    assert_fine(|f| {
+        hold(f, "2500m", "Aligned");
+        draw(f);
+    });
+    assert_caught("resources", "node-1", |f| {
+        hold(f, "2500m", "Aligned");
+        draw(f);
+        f.pod_spec("running")["containers"][0]["resources"]["requests"]["cpu"] = "3500m".into();
+    });
     assert_fine(|f| {
         hold(f, "1500m", "Aligned");
         draw(f);

@@ -34,8 +34,11 @@ fn narrowing_a_set_is_the_union_of_narrowing_its_members() {
 }
 
 /// Cases in which a rule was broken once, each for a cause of its own.
-const ONCE_BROKEN: [(Size, &[u64]); 2] =
-    [(Size::Small, &[169, 1200, 1367, 1499, 1553, 1722, 2288, 2965]), (Size::Medium, &[27, 45, 387])];
+const ONCE_BROKEN: [(Size, &[u64]); 3] = [
+    (Size::Tiny, &[1700]),
+    (Size::Small, &[169, 1200, 1367, 1499, 1553, 1722, 1826, 2288, 2313, 2965]),
+    (Size::Medium, &[27, 45, 387]),
+];
 
 #[test]
 fn cases_that_once_broke_a_rule_break_none() {

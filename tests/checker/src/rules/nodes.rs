@@ -6,15 +6,17 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::why_not;
 use crate::load;
-use crate::quantity;
+use crate::quantity::{self, Resources};
 use crate::sites::{Kind, Site};
 use crate::violation::Violation;
 use crate::volumes::{self, Attached};
 use crate::world::{Pod, World};
 
+/// What is used is there. A node on which more is held than is left takes owners that draw, if all pods have room.
 fn room(world: &World, site: &Site<'_>, node: &Node) -> Vec<Violation> {
     let allocatable = World::allocatable(node);
-    let total = load::of_site(world, site);
+    let (before, total) = (load::before(world, site), load::of_site(world, site));
+    let pods = load::sum(site.bound.iter().chain(&site.planned).filter_map(|i| world.pods.get(*i)));
     let mut asked = load::sum(site.planned.iter().filter_map(|i| world.pods.get(*i)));
     for name in site.reservations {
         if let Some(reservation) = world.reservations.get(name) {
@@ -25,9 +27,10 @@ fn room(world: &World, site: &Site<'_>, node: &Node) -> Vec<Violation> {
         .iter()
         .filter(|(_, amount)| **amount > 0)
         .filter_map(|(resource, _)| {
-            let used = total.get(resource).copied().unwrap_or_default();
-            let has = allocatable.get(resource).copied().unwrap_or_default();
-            (used > has).then(|| {
+            let of = |amounts: &Resources| amounts.get(resource).copied().unwrap_or_default();
+            let (used, has) = (of(&total), of(&allocatable));
+            let is_drawn = used <= of(&before) && of(&pods) <= has;
+            (used > has && !is_drawn).then(|| {
                 let detail = format!("{resource}: {} used of {}", quantity::show(used), quantity::show(has));
                 Violation::new("resources", site.name, detail)
             })

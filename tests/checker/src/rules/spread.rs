@@ -236,7 +236,7 @@ fn per_domain(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Place
     let is_member: BTreeSet<usize> = group.members.iter().map(|m| m.index).collect();
     let mut others: BTreeMap<String, i64> = BTreeMap::new();
     for other in matching(&group.scope, all) {
-        if is_member.contains(&other.index) || !counted.contains(&other.site) || other.pod.is_optional {
+        if is_member.contains(&other.index) || !counted.contains(&other.site) || other.pod.is_terminating() {
             continue;
         }
         match sites.get(other.site).map(|s| s.domain(key)) {
