@@ -58,7 +58,7 @@ impl Planner<'_> {
         let mut listed = bin.columns.clone();
         listed.intersect_with(instead);
         listed.set(bin.planned, is_planned_listed);
-        if !self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
+        if !self.can_list(table, bin, &listed) {
             self.widen(table, bin, &mut listed);
         }
         let (instance_types, listed) =
@@ -107,25 +107,39 @@ impl Planner<'_> {
         instead
     }
 
+    // Whether a claim keeps minValues with what is left of a list that names zones and capacity types apart.
+    fn can_list(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> bool {
+        let keeps = |set: &FixedBitSet| self.keeps_min_values(table, set, &bin.open, bin.planned);
+        table.min_values.is_empty() || (keeps(listed) && keeps(&self.launchable(table, bin, listed)))
+    }
+
     // What was within limits when the node was opened may not be so beside later ones; minValues still holds. What is
     // in the planned zone comes first: it can be listed with the planned column whatever else is offered elsewhere.
     fn widen(&self, table: &ColumnTable, bin: &Bin, listed: &mut FixedBitSet) {
         let Some(planned) = table.columns.get(bin.planned) else { return };
-        let place = |column: &Column| (column.zone, column.os, column.capacity_type);
-        for is_alike in [true, false] {
+        let distance = |column: &Column| {
+            let is_near = (column.zone, column.os) == (planned.zone, planned.os);
+            if is_near { u8::from(column.capacity_type != planned.capacity_type) } else { 2 }
+        };
+        let mut least: Option<FixedBitSet> = None;
+        for far in 0..=2 {
             for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at)) {
                 let may_do = |column: &Column| {
-                    column.slots.is_none()
-                        && column.price >= planned.price
-                        && (place(column) == place(planned)) == is_alike
+                    column.slots.is_none() && column.price >= planned.price && distance(column) == far
                 };
                 if table.columns.get(at).is_some_and(may_do) && self.fits_alone(bin.pool, at) {
                     listed.insert(at);
-                    if self.keeps_min_values(table, listed, &bin.open, bin.planned) {
+                    if self.can_list(table, bin, listed) {
                         return;
+                    }
+                    if least.is_none() && self.keeps_min_values(table, listed, &bin.open, bin.planned) {
+                        least = Some(listed.clone());
                     }
                 }
             }
+        }
+        if let Some(least) = least {
+            *listed = least;
         }
     }
 
@@ -147,10 +161,10 @@ impl Planner<'_> {
             let mut listed = bin.columns.clone();
             listed.intersect_with(instead);
             listed.insert(bin.planned);
-            if !self.keeps_min_values(table, &listed, &bin.open, bin.planned) {
+            if !self.can_list(table, bin, &listed) {
                 self.widen(table, bin, &mut listed);
             }
-            self.keeps_min_values(table, &listed, &bin.open, bin.planned)
+            self.can_list(table, bin, &listed)
         })
     }
 
@@ -165,17 +179,27 @@ impl Planner<'_> {
         if keeps(&broad) {
             return broad;
         }
-        // Narrow: the planned zone, capacity type and system alone.
         let Some(planned) = table.columns.get(bin.planned) else { return broad };
-        let mut narrow = listed.clone();
-        for at in listed.ones() {
-            let is_alike = table.columns.get(at).is_some_and(|column| {
-                (column.zone, column.os) == (planned.zone, planned.os)
-                    && (on_slot || column.capacity_type == planned.capacity_type)
-            });
-            narrow.set(at, is_alike);
+        let narrowed = |to_zone: bool, to_capacity_type: bool| {
+            let mut narrow = listed.clone();
+            for at in listed.ones() {
+                let is_alike = table.columns.get(at).is_some_and(|column| {
+                    column.os == planned.os
+                        && (!to_zone || column.zone == planned.zone)
+                        && (!to_capacity_type || on_slot || column.capacity_type == planned.capacity_type)
+                });
+                narrow.set(at, is_alike);
+            }
+            self.without_gaps(table, bin, &narrow)
+        };
+        let narrow = narrowed(true, true);
+        if keeps(&narrow) {
+            return narrow;
         }
-        self.without_gaps(table, bin, &narrow)
+        // For minValues, more than one capacity type, or zone.
+        let less_narrow =
+            [(true, false), (false, true)].into_iter().map(|(zone, kind)| narrowed(zone, kind)).find(keeps);
+        less_narrow.unwrap_or(narrow)
     }
 
     fn without_gaps(&self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
