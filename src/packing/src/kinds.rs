@@ -12,7 +12,7 @@ use crate::knapsack::float;
 use crate::problem::{Problem, Rule};
 
 /// With more items than this wanted, kinds stand for them.
-pub(crate) const MANY: usize = 400;
+pub(crate) const MANY: usize = 600;
 
 /// With more of each item than this, a program makes whole bins of most of them only if it knows each.
 const OF_EACH: u64 = 64;
