@@ -41,3 +41,9 @@ fi
 
 step tests
 cargo test --locked --workspace
+
+if command -v python3 >/dev/null; then
+    step "plans and bounds beside HiGHS"
+    # What the tests have built.
+    BERTH_BUILT=${CARGO_TARGET_DIR:-target}/debug hack/boundcheck/run.sh --cases 50
+fi

@@ -147,26 +147,29 @@ impl Planner<'_> {
             return;
         }
         let start = self.state.mark();
-        let mut best: Option<(Score, Strategy)> = None;
+        let mut best: Option<(Score, bool, Strategy)> = None;
         let mut current = Strategy::default();
         for strategy in strategies {
             self.state.rollback(start);
             self.pack_by(strategy);
             current = strategy;
             let score = self.score();
+            // Shares that are rounded up to a node are for plans of one.
+            let is_of_several = self.shares.is_by_node() && score.5 > 1;
             // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all.
-            let is_better = |(least, _): &(Score, Strategy)| {
-                if strategy.drops_preferences { score.0 < least.0 } else { score < *least }
+            let is_better = |(least, was_of_several, _): &(Score, bool, Strategy)| {
+                let is_less = if strategy.drops_preferences { score.0 < least.0 } else { score < *least };
+                (is_of_several, !is_less) < (*was_of_several, true)
             };
             if best.as_ref().is_none_or(is_better) {
-                best = Some((score, strategy));
+                best = Some((score, is_of_several, strategy));
             }
             // One is enough for the least effort, if nothing is left over.
             if budget == 0 && self.left.is_empty() {
                 break;
             }
         }
-        if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
+        if let Some((.., strategy)) = best.filter(|(.., strategy)| *strategy != current) {
             self.state.rollback(start);
             self.pack_by(strategy);
         }

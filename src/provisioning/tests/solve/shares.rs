@@ -71,6 +71,21 @@ fn a_plan_of_one_node_is_always_possible() {
 }
 
 #[test]
+fn a_plan_of_one_node_takes_as_much_at_any_effort() {
+    for effort in [Effort::Low, Effort::Default, Effort::High] {
+        let mut world = mk_world();
+        world.options.max_shares = vec![share(ShareKey::Zone, None, 60)];
+        world.mk_pool("default");
+        world.mk_type("large", 4).reserved("a", "cr-large", 2, 261).spot("a", 85);
+        world.mk_type("middle", 2).reserved("a", "cr-middle", 3, 279).spot("a", 86);
+        world.mk_type("small", 2).reserved("a", "cr-small", 1, 146).spot("a", 111);
+        world.mk_pods("web", 7, &pod(1000));
+        let plan = world.plan_with(&Options { effort, ..world.options.clone() });
+        assert_eq!(plan.left(), ["3 × web"], "{effort:?}");
+    }
+}
+
+#[test]
 fn what_a_share_leaves_out_is_told_why() {
     let mut world = mk_world();
     world.options.max_shares = vec![share(ShareKey::Zone, None, 50)];
