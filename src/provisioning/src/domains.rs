@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{CounterId, Sym};
+use berth_model::{ColumnTable, CounterId, Sym};
 use berth_scheduling::{Passage, filter_admits_node};
 
 use crate::planner::Planner;
@@ -53,7 +53,7 @@ impl Planner<'_> {
         for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
             for &key in &keys {
                 let value = bin.domain(key).or_else(|| bin.open.get(key)?.single());
-                let is_free = |table: &berth_model::ColumnTable| {
+                let is_free = |table: &ColumnTable| {
                     table.open.get(key).is_some_and(|requirement| requirement.finite_values().is_none())
                 };
                 if let Some(value) = value.filter(|_| self.tables.get(bin.pool).is_some_and(is_free))
@@ -87,14 +87,7 @@ impl Planner<'_> {
             }
             let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
             for (value, columns) in table.values(definition.key) {
-                let live =
-                    columns.ones().any(|at| {
-                        passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
-                            && table.columns.get(at).and_then(|column| column.slots).is_none_or(|slot| {
-                                self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0)
-                            })
-                    });
-                if live {
+                if columns.ones().any(|at| self.is_live(table, at, passages.map(Vec::as_slice))) {
                     found.push(*value);
                 }
             }
@@ -114,5 +107,22 @@ impl Planner<'_> {
             *slot = Some(Rc::clone(&domains));
         }
         domains
+    }
+
+    /// Whether a node of a counter's filter could be launched.
+    pub(crate) fn may_launch(&self, counter: CounterId) -> bool {
+        let Some(definition) = self.universe.counters.get(counter.index()) else { return false };
+        let pools = self.cluster.node_pools.iter().zip(&self.tables).enumerate();
+        pools.filter(|(_, (pool, _))| pool.refusal.is_none()).any(|(index, (_, table))| {
+            let passages = definition.filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
+            (0..table.columns.len()).any(|at| self.is_live(table, at, passages.map(Vec::as_slice)))
+        })
+    }
+
+    // Whether there is an instance of a column, and it passes a filter.
+    fn is_live(&self, table: &ColumnTable, at: usize, passages: Option<&[Passage]>) -> bool {
+        let slots = table.columns.get(at).and_then(|column| column.slots);
+        passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
+            && slots.is_none_or(|slot| self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
     }
 }

@@ -14,8 +14,6 @@ pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> 
         return launchable;
     }
     let mut planner = Planner::new(cluster, universe, options);
-    let pools = cluster.node_pools.iter().zip(&planner.tables);
-    launchable.hosts = pools.into_iter().any(|(pool, table)| pool.refusal.is_none() && !table.columns.is_empty());
     let spread = |constraint: &Constraint| matches!(constraint, Constraint::Spread { .. });
     let constraints = universe.classes.iter().flat_map(|class| class.required.iter().chain(&class.preferred.spread));
     let mut counters: Vec<CounterId> = constraints.filter(|c| spread(c)).map(Constraint::counter).collect();
@@ -23,7 +21,11 @@ pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> 
     counters.dedup();
     for counter in counters {
         let Some(key) = universe.counters.get(counter.index()).map(|counter| counter.key) else { continue };
-        if key != cluster.well_known.hostname {
+        if key == cluster.well_known.hostname {
+            if planner.may_launch(counter) {
+                launchable.hosts.insert(counter);
+            }
+        } else {
             launchable.domains.insert(counter, planner.domains(counter).to_vec());
             launchable.keys.insert(counter, key);
         }

@@ -25,7 +25,7 @@ mod view;
 
 use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
@@ -53,8 +53,8 @@ pub struct Launchable {
     pub domains: FxHashMap<CounterId, Vec<Sym>>,
     /// The keys of those counters.
     pub keys: FxHashMap<CounterId, Sym>,
-    /// Whether a node without any pod can always be had.
-    pub hosts: bool,
+    /// Spread counters by node of which a node without any pod can always be had.
+    pub hosts: FxHashSet<CounterId>,
 }
 
 impl Launchable {

@@ -151,7 +151,7 @@ impl<'a> Shape<'a> {
                         max_skew,
                         min_domains: min_domains.unwrap_or(1),
                         eligible,
-                        least_is_zero: place == Place::Host && launchable.hosts,
+                        least_is_zero: place == Place::Host && launchable.hosts.contains(&counter),
                     };
                     if is_required { &mut shape.spread } else { &mut shape.soft }.push(spread);
                 }

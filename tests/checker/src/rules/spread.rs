@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde_json::to_string;
 
 use super::scope::{Placed, Scope, matching, placed};
-use crate::catalogue::HOSTNAME;
+use crate::catalogue::{HOSTNAME, Offering};
+use crate::pool::Pool;
 use crate::selectors::{NodeView, pod_selects_node};
 use crate::sites::{Domain, NAMELESS, Site, admits_candidate, mentioned, own_labels};
 use crate::taints;
@@ -34,6 +35,20 @@ fn honors_affinity(constraint: &TopologySpreadConstraint) -> bool {
 
 fn honors_taints(constraint: &TopologySpreadConstraint) -> bool {
     constraint.node_taints_policy.as_deref() == Some("Honor")
+}
+
+/// Whether pods that are to be placed are spread over some nodes alone, and count one of these.
+pub(crate) fn count_on_some_nodes(world: &World, pods: &[&Pod]) -> bool {
+    let pending = world.pods.iter().filter(|pod| pod.node.is_none());
+    let mut constraints =
+        pending.flat_map(|pod| pod.spec.topology_spread_constraints.iter().flatten().map(move |c| (pod, c)));
+    constraints.any(|(pod, constraint)| {
+        let selects = pod.spec.node_selector.as_ref().is_some_and(|labels| !labels.is_empty())
+            || crate::selectors::required_node_affinity(&pod.spec).is_some();
+        let is_picky = (selects && honors_affinity(constraint)) || honors_taints(constraint);
+        let scope = Scope::of_spread(pod, constraint);
+        is_picky && pods.iter().any(|pod| scope.matches(pod))
+    })
 }
 
 fn groups<'a>(all: &'a [Placed<'a>]) -> Vec<Group<'a>> {
@@ -134,12 +149,29 @@ fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSe
     values
 }
 
-/// Whether anything can be launched at all: then a node without pods can always be made.
-fn can_launch(world: &World) -> bool {
-    let pools = world.pools.values().filter(|pool| !pool.is_static);
-    pools.into_iter().any(|pool| {
-        let mut candidates = world.catalogue.types.values().flat_map(|t| &t.candidates);
-        candidates.any(|candidate| admits_candidate(world, &pool.requirements, &candidate.labels))
+/// Whether a node that the constraint looks at can be launched: then one without pods can always be made.
+fn can_launch(world: &World, group: &Group<'_>, pod: &Pod, index: usize) -> bool {
+    let tolerations = pod.spec.tolerations.as_deref().unwrap_or_default();
+    let mentioned = mentioned(world, &[index]);
+    let is_tolerated =
+        |pool: &Pool| !honors_taints(group.constraint) || taints::untolerated(&pool.taints, tolerations).is_none();
+    world.pools.iter().filter(|(_, pool)| !pool.is_static && is_tolerated(pool)).any(|(name, pool)| {
+        let own = own_labels(world, name, pool, &[], &mentioned);
+        let types = world.catalogue.types.values();
+        let candidates = types.flat_map(|t| t.candidates.iter().map(move |c| (c, t.offerings.get(c.offering))));
+        // Nobody knows how much of a count is still free.
+        let is_there =
+            |offering: Option<&Offering>| offering.is_some_and(|o| o.available.is_none() && !o.is_reserved());
+        let mut launched = candidates.filter(|(candidate, offering)| {
+            is_there(*offering) && admits_candidate(world, &pool.requirements, &candidate.labels)
+        });
+        launched.any(|(candidate, _)| {
+            own.iter().any(|own| {
+                let node = NodeView { name: "new", own, base: &candidate.labels };
+                let has = |key: &String| key == HOSTNAME || node.label(key).is_some();
+                group.keys.iter().all(has) && (!honors_affinity(group.constraint) || pod_selects_node(&pod.spec, node))
+            })
+        })
     })
 }
 
@@ -162,7 +194,7 @@ fn per_host(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<
         let name = sites.get(member.site).map_or("", |site| site.name);
         members.entry(name.to_owned()).or_default().push(group.scope.matches(member.pod));
     }
-    let least_is_zero = can_launch(world) || counts.len() < group.wanted();
+    let least_is_zero = can_launch(world, group, first.pod, first.index) || counts.len() < group.wanted();
     let Some(stuck) = replay(group, counts, members, others, least_is_zero) else { return Vec::new() };
     let detail = format!("no order keeps maxSkew {} over nodes: {stuck}", group.constraint.max_skew);
     vec![Violation::new(RULE, &first.pod.name, detail)]
