@@ -197,3 +197,15 @@ fn the_guides_pre_allocating_reservations_go_where_the_pods_run_that_they_are_bo
     let why = "reservation-cluster-mode: reservation requires cluster mode pre-allocation which is disabled";
     assert_eq!((code, left), (1, vec![why.to_owned()]), "without the configuration");
 }
+
+#[test]
+fn owners_on_a_new_node_with_several_reservations_draw_as_the_scheduler_lets_them() {
+    let small = reservation("small", "", "").replace("allocateOnce: false", "allocateOnce: true");
+    let small = small.replace("cpu: '2'", "cpu: 500m");
+    let plan = run(&(small + &reservation("large", "", "") + &owner("a", "1", "", "") + &owner("b", "1", "", "")));
+    let claims = plan["nodeClaims"].as_array().unwrap();
+    assert_eq!(claims.len(), 1, "{plan}");
+    // Either is more than the small one has, and both together fill the large one.
+    assert_eq!(placed(&claims[0]).1, ["default/a of large", "default/b of large"]);
+    assert_eq!(claims[0]["requests"]["cpu"], "2500m", "the small one still holds what it reserves");
+}

@@ -46,7 +46,7 @@ pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solu
     }
     // Shares count those that were placed by themselves by what they request, whatever they draw.
     if options.max_shares.is_empty() {
-        drawing.joined = join(cluster, &universe, &mut solution);
+        drawing.joined = join(cluster, &universe, &mut drawing.draws, &mut solution);
     }
     let spent = solution.claims.iter().map(|claims| spent(cluster, &universe, &claims.contents)).collect::<Vec<_>>();
     for (claims, spent) in solution.claims.iter_mut().zip(&spent) {

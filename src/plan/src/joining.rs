@@ -1,10 +1,12 @@
-//! Owners that are placed by themselves and come to the node of one of their Reservations: they draw from it there.
+//! Which Reservations owners draw from on the nodes of a solution, as the scheduler would let them: those that were placed
+//! with a Reservation and find another beside it, and those that were placed by themselves and come to the node of one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe};
 use berth_provisioning::{Claims, Solution};
-use berth_scheduling::reservation::draws_from;
+use berth_scheduling::reservation::{Bundled, Draws, draws_from};
 
 use crate::deal::{Deal, Share};
 
@@ -21,17 +23,18 @@ pub(crate) enum Place {
 pub(crate) type Joined = BTreeMap<Place, Vec<(Box<str>, u32)>>;
 
 /// Who draws on nodes that the solution fills. What they draw is held no more: claims request less.
-pub(crate) fn join(cluster: &Cluster, universe: &Universe, solution: &mut Solution) -> Joined {
+pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, solution: &mut Solution) -> Joined {
     let mut joined = Joined::new();
     if cluster.reservations.is_empty() {
         return joined;
     }
     let deal = Deal::new(cluster, universe, solution);
     let site = Site { cluster, universe, deal: &deal };
+    let chosen = site.choose_all(bundled, solution);
     for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
         let Some(node) = cluster.nodes.get(entry.node).filter(|_| site.has_owners(shares)) else { continue };
         let mut room = NodeRoom::of_node(node);
-        site.hold(shares, 0, &mut room);
+        site.hold(shares, 0, bundled, &mut room);
         site.draw(shares, 0, &node.labels, &mut room, joined.entry(Place::Node(entry.node)).or_default());
     }
     let mut released: Vec<Resources> = Vec::new();
@@ -40,15 +43,16 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, solution: &mut Soluti
         if site.has_owners(shares) && shares.iter().any(|share| deal.kind(*share) == MemberKind::Reservation) {
             for copy in 0..claims.count {
                 let mut room = NodeRoom::new(site.room(claims, shares));
-                site.hold(shares, copy, &mut room);
+                site.hold(shares, copy, bundled, &mut room);
                 let drawn = joined.entry(Place::Claim(at, copy)).or_default();
                 of_one = site.draw(shares, copy, &berth_model::Labels::default(), &mut room, drawn);
             }
         }
         released.push(of_one);
     }
-    for (claims, released) in solution.claims.iter_mut().zip(&released) {
-        claims.requests.subtract(released);
+    for (claims, (joined, chosen)) in solution.claims.iter_mut().zip(released.iter().zip(&chosen)) {
+        claims.requests.subtract(joined);
+        claims.requests.subtract(chosen);
     }
     joined.retain(|_, drawn| !drawn.is_empty());
     joined
@@ -73,6 +77,17 @@ impl Site<'_> {
 
     // What a launched node has for its pods and Reservations, the owners that Reservations were launched with aside.
     fn room(&self, claims: &Claims, shares: &[Share]) -> Resources {
+        let mut room = self.room_of_all(claims, shares);
+        for share in shares {
+            if let Some(spec) = self.spec(share.class) {
+                room.add_times(&spec.reservation.owners_request, -i64::from(share.count));
+            }
+        }
+        room
+    }
+
+    // What a launched node has for its pods and Reservations.
+    fn room_of_all(&self, claims: &Claims, shares: &[Share]) -> Resources {
         let of_type = self.cluster.instance_types.get(claims.instance_type as usize);
         let mut room = of_type.map(|of_type| of_type.resources.clone()).unwrap_or_default();
         if let Some(pool) = self.cluster.node_pools.get(claims.node_pool) {
@@ -82,27 +97,109 @@ impl Site<'_> {
         for share in shares {
             if let Some(spec) = self.spec(share.class) {
                 room.add_times(&spec.requests, i64::from(share.count));
-                room.add_times(&spec.reservation.owners_request, -i64::from(share.count));
             }
         }
         room
     }
 
-    fn hold(&self, shares: &[Share], copy: u32, room: &mut NodeRoom) {
-        for share in shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Reservation) {
-            let Some(spec) = self.spec(share.class) else { continue };
-            for member in self.deal.members(share.of_node(copy)) {
-                let name = member.to_string();
-                let mut known = self.cluster.reservations.iter().zip(0..);
-                let found = known.find(|(known, _)| self.cluster.symbols.text(known.name) == name);
-                let Some((reservation, id)) = found else { continue };
-                let mut holding = Holding::new(id, reservation);
-                if spec.reservation.owners_request != Resources::new() {
-                    holding.draw_in_sum(&spec.reservation.owners_request);
-                }
+    // The Reservations that come to a node.
+    fn reservations(&self, shares: &[Share], copy: u32) -> Vec<u32> {
+        let shares = shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Reservation);
+        let members = shares.flat_map(|share| self.deal.members(share.of_node(copy)));
+        let id = |name: String| {
+            let mut known = self.cluster.reservations.iter().zip(0..);
+            known.find(|(known, _)| self.cluster.symbols.text(known.name) == name).map(|(_, id)| id)
+        };
+        members.filter_map(|member| id(member.to_string())).collect()
+    }
+
+    fn hold(&self, shares: &[Share], copy: u32, bundled: &Draws, room: &mut NodeRoom) {
+        for id in self.reservations(shares, copy) {
+            let holding = self.holding(id, bundled.with.get(&id).map_or(&[][..], Vec::as_slice));
+            if let Some(holding) = holding {
                 room.hold(holding);
             }
         }
+    }
+
+    // What a Reservation holds with these owners.
+    fn holding(&self, id: u32, owners: &[Bundled]) -> Option<Holding> {
+        let mut holding = Holding::new(id, self.cluster.reservations.get(id as usize)?);
+        for spec in owners.iter().filter_map(|owner| self.cluster.specs.get(owner.spec as usize)) {
+            holding.draw_in_sum(&spec.requests);
+        }
+        Some(holding)
+    }
+
+    // Lets the owners that came with a Reservation choose again where others are beside it; by entry of the claims, what
+    // is held no more.
+    fn choose_all(&self, bundled: &mut Draws, solution: &Solution) -> Vec<Resources> {
+        let entries = solution.claims.iter().zip(&self.deal.claims);
+        let released = entries.map(|(claims, shares)| {
+            let mut of_one = Resources::new();
+            let n_reservations: u32 = shares
+                .iter()
+                .filter(|share| self.deal.kind(**share) == MemberKind::Reservation)
+                .fold(0, |sum, share| sum.saturating_add(share.count));
+            if n_reservations > 1 && !bundled.is_empty() {
+                for copy in 0..claims.count {
+                    of_one = self.choose(claims, shares, copy, bundled).unwrap_or_default();
+                }
+            }
+            of_one
+        });
+        released.collect()
+    }
+
+    // `None`, and nothing changes, where they would choose as they have, or not all would draw.
+    fn choose(&self, claims: &Claims, shares: &[Share], copy: u32, bundled: &mut Draws) -> Option<Resources> {
+        let ids = self.reservations(shares, copy);
+        let mut owners: Vec<(u32, Bundled)> = Vec::new();
+        for &id in &ids {
+            owners.extend(bundled.with.get(&id).into_iter().flatten().map(|owner| (id, owner.clone())));
+        }
+        let priority = |owner: &Bundled| self.cluster.specs.get(owner.spec as usize).map_or(0, |spec| spec.priority);
+        owners.sort_by_key(|(_, owner)| Reverse(priority(owner)));
+        let mut room = NodeRoom::new(self.room_of_all(claims, shares));
+        ids.iter().filter_map(|&id| self.holding(id, &[])).for_each(|holding| room.hold(holding));
+        let mut with: BTreeMap<u32, Vec<Bundled>> = BTreeMap::new();
+        let mut changes = false;
+        for (before, owner) in owners {
+            let spec = self.cluster.specs.get(owner.spec as usize)?;
+            let id = draws_from(self.cluster, &berth_model::Labels::default(), Room::from(&room), spec)?;
+            room.add_pod(&spec.requests, Some(id));
+            if self.is_for_one(id) {
+                room.release(id);
+            }
+            changes |= id != before;
+            with.entry(id).or_default().push(owner);
+        }
+        let mut others = Resources::new();
+        for share in shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Pod) {
+            others.add_times(&self.spec(share.class)?.requests, i64::from(share.count));
+        }
+        if !changes || !others.fits(room.free()) {
+            return None;
+        }
+        let held = |id: u32, owners: &[Bundled]| {
+            let is_spent = !owners.is_empty() && self.is_for_one(id);
+            let holding = self.holding(id, owners).filter(|_| !is_spent);
+            holding.map(|holding| holding.held()).unwrap_or_default()
+        };
+        let mut released = Resources::new();
+        for id in ids {
+            let now = with.remove(&id).unwrap_or_default();
+            released.subtract(&held(id, &now));
+            released.add(&held(id, &bundled.with.remove(&id).unwrap_or_default()));
+            if !now.is_empty() {
+                bundled.with.insert(id, now);
+            }
+        }
+        Some(released)
+    }
+
+    fn is_for_one(&self, reservation: u32) -> bool {
+        self.cluster.reservations.get(reservation as usize).is_some_and(|known| known.allocate_once)
     }
 
     // Lets pods draw in the order in which they were placed; what Reservations do not hold any more.
@@ -123,8 +220,7 @@ impl Site<'_> {
                 room.add_pod(&spec.requests, from);
                 let (Some(id), Some(before)) = (from, before) else { continue };
                 released.add(&before);
-                let is_spent = self.cluster.reservations.get(id as usize).is_some_and(|known| known.allocate_once);
-                if is_spent {
+                if self.is_for_one(id) {
                     room.release(id);
                 } else if let Some(after) = held(room, id) {
                     released.subtract(&after);

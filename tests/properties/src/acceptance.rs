@@ -169,8 +169,9 @@ fn broken(mut cluster: Cluster, plan: &Value, says_all_draws: bool) -> Vec<Strin
         // An order that keeps them may be there.
         broken.extend(in_order.into_iter().filter(|wrong| !wrong.may_be_order).map(|wrong| wrong.said));
     } else if !in_order.is_empty() {
-        let looking_ahead = replay.clone().keep_looking_ahead(waiting.clone());
-        if !looking_ahead.is_empty() && !(0..MOST_SHUFFLES).any(|nth| replay.clone().keep_shuffled(&waiting, nth)) {
+        let looking_ahead = replay.clone().keep_looking_ahead(waiting.clone(), false);
+        let is_kept = looking_ahead.is_empty() || replay.clone().keep_looking_ahead(waiting.clone(), true).is_empty();
+        if !is_kept && !(0..MOST_SHUFFLES).any(|nth| replay.clone().keep_shuffled(&waiting, nth)) {
             broken.extend(looking_ahead.into_iter().map(|wrong| wrong.said));
         }
     }
@@ -187,10 +188,14 @@ struct Wrong {
     may_be_order: bool,
 }
 
+/// Whether a draw would be wrong, and how many others have to fear that one comes, in two ways.
+type Fears = (bool, (usize, usize));
+
 /// A scheduler that binds as the plan has it.
 #[derive(Clone)]
 struct Replay<'a> {
     cluster: &'a Cluster,
+    universe: &'a Universe,
     scheduler: Scheduler<'a>,
     /// By name of a Reservation of the plan: by index, the one that holds its room. Those of a class are alike.
     reservations: BTreeMap<String, u32>,
@@ -204,7 +209,7 @@ impl<'a> Replay<'a> {
         let named = cluster.reservations.iter().zip(0..);
         let reservations = named.map(|(known, id)| (cluster.symbols.text(known.name).to_owned(), id)).collect();
         let scheduler = Scheduler::new(cluster, universe, Launchable::default());
-        Replay { cluster, scheduler, reservations, owed: BTreeMap::new(), says_all_draws }
+        Replay { cluster, universe, scheduler, reservations, owed: BTreeMap::new(), says_all_draws }
     }
 
     fn owing(mut self, waiting: &[&Waiting]) -> Self {
@@ -249,8 +254,9 @@ impl<'a> Replay<'a> {
         self.keep_in_order(ordered).is_empty()
     }
 
-    // Binds each time whom the fewest others have to fear. What is broken.
-    fn keep_looking_ahead(mut self, mut waiting: Vec<&Waiting>) -> Vec<Wrong> {
+    // Binds each time whom the fewest others have to fear: those that could come now, or that are spread and will not find
+    // room left in their domain. What is broken.
+    fn keep_looking_ahead(mut self, mut waiting: Vec<&Waiting>, minds_spreads_first: bool) -> Vec<Wrong> {
         let mut broken = Vec::new();
         loop {
             let may_come: Vec<(usize, &Waiting)> =
@@ -263,11 +269,14 @@ impl<'a> Replay<'a> {
                 let mut is_harmed = |other: &Waiting| after.refusal(other).is_some() || !after.would_draw(other);
                 (is_wrong, others.map(|(_, other)| is_harmed(other)).filter(|harmed| *harmed).count())
             };
-            let mut least: Option<((bool, usize), usize)> = None;
+            let mut least: Option<(Fears, usize)> = None;
             for &(at, next) in &may_come {
-                let found = (harm(at, next), at);
+                let (is_wrong, harmed) = harm(at, next);
+                let pressed = self.n_pressed(next, &waiting);
+                let fears = if minds_spreads_first { (pressed, harmed) } else { (harmed, pressed) };
+                let found = ((is_wrong, fears), at);
                 least = Some(least.map_or(found, |least| least.min(found)));
-                if found.0 == (false, 0) {
+                if found.0 == (false, (0, 0)) {
                     break;
                 }
             }
@@ -276,6 +285,25 @@ impl<'a> Replay<'a> {
         }
         broken.extend(waiting.iter().filter_map(|left| self.refusal(left)));
         broken
+    }
+
+    // How many of those that wait have less room then in the domain that they are to come to: it counts in a spread of theirs
+    // that it does not keep itself.
+    fn n_pressed(&self, next: &Waiting, waiting: &[&Waiting]) -> usize {
+        let class = |waiting: &Waiting| self.universe.class(waiting.class);
+        let domain = |waiting: &Waiting, key| self.cluster.nodes.get(self.node(&waiting.promise)?)?.labels.get(key);
+        let Some(own) = class(next) else { return 0 };
+        let presses = |other: &&&Waiting| {
+            let mut theirs = class(other).into_iter().flat_map(|class| &class.required);
+            theirs.any(|constraint| {
+                let Constraint::Spread { counter, .. } = constraint else { return false };
+                let key = self.universe.counters.get(counter.index()).map(|counter| counter.key);
+                own.counts_in.contains(counter)
+                    && !own.required.iter().any(|own| own.counter() == *counter)
+                    && key.is_some_and(|key| domain(next, key) == domain(other, key))
+            })
+        };
+        waiting.iter().filter(presses).count()
     }
 
     fn node(&self, promise: &Promise) -> Option<usize> {
@@ -313,15 +341,19 @@ impl<'a> Replay<'a> {
         let owed = self.owed.entry((at, *class)).or_default();
         let ids = |name: &Option<String>| name.as_ref().and_then(|name| self.reservations.get(name).copied());
         let found = owed.iter().position(|owed| ids(owed) == drawn);
-        let unsaid = if self.says_all_draws { None } else { owed.iter().position(Option::is_none) };
+        // Under shares owners count with the Reservation that they were placed with, whichever of the node's they draw from.
+        let unsaid = if self.says_all_draws { None } else { owed.iter().position(Option::is_none).or(Some(0)) };
         if let Some(found) = found.or(unsaid) {
-            owed.swap_remove(found);
+            if found < owed.len() {
+                owed.swap_remove(found);
+            }
             return None;
         }
-        let drawn = drawn.and_then(|id| self.cluster.reservations.get(id as usize));
-        let drawn = drawn.map_or("none", |known| self.cluster.symbols.text(known.name));
-        let promised = promise.draws_from.as_deref().unwrap_or("none");
-        let said = format!("{name} on {node} draws from {drawn}, promised is {promised}");
+        // As the plan calls the one that holds that room.
+        let called = |id: u32| self.reservations.iter().find(|(_, known)| **known == id).map(|(name, _)| name.as_str());
+        let drawn = drawn.and_then(called).unwrap_or("none");
+        let promised: Vec<&str> = owed.iter().map(|owed| owed.as_deref().unwrap_or("none")).collect();
+        let said = format!("{name} on {node} draws from {drawn}, promised is {}", promised.join(" or "));
         Some(Wrong { said, may_be_order: true })
     }
 
