@@ -1,5 +1,6 @@
 //! Volumes of in-tree kinds as the CSI drivers that serve them today, as k8s.io/csi-translation-lib.
 
+use berth_model::{Disk, DiskId, Symbols};
 use k8s_openapi::api::core::v1::{PersistentVolumeSpec, Volume};
 
 const EBS: &str = "ebs.csi.aws.com";
@@ -40,6 +41,28 @@ pub(crate) fn of_volume(volume: &Volume) -> Option<(&str, &str)> {
     } else {
         None
     }
+}
+
+/// A pod's own volume as a disk that other pods on the node may not mount as they like: kube-scheduler knows of four
+/// kinds. A monitor is what its text says.
+pub(crate) fn disk(volume: &Volume, symbols: &mut Symbols) -> Option<Disk> {
+    const DEFAULT_POOL: &str = "rbd";
+    let (id, is_read_only) = if let Some(disk) = &volume.gce_persistent_disk {
+        (DiskId::GcePersistentDisk(symbols.intern(&disk.pd_name)), disk.read_only)
+    } else if let Some(disk) = &volume.aws_elastic_block_store {
+        (DiskId::AwsElasticBlockStore(symbols.intern(&disk.volume_id)), disk.read_only)
+    } else if let Some(disk) = &volume.iscsi {
+        (DiskId::Iscsi(symbols.intern(&disk.iqn)), disk.read_only)
+    } else {
+        let disk = volume.rbd.as_ref()?;
+        let mut monitors: Vec<_> = disk.monitors.iter().map(|monitor| symbols.intern(monitor)).collect();
+        monitors.sort_unstable();
+        monitors.dedup();
+        let pool = disk.pool.as_deref().filter(|pool| !pool.is_empty()).unwrap_or(DEFAULT_POOL);
+        let (pool, image) = (symbols.intern(pool), symbols.intern(&disk.image));
+        (DiskId::Rbd { monitors, pool, image }, disk.read_only)
+    };
+    Some(Disk { id, is_read_only: is_read_only == Some(true) })
 }
 
 /// The driver and handle of a PersistentVolume, where it is attached.

@@ -366,8 +366,12 @@ fn host_ports(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Vec<HostPor
     Ok(ports)
 }
 
-/// Volumes of in-tree kinds that CSI drivers serve today; they need no claim.
+/// Volumes of in-tree kinds; they need no claim, and most are served by CSI drivers today.
 fn inline_volumes(spec: &core::PodSpec, cluster: &mut Cluster) -> Volumes {
+    let disks = spec.volumes.iter().flatten().filter_map(|volume| drivers::disk(volume, &mut cluster.symbols));
+    let mut disks: Vec<_> = disks.collect();
+    disks.sort_unstable();
+    disks.dedup();
     let attachments = spec
         .volumes
         .iter()
@@ -375,7 +379,7 @@ fn inline_volumes(spec: &core::PodSpec, cluster: &mut Cluster) -> Volumes {
         .filter_map(drivers::of_volume)
         .map(|(driver, handle)| (cluster.symbols.intern(driver), cluster.symbols.intern(handle)))
         .collect();
-    Volumes { attachments, ..Volumes::default() }
+    Volumes { attachments, disks, ..Volumes::default() }
 }
 
 fn claims(spec: &core::PodSpec, cluster: &mut Cluster) -> Vec<Claim> {

@@ -92,8 +92,8 @@ impl Resolver {
         let outcome = self.storage.resolve(&draft.claims, namespace, pod, &mut spec.volumes, symbols);
         if is_bound {
             spec.refusal = None;
-            let Volumes { attachments, exclusive_claims, .. } = spec.volumes;
-            spec.volumes = Volumes { attachments, exclusive_claims, ..Volumes::default() };
+            let Volumes { attachments, exclusive_claims, disks, .. } = spec.volumes;
+            spec.volumes = Volumes { attachments, exclusive_claims, disks, ..Volumes::default() };
         } else if let Err(Refusal(reason)) = outcome {
             spec.refusal.get_or_insert(Refusal(reason));
         }

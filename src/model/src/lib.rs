@@ -39,8 +39,8 @@ pub use labels::{Labels, Selector};
 pub use money::Money;
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
-    BoundPod, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec, PodTerm,
-    PreAllocatable, Refusal, SpreadConstraint, Volumes,
+    BoundPod, Disk, DiskId, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec,
+    PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use reservation::{

@@ -60,6 +60,55 @@ impl HostPort {
     }
 }
 
+/// What a disk is known by that pods mount by themselves, without a claim.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskId {
+    /// `gcePersistentDisk`, by name.
+    GcePersistentDisk(Sym),
+    /// `awsElasticBlockStore`, by volume id.
+    AwsElasticBlockStore(Sym),
+    /// `iscsi`, by qualified name (IQN), whatever the portal and LUN.
+    Iscsi(Sym),
+    /// `rbd`: one image, if any monitor is the same.
+    Rbd {
+        /// Ceph monitors, sorted.
+        monitors: Vec<Sym>,
+        /// The pool.
+        pool: Sym,
+        /// The image.
+        image: Sym,
+    },
+}
+
+impl DiskId {
+    fn is_same(&self, other: &DiskId) -> bool {
+        match (self, other) {
+            (DiskId::Rbd { monitors, pool, image }, DiskId::Rbd { monitors: theirs, pool: in_pool, image: of }) => {
+                pool == in_pool && image == of && monitors.iter().any(|monitor| theirs.binary_search(monitor).is_ok())
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// A disk that a pod mounts by itself, as kube-scheduler's VolumeRestrictions knows them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Disk {
+    /// Which disk.
+    pub id: DiskId,
+    /// Whether it is mounted read-only.
+    pub is_read_only: bool,
+}
+
+impl Disk {
+    /// Whether two pods with these disks cannot share a node: it is the same, and not read-only for both. An EBS volume
+    /// is never shared.
+    pub fn conflicts(&self, other: &Disk) -> bool {
+        let may_be_shared = !matches!(self.id, DiskId::AwsElasticBlockStore(_));
+        self.id.is_same(&other.id) && !(may_be_shared && self.is_read_only && other.is_read_only)
+    }
+}
+
 /// What a pod's volumes ask of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Volumes {
@@ -73,6 +122,8 @@ pub struct Volumes {
     pub attachments: Vec<(Sym, Sym)>,
     /// ReadWriteOncePod claims: one pod in the cluster may use each.
     pub exclusive_claims: Vec<Sym>,
+    /// Disks that pods on one node may not share, unless all read only.
+    pub disks: Vec<Disk>,
 }
 
 impl Volumes {
@@ -140,6 +191,14 @@ pub struct PodSpec {
     pub reservation: ReservationAsk,
     /// Set when the pod cannot be planned at all.
     pub refusal: Option<Refusal>,
+}
+
+impl PodSpec {
+    /// Whether two such pods cannot share a node: by host ports, or a disk.
+    pub fn excludes_its_like(&self) -> bool {
+        let disks = &self.volumes.disks;
+        !self.host_ports.is_empty() || disks.iter().any(|disk| disks.iter().any(|other| disk.conflicts(other)))
+    }
 }
 
 /// Whether members of a row are pods or pending Reservations.

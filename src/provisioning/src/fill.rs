@@ -153,10 +153,13 @@ impl Planner<'_> {
         if pods == 0 || scope.pins.iter().any(|&(key, value)| fixed.labels.get(key) != Some(value)) {
             return 0;
         }
-        if !scope.spec().host_ports.is_empty() {
-            if !filter::ports_are_free(&scope.spec().host_ports, &state.ports) {
-                return 0;
-            }
+        let spec = scope.spec();
+        if !filter::ports_are_free(&spec.host_ports, &state.ports)
+            || !filter::disks_are_free(&spec.volumes.disks, &state.disks)
+        {
+            return 0;
+        }
+        if spec.excludes_its_like() {
             pods = 1;
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
@@ -206,9 +209,7 @@ impl Planner<'_> {
         }
         self.state.change_node(index, |state| {
             state.free.add_times(scope.requests(), -i64::from(pods));
-            state.ports.extend(&scope.spec().host_ports);
-            state.attached.extend(&scope.spec().volumes.attachments);
-            state.attached.sort_unstable();
+            state.attach(&scope.spec().host_ports, &scope.spec().volumes);
             state.attached.dedup();
             for counter in on_host {
                 state.host_counts.add(counter, pods);
@@ -371,7 +372,7 @@ impl Planner<'_> {
                 let first = |counter: CounterId| self.state.total(counter) == 0;
                 host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
             };
-            let hosts = if scope.spec().host_ports.is_empty() { hosts } else { hosts.min(1) };
+            let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
             let mut candidates: Vec<usize> = Vec::new();
             match self.tables.get(pool) {
                 Some(table) if reserved => {

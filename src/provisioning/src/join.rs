@@ -1,7 +1,7 @@
 //! Pods join a bin: narrowing it, splitting its group, counting.
 
 use berth_model::{Bin, ColumnTable, CounterId, Requirement, Requirements, Resources, Sym, host_allowance};
-use berth_scheduling::Passage;
+use berth_scheduling::{Passage, filter};
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
@@ -38,13 +38,15 @@ impl Planner<'_> {
 
     /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
     pub(crate) fn allowance_on_bin(&self, bin: &Bin, scope: &Scope<'_>) -> u32 {
-        let ports = &scope.spec().host_ports;
-        if !berth_scheduling::filter::ports_are_free(ports, &bin.ports) {
+        let spec = scope.spec();
+        if !filter::ports_are_free(&spec.host_ports, &bin.ports)
+            || !filter::disks_are_free(&spec.volumes.disks, &bin.disks)
+        {
             return 0;
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
         let hosts = host_allowance(&bin.host_counts, &scope.host, first);
-        if ports.is_empty() { hosts } else { hosts.min(1) }
+        if spec.excludes_its_like() { hosts.min(1) } else { hosts }
     }
 
     /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
@@ -239,6 +241,8 @@ impl Planner<'_> {
             None => changed.contents.push((scope.class, pods)),
         }
         changed.ports.extend(scope.spec().host_ports.iter().copied());
+        let disks = scope.spec().volumes.disks.iter();
+        changed.disks.extend(disks.filter(|disk| !bin.disks.contains(disk)).cloned());
         changed
     }
 
@@ -315,6 +319,7 @@ impl Planner<'_> {
             contents: SmallVec::new(),
             host_counts: berth_model::HostCounts::default(),
             ports: SmallVec::new(),
+            disks: Vec::new(),
         };
         let Some(join) = self.join(&empty, scope, pods, planned) else { return false };
         if let Some(slot) = slots
@@ -347,5 +352,6 @@ fn bin_with(table: Option<&ColumnTable>, bin: &Bin, join: Join, planned: usize) 
         contents: bin.contents.clone(),
         host_counts: bin.host_counts.clone(),
         ports: bin.ports.clone(),
+        disks: bin.disks.clone(),
     }
 }

@@ -57,6 +57,9 @@ impl Planner<'_> {
         if !insufficient.is_empty() {
             return insufficient;
         }
+        if !berth_scheduling::filter::disks_are_free(&prepared.spec.volumes.disks, &state.disks) {
+            return vec![reasons::DISK.to_owned()];
+        }
         if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
             return vec![reasons::EXCLUSIVE_CLAIM.to_owned()];
         }

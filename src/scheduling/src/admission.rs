@@ -39,7 +39,7 @@ pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &D
         }
         for (daemon, columns) in &table.daemon_columns {
             let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.specs.get(d.spec as usize));
-            if daemon.is_some_and(|daemon| ports_conflict(spec, daemon)) {
+            if daemon.is_some_and(|daemon| exclude_each_other(spec, daemon)) {
                 admission.columns.difference_with(columns);
             }
         }
@@ -70,8 +70,9 @@ fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbo
     !both.is_contradiction()
 }
 
-fn ports_conflict(a: &PodSpec, b: &PodSpec) -> bool {
-    a.host_ports.iter().any(|mine| b.host_ports.iter().any(|theirs| mine.conflicts(theirs)))
+// By host ports or disks.
+fn exclude_each_other(a: &PodSpec, b: &PodSpec) -> bool {
+    !filter::ports_are_free(&a.host_ports, &b.host_ports) || !filter::disks_are_free(&a.volumes.disks, &b.volumes.disks)
 }
 
 /// The value of a label of a node, or of the field `metadata.name`.

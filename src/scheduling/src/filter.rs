@@ -2,7 +2,7 @@
 //! depends on how pods are spread over domains is decided by [`crate::Scheduler`] and [`crate::topology`].
 
 use berth_model::{
-    Cluster, Cordon, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Sym, Taint, first_untolerated,
+    Cluster, Cordon, Disk, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Sym, Taint, first_untolerated,
 };
 
 use crate::admission::matches_any;
@@ -67,6 +67,8 @@ pub enum Obstacle {
     Ports,
     /// Resources; and whether the node would lack them if it were empty.
     Resources(Insufficient, bool),
+    /// A disk that another pod on the node mounts, not both read-only.
+    Disk,
     /// A ReadWriteOncePod claim in use.
     ExclusiveClaim,
     /// The driver's limit of attached volumes.
@@ -111,7 +113,7 @@ impl Obstacle {
             Obstacle::NodeAffinity => Plugin::NodeAffinity,
             Obstacle::Ports => Plugin::NodePorts,
             Obstacle::Resources(..) => Plugin::NodeResourcesFit,
-            Obstacle::ExclusiveClaim => Plugin::VolumeRestrictions,
+            Obstacle::Disk | Obstacle::ExclusiveClaim => Plugin::VolumeRestrictions,
             Obstacle::VolumeCount => Plugin::NodeVolumeLimits,
             Obstacle::VolumeBinding { .. } => Plugin::VolumeBinding,
             Obstacle::VolumeZone => Plugin::VolumeZone,
@@ -133,6 +135,7 @@ impl Obstacle {
         match self {
             Obstacle::Resources(_, exceeds_node) | Obstacle::Reservations(_, exceeds_node) => !exceeds_node,
             Obstacle::Ports
+            | Obstacle::Disk
             | Obstacle::ExclusiveClaim
             | Obstacle::VolumeCount
             | Obstacle::Spread
@@ -160,6 +163,7 @@ impl Obstacle {
             Obstacle::Cordoned => reasons::UNSCHEDULABLE,
             Obstacle::NodeAffinity => reasons::AFFINITY,
             Obstacle::Ports => reasons::PORTS,
+            Obstacle::Disk => reasons::DISK,
             Obstacle::ExclusiveClaim => reasons::EXCLUSIVE_CLAIM,
             Obstacle::VolumeCount => reasons::VOLUME_COUNT,
             Obstacle::VolumeBinding { bound: true, unbound: true } => {
@@ -215,6 +219,9 @@ pub fn load(
     if let Some(obstacle) = room() {
         return Some(obstacle);
     }
+    if !disks_are_free(&spec.volumes.disks, &on_node.disks) {
+        return Some(Obstacle::Disk);
+    }
     if !spec.volumes.exclusive_claims.is_empty() && is_claim_taken() {
         return Some(Obstacle::ExclusiveClaim);
     }
@@ -240,6 +247,11 @@ pub fn volumes(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obstacl
 /// Whether none of `ports` conflicts with one in use (NodePorts).
 pub fn ports_are_free(ports: &[HostPort], used: &[HostPort]) -> bool {
     !ports.iter().any(|port| used.iter().any(|used| used.conflicts(port)))
+}
+
+/// Whether a pod with `disks` may share them with the pods that use them on a node (VolumeRestrictions).
+pub fn disks_are_free(disks: &[Disk], used: &[Disk]) -> bool {
+    !disks.iter().any(|disk| used.iter().any(|used| used.conflicts(disk)))
 }
 
 /// Whether a driver's limit holds with a pod's volumes beside those that are attached (NodeVolumeLimits). A volume

@@ -6,6 +6,8 @@ use crate::{Demand, filter};
 
 /// NodePorts.
 pub const PORTS: &str = "node(s) didn't have free ports for the requested pod ports";
+/// VolumeRestrictions, of disks that pods mount without a claim.
+pub const DISK: &str = "node(s) had no available disk";
 /// VolumeRestrictions.
 pub const EXCLUSIVE_CLAIM: &str =
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";

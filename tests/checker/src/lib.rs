@@ -97,6 +97,7 @@ pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Optio
     found.extend(rules::claims::check(&world, &sites));
     found.extend(rules::nodes::check(&world, &sites));
     found.extend(rules::ports::check(&world, &sites));
+    found.extend(rules::disks::check(&world, &sites));
     found.extend(rules::ports::check_exclusive_volumes(&world, &sites));
     found.extend(rules::allocations::check(&world, &sites));
     found.extend(rules::affinity::check(&world, &sites));

@@ -326,6 +326,30 @@ fn host_ports_do_not_clash() {
     });
 }
 
+#[test]
+fn disks_are_not_shared_unless_all_read_only() {
+    let disk = |read_only: bool| json!([{"name": "d", "gcePersistentDisk": {"pdName": "x", "readOnly": read_only}}]);
+    let share = |f: &mut Fixture, (a, b): (bool, bool)| {
+        f.pod_spec("fits")["volumes"] = disk(a);
+        f.pod_spec("running")["volumes"] = disk(b);
+    };
+    assert_fine(|f| share(f, (true, true)));
+    assert_caught("disks", "default/fits", |f| share(f, (true, false)));
+    assert_caught("disks", "default/fits", |f| share(f, (false, true)));
+    let ebs = json!([{"name": "d", "awsElasticBlockStore": {"volumeID": "x", "readOnly": true}}]);
+    assert_caught("disks", "agent", |f| {
+        f.pod_spec("paid-a")["volumes"] = ebs.clone();
+        f.object("DaemonSet", "agent")["spec"]["template"]["spec"]["volumes"] = ebs.clone();
+    });
+    let image = |monitors: Value| json!([{"name": "d", "rbd": {"monitors": monitors, "image": "x"}}]);
+    let images = |f: &mut Fixture, monitor: &str| {
+        f.pod_spec("fits")["volumes"] = image(json!(["10.0.0.1", "10.0.0.2"]));
+        f.pod_spec("running")["volumes"] = image(json!([monitor]));
+    };
+    assert_fine(|f| images(f, "10.0.0.3"));
+    assert_caught("disks", "default/fits", |f| images(f, "10.0.0.2"));
+}
+
 fn with_volume(f: &mut Fixture, pod: &str, class: &str, bound_in: Option<&str>, mode: &str) {
     f.pod_spec(pod)["volumes"] = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]);
     let mut spec =

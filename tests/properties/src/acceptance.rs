@@ -123,6 +123,8 @@ struct Waiting {
     promise: Promise,
     class: ClassId,
     order: Order,
+    /// The node, by index.
+    at: Option<usize>,
 }
 
 /// Nodes that exist come first, in the order of the scheduler's queue. Of new ones those come first that draw, that are the
@@ -149,6 +151,8 @@ fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Univ
 fn broken(mut cluster: Cluster, plan: &Value, says_all_draws: bool) -> Vec<String> {
     let universe = Universe::with_scores(&mut cluster);
     let classes = classes(&cluster, &universe);
+    let names = cluster.nodes.iter().map(|known| cluster.symbols.text(known.name));
+    let nodes: BTreeMap<&str, usize> = names.zip(0..).collect();
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut broken = Vec::new();
     for promise in promises(plan) {
@@ -156,7 +160,8 @@ fn broken(mut cluster: Cluster, plan: &Value, says_all_draws: bool) -> Vec<Strin
             Some(&(id, row)) => {
                 let Some(class) = universe.class(id) else { continue };
                 let order = order(&promise, class, &cluster, &universe, row);
-                waiting.push(Waiting { promise, class: id, order });
+                let at = nodes.get(promise.node.as_str()).copied();
+                waiting.push(Waiting { promise, class: id, order, at });
             }
             None => broken.push(format!("{} is not pending", promise.name)),
         }
@@ -213,8 +218,9 @@ impl<'a> Replay<'a> {
     }
 
     fn owing(mut self, waiting: &[&Waiting]) -> Self {
-        for Waiting { promise, class, .. } in waiting.iter().copied().filter(|w| w.promise.kind == MemberKind::Pod) {
-            let Some(at) = self.node(promise) else { continue };
+        for Waiting { promise, class, at, .. } in waiting.iter().copied().filter(|w| w.promise.kind == MemberKind::Pod)
+        {
+            let Some(at) = *at else { continue };
             self.owed.entry((at, *class)).or_default().push(promise.draws_from.clone());
         }
         self
@@ -291,7 +297,7 @@ impl<'a> Replay<'a> {
     // that it does not keep itself.
     fn n_pressed(&self, next: &Waiting, waiting: &[&Waiting]) -> usize {
         let class = |waiting: &Waiting| self.universe.class(waiting.class);
-        let domain = |waiting: &Waiting, key| self.cluster.nodes.get(self.node(&waiting.promise)?)?.labels.get(key);
+        let domain = |waiting: &Waiting, key| self.cluster.nodes.get(waiting.at?)?.labels.get(key);
         let Some(own) = class(next) else { return 0 };
         let presses = |other: &&&Waiting| {
             let mut theirs = class(other).into_iter().flat_map(|class| &class.required);
@@ -306,13 +312,9 @@ impl<'a> Replay<'a> {
         waiting.iter().filter(presses).count()
     }
 
-    fn node(&self, promise: &Promise) -> Option<usize> {
-        self.cluster.nodes.iter().position(|known| self.cluster.symbols.text(known.name) == promise.node)
-    }
-
     // Why the scheduler would not bind it where the plan has it now.
-    fn refusal(&mut self, Waiting { promise, class, .. }: &Waiting) -> Option<Wrong> {
-        let at = self.node(promise);
+    fn refusal(&mut self, Waiting { promise, class, at, .. }: &Waiting) -> Option<Wrong> {
+        let at = *at;
         let said = self.scheduler.assess(*class).into_iter().find(|said| Some(said.node) == at);
         let (reason, may_be_order) = match said.map(|said| said.verdict) {
             Some(Verdict::Feasible(_)) => return None,
@@ -327,8 +329,8 @@ impl<'a> Replay<'a> {
     }
 
     // Binds it; what it draws if that is not what the plan says.
-    fn bind(&mut self, Waiting { promise, class, .. }: &Waiting) -> Option<Wrong> {
-        let at = self.node(promise)?;
+    fn bind(&mut self, Waiting { promise, class, at, .. }: &Waiting) -> Option<Wrong> {
+        let at = (*at)?;
         let n_draws = self.draws(at).len();
         self.scheduler.bind(*class, at);
         let Promise { name, node, .. } = promise;
@@ -358,9 +360,9 @@ impl<'a> Replay<'a> {
     }
 
     // Whether it would draw what it is promised, if that is anything.
-    fn would_draw(&self, Waiting { promise, class, .. }: &Waiting) -> bool {
+    fn would_draw(&self, Waiting { promise, class, at, .. }: &Waiting) -> bool {
         let promised = promise.draws_from.as_ref().and_then(|name| self.reservations.get(name).copied());
-        let (Some(promised), Some(at)) = (promised, self.node(promise)) else { return true };
+        let (Some(promised), Some(at)) = (promised, *at) else { return true };
         let (n_draws, mut after) = (self.draws(at).len(), self.clone());
         after.scheduler.bind(*class, at);
         after.draws(at).get(n_draws) == Some(&promised)

@@ -1,6 +1,6 @@
 //! What volumes ask of a node, and kube-scheduler's reasons why a pod with them is not scheduled.
 
-use berth_model::Volumes;
+use berth_model::{Disk, DiskId, Volumes};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -192,4 +192,27 @@ fn an_inline_csi_volume_is_not_attached_but_an_in_tree_disk_is() {
     let attachments = &first_spec(&cluster).volumes.attachments;
     assert_eq!(attachments.len(), 1);
     assert_eq!(cluster.symbols.text(attachments[0].1), "vol-9");
+}
+
+#[test]
+fn disks_that_a_pod_mounts_without_a_claim_are_known_by_what_kube_scheduler_compares() {
+    let volumes = json!({"volumes": [
+        {"name": "a", "gcePersistentDisk": {"pdName": "x", "readOnly": true, "partition": 1}},
+        {"name": "b", "awsElasticBlockStore": {"volumeID": "vol-1"}},
+        {"name": "c", "iscsi": {"targetPortal": "10.0.0.1:3260", "iqn": "iqn.2001-04.com.example:a", "lun": 0, "readOnly": true}},
+        {"name": "d", "rbd": {"monitors": ["10.0.0.2", "10.0.0.1"], "image": "i"}},
+        {"name": "e", "azureDisk": {"diskName": "x", "diskURI": "y"}},
+    ]});
+    let cluster = convert([mk_pod("a", volumes)]).cluster;
+    let sym = |text: &str| cluster.symbols.get(text).unwrap();
+    let mut monitors = vec![sym("10.0.0.1"), sym("10.0.0.2")];
+    monitors.sort_unstable();
+    let mut disks = vec![
+        Disk { id: DiskId::GcePersistentDisk(sym("x")), is_read_only: true },
+        Disk { id: DiskId::AwsElasticBlockStore(sym("vol-1")), is_read_only: false },
+        Disk { id: DiskId::Iscsi(sym("iqn.2001-04.com.example:a")), is_read_only: true },
+        Disk { id: DiskId::Rbd { monitors, pool: sym("rbd"), image: sym("i") }, is_read_only: false },
+    ];
+    disks.sort_unstable();
+    assert_eq!(first_spec(&cluster).volumes.disks, disks);
 }

@@ -4,7 +4,7 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::HostCounts;
-use crate::{ClassId, HostPort, Requirements, ResourceId, Resources, Sym};
+use crate::{ClassId, Disk, HostPort, Requirements, ResourceId, Resources, Sym};
 
 /// A group of identical nodes to be launched: which columns remain possible, and what is on each node.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct Bin {
     pub host_counts: HostCounts,
     /// Host ports in use on each node, daemons aside.
     pub ports: SmallVec<[HostPort; 1]>,
+    /// Disks in use on each node, daemons aside.
+    pub disks: Vec<Disk>,
 }
 
 impl Bin {

@@ -119,9 +119,8 @@ impl Snapshot {
             }
             for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
                 if let Some(spec) = cluster.specs.get(pod.spec as usize) {
-                    state.ports.extend(&spec.host_ports);
+                    state.attach(&spec.host_ports, &spec.volumes);
                     state.assumed = add_assumed(state.assumed, spec.assumed, 1);
-                    state.attached.extend(&spec.volumes.attachments);
                     for &claim in &spec.volumes.exclusive_claims {
                         snapshot.use_claim(claim);
                     }
@@ -133,8 +132,7 @@ impl Snapshot {
             }
             for holding in &node.holdings {
                 let Some(reservation) = cluster.reservations.get(holding.reservation as usize) else { continue };
-                state.ports.extend(&reservation.host_ports);
-                state.attached.extend(&reservation.volumes.attachments);
+                state.attach(&reservation.host_ports, &reservation.volumes);
                 for &claim in &reservation.volumes.exclusive_claims {
                     snapshot.use_claim(claim);
                 }
@@ -143,7 +141,6 @@ impl Snapshot {
                     snapshot.count_on(cluster, universe, class, index, &mut state, &counts_on);
                 }
             }
-            state.attached.sort_unstable();
             snapshot.nodes.push(state);
         }
         snapshot.journal.clear();

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::HostCounts;
 use crate::room::change;
-use crate::{Assigned, ClassId, Holding, HostPort, Resources, Room, Sym, UnitsState};
+use crate::{Assigned, ClassId, Disk, Holding, HostPort, Resources, Room, Sym, UnitsState, Volumes};
 
 /// What a decision has changed of an existing node.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,8 @@ pub struct NodeState {
     pub assigned: Vec<(ClassId, Option<u32>, Assigned)>,
     /// Volumes attached, and those that Reservations hold: (driver, volume), sorted, once for each.
     pub attached: Vec<(Sym, Sym)>,
+    /// Disks in use, and those held by Reservations: once for each.
+    pub disks: Vec<Disk>,
 }
 
 impl NodeState {
@@ -71,14 +73,29 @@ impl NodeState {
         Some(holding)
     }
 
+    /// Adds the uses of ports and volumes.
+    pub fn attach(&mut self, ports: &[HostPort], volumes: &Volumes) {
+        self.ports.extend(ports);
+        self.disks.extend(volumes.disks.iter().cloned());
+        if !volumes.attachments.is_empty() {
+            self.attached.extend(&volumes.attachments);
+            self.attached.sort_unstable();
+        }
+    }
+
     /// Takes one use of each port and volume off.
-    pub fn detach(&mut self, ports: &[HostPort], attachments: &[(Sym, Sym)]) {
+    pub fn detach(&mut self, ports: &[HostPort], volumes: &Volumes) {
         for port in ports {
             if let Some(at) = self.ports.iter().position(|used| used == port) {
                 self.ports.remove(at);
             }
         }
-        for volume in attachments {
+        for disk in &volumes.disks {
+            if let Some(at) = self.disks.iter().position(|used| used == disk) {
+                self.disks.remove(at);
+            }
+        }
+        for volume in &volumes.attachments {
             if let Ok(at) = self.attached.binary_search(volume) {
                 self.attached.remove(at);
             }

@@ -53,6 +53,7 @@ fn mk_bin() -> Bin {
         contents: SmallVec::new(),
         host_counts: HostCounts::default(),
         ports: SmallVec::new(),
+        disks: Vec::new(),
     }
 }
 

@@ -126,7 +126,8 @@ impl Planner<'_> {
             for prepared in Prepared::alternatives(self, demand) {
                 requests = prepared.requests.clone();
                 ports.clone_from(&prepared.spec.host_ports);
-                relaxed.volumes |= !prepared.spec.volumes.exclusive_claims.is_empty();
+                let volumes = &prepared.spec.volumes;
+                relaxed.volumes |= !volumes.exclusive_claims.is_empty() || !volumes.disks.is_empty();
                 for (pool, columns) in columns.iter_mut().enumerate() {
                     if let Some(admission) = prepared.admission(self, pool, pins) {
                         columns.union_with(&admission.columns);
@@ -231,7 +232,7 @@ impl Relaxed {
             (self.preferences, "preferences"),
             (self.weights, "NodePool weights"),
             (self.min_values, "minValues"),
-            (self.volumes, "volumes that one pod alone may use"),
+            (self.volumes, "volumes that pods may not share"),
             (self.nodes, "labels, taints and topology of existing nodes"),
             (self.accelerators, "GPU types only for pods that ask for GPUs"),
             (self.shares, "shares of zones, instance types and capacity types (--max-share)"),

@@ -169,6 +169,7 @@ impl Planner<'_> {
             contents: SmallVec::new(),
             host_counts: berth_model::HostCounts::default(),
             ports: SmallVec::new(),
+            disks: Vec::new(),
         };
         // Who asks for accelerators opens the nodes that are kept for them.
         let asks = |&&(row, ..): &&(usize, usize, u32)| {

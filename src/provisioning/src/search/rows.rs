@@ -141,7 +141,9 @@ fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
         })
     };
     let counters = || demand.keyed_counts.iter().chain(&demand.host_counts);
-    (is_alone && prepared.spec.volumes.exclusive_claims.is_empty() && counters().all(is_steady)).then_some(prepared)
+    let volumes = &prepared.spec.volumes;
+    let is_alone = is_alone && volumes.exclusive_claims.is_empty() && volumes.disks.is_empty();
+    (is_alone && counters().all(is_steady)).then_some(prepared)
 }
 
 fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {

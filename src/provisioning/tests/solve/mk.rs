@@ -1,9 +1,9 @@
 //! Small clusters, built by hand.
 
 use berth_model::{
-    BoundPod, CapacityType, Cluster, Daemon, Effect, HostPort, InstanceType, Labels, MemberKind, MemberRun, Money,
-    Node, NodePool, Offering, Operator, PodSpec, PodTerm, Refusal, Requirement, Requirements, ResourceId, Resources,
-    Selector, SlotId, Slots, SpreadConstraint, Sym, Taint, Toleration, TolerationOperator,
+    BoundPod, CapacityType, Cluster, Daemon, Disk, DiskId, Effect, HostPort, InstanceType, Labels, MemberKind,
+    MemberRun, Money, Node, NodePool, Offering, Operator, PodSpec, PodTerm, Refusal, Requirement, Requirements,
+    ResourceId, Resources, Selector, SlotId, Slots, SpreadConstraint, Sym, Taint, Toleration, TolerationOperator,
 };
 use berth_provisioning::{Effort, Options, solve};
 
@@ -34,6 +34,7 @@ pub(crate) struct Pod {
     apart: Vec<(&'static str, &'static str)>,
     together: Vec<(&'static str, &'static str)>,
     ports: Vec<u16>,
+    disks: Vec<(&'static str, bool)>,
     priority: i32,
     refusal: Option<&'static str>,
 }
@@ -92,6 +93,12 @@ impl Pod {
 
     pub(crate) fn port(mut self, port: u16) -> Self {
         self.ports.push(port);
+        self
+    }
+
+    /// A Google disk.
+    pub(crate) fn disk(mut self, name: &'static str, is_read_only: bool) -> Self {
+        self.disks.push((name, is_read_only));
         self
     }
 
@@ -260,6 +267,11 @@ impl World {
         spec.affinity = pod.together.iter().map(|term| self.term(term)).collect();
         let protocol = self.sym("TCP");
         spec.host_ports = pod.ports.iter().map(|&port| HostPort { ip: None, protocol, port }).collect();
+        let disk = |&(name, is_read_only): &(&str, bool)| Disk {
+            id: DiskId::GcePersistentDisk(self.cluster.symbols.intern(name)),
+            is_read_only,
+        };
+        spec.volumes.disks = pod.disks.iter().map(disk).collect();
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (self.sym(key), self.sym(value))).collect();
         (self.cluster.intern_spec(spec), self.cluster.intern_labels(Labels::new(labels)))
     }

@@ -44,6 +44,30 @@ fn a_host_port_is_had_once_on_each_node() {
 }
 
 #[test]
+fn a_disk_that_one_of_two_writes_is_not_on_one_node_for_both() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 64).on_demand("a", 100);
+    world.mk_node("n1", "a", 64, &[pod(100).disk("x", true)]);
+    world.mk_node("n2", "a", 64, &[]);
+    world.mk_pods("writer", 2, &pod(200).disk("x", false));
+    world.mk_pods("other", 1, &pod(100).disk("y", false));
+    let plan = world.plan();
+    assert_eq!(plan.bound(), ["n1: other:1", "n2: writer:1"]);
+    assert_eq!(plan.claims(), ["1 × large on-demand a: writer:1"]);
+}
+
+#[test]
+fn pods_that_all_read_a_disk_share_a_new_node() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 64).on_demand("a", 100);
+    world.mk_pods("reader", 3, &pod(100).disk("x", true));
+    world.mk_pods("writer", 1, &pod(50).disk("x", false));
+    assert_eq!(world.plan().claims(), ["1 × large on-demand a: reader:3", "1 × large on-demand a: writer:1"]);
+}
+
+#[test]
 fn the_higher_priority_gets_the_room() {
     let mut world = mk_world();
     world.mk_node("n1", "a", 2, &[]);

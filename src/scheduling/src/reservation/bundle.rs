@@ -212,6 +212,9 @@ fn merge(a: &PodSpec, b: &PodSpec, has_owners: bool, symbols: &Symbols) -> Optio
     both.volumes.exclusive_claims.extend(&b.volumes.exclusive_claims);
     both.volumes.exclusive_claims.sort_unstable();
     both.volumes.exclusive_claims.dedup();
+    both.volumes.disks.extend(b.volumes.disks.iter().cloned());
+    both.volumes.disks.sort_unstable();
+    both.volumes.disks.dedup();
     both.volumes.attachments.extend(&b.volumes.attachments);
     both.volumes.attachments.sort_unstable();
     both.volumes.attachments.dedup();

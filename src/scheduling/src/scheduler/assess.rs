@@ -109,11 +109,13 @@ impl World<'_> {
         let (shape, spec) = (&index.shape, index.shape.spec);
         let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
         let domains = shape.domains_of(fixed);
-        let check = |seen: &Seen<'_>, values: &Values| {
+        let check = |seen: &Seen<'_>, values: &Values, is_claim_held: bool| {
             let on_node = &*seen.state;
             let room = || self.room(node, seen, spec).err();
             filter::before_load(self.cluster, fixed, spec)
-                .or_else(|| filter::load(fixed, spec, on_node, room, || self.is_claim_taken(seen, spec)))
+                .or_else(|| {
+                    filter::load(fixed, spec, on_node, room, || is_claim_held || self.is_claim_taken(seen, spec))
+                })
                 .or_else(|| filter::volumes(self.cluster, fixed, spec))
                 .or_else(|| shape.obstacle(values, &domains, |counter| on_node.host_counts.get(counter)))
         };
@@ -133,10 +135,16 @@ impl World<'_> {
                 })
             });
             with_values.is_indifferent = values.is_indifferent;
-            if let Some(obstacle) = check(&with_held, &with_values) {
+            // kube-scheduler counts the claims of these pods only where it looks at disks, too.
+            let claims = &spec.volumes.exclusive_claims;
+            let is_claim_held = !spec.volumes.disks.is_empty()
+                && self
+                    .held(node, spec.priority)
+                    .any(|(_, held)| held.volumes.exclusive_claims.iter().any(|claim| claims.contains(claim)));
+            if let Some(obstacle) = check(&with_held, &with_values, is_claim_held) {
                 return Some(obstacle);
             }
         }
-        check(&seen, values)
+        check(&seen, values, false)
     }
 }

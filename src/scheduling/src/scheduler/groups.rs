@@ -17,6 +17,7 @@ struct Key {
     assumed: [i64; 2],
     host_counts: berth_model::HostCounts,
     ports: Vec<berth_model::HostPort>,
+    disks: Vec<berth_model::Disk>,
     attached: Vec<(Sym, Sym)>,
     units: berth_model::UnitsState,
     /// Set on a node that is looked at alone.
@@ -99,12 +100,15 @@ impl Groups {
         };
         let mut ports = state.ports.clone();
         ports.sort_unstable();
+        let mut disks = state.disks.clone();
+        disks.sort_unstable();
         let key = Key {
             kind,
             free: state.free.clone(),
             assumed: state.assumed,
             host_counts: state.host_counts.clone(),
             ports,
+            disks,
             attached: state.attached.clone(),
             units: state.units.clone(),
             apart: (apart || !state.holdings.is_empty()).then(|| index(node)),

@@ -78,9 +78,7 @@ impl Scheduler<'_> {
         }
         self.state.change_node(node, |state| {
             state.hold(holding);
-            state.ports.extend(&reservation.host_ports);
-            state.attached.extend(&reservation.volumes.attachments);
-            state.attached.sort_unstable();
+            state.attach(&reservation.host_ports, &reservation.volumes);
         });
         if stands_in {
             self.stand_in(id, node, true);
@@ -102,7 +100,7 @@ impl Scheduler<'_> {
         }
         self.state.change_node(node, |state| {
             state.release(reservation);
-            state.detach(&known.host_ports, &known.volumes.attachments);
+            state.detach(&known.host_ports, &known.volumes);
         });
         self.regroup(node);
     }

@@ -256,6 +256,7 @@ impl<'a> Index<'a> {
         let has_room = |seen: &Seen<'_>| {
             let state = &*seen.state;
             let is_open = filter::ports_are_free(&spec.host_ports, &state.ports)
+                && filter::disks_are_free(&spec.volumes.disks, &state.disks)
                 && filter::attachments_fit(&spec.volumes.attachments, &state.attached, &node.attach_limits)
                 && !self.shape.is_kept_apart(|counter| state.host_counts.get(counter))
                 && (spec.volumes.exclusive_claims.is_empty() || !world.is_claim_taken(seen, spec));

@@ -64,7 +64,7 @@ impl<'a> Scheduler<'a> {
             scheduler.state.change_node(node, |state| {
                 state.give_back(&spec.requests, draws_from);
                 state.assumed = add_assumed(state.assumed, spec.assumed, -1);
-                state.detach(&spec.host_ports, &spec.volumes.attachments);
+                state.detach(&spec.host_ports, &spec.volumes);
                 if let Some(assigned) = assigned {
                     state.units.give_back(assigned, draws_from);
                 }
@@ -182,11 +182,7 @@ impl<'a> Scheduler<'a> {
 pub(super) fn add_to(state: &mut NodeState, spec: &PodSpec, draws_from: Option<u32>, on_host: &[CounterId]) {
     state.take(&spec.requests, draws_from);
     state.assumed = add_assumed(state.assumed, spec.assumed, 1);
-    state.ports.extend(&spec.host_ports);
-    if !spec.volumes.attachments.is_empty() {
-        state.attached.extend(&spec.volumes.attachments);
-        state.attached.sort_unstable();
-    }
+    state.attach(&spec.host_ports, &spec.volumes);
     for &counter in on_host {
         state.host_counts.add(counter, 1);
     }

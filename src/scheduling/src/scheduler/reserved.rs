@@ -81,7 +81,7 @@ impl<'w> World<'w> {
         let mut cleared = state.clone();
         for holding in matched.iter().filter_map(|&at| state.holdings.get(at)) {
             let Some(reservation) = self.reservation(holding.reservation) else { continue };
-            cleared.detach(&reservation.host_ports, &reservation.volumes.attachments);
+            cleared.detach(&reservation.host_ports, &reservation.volumes);
             if holding.stands_in() {
                 for counter in self.stand_in_counters(holding.reservation, node) {
                     cleared.host_counts.subtract(counter, 1);

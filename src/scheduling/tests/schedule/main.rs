@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a builder that fails is a test that fails")]
 
+mod disks;
 mod mk;
 mod preemption;
 mod queue;

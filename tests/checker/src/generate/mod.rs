@@ -1,6 +1,7 @@
 //! Random clusters, the same for the same seed.
 
 mod cluster;
+mod mounts;
 mod offerings;
 mod pods;
 mod pools;
@@ -62,6 +63,9 @@ pub fn random_case(seed: u64, size: Size) -> Case {
     if size != Size::Tiny {
         // From numbers of its own, so that the rest of a case stays what it was.
         ranks::rank(&mut Rng::new(seed ^ 0x7a4e_c0de), &mut objects);
+        if seed % 7 == 5 {
+            mounts::mount(&mut Rng::new(seed ^ 0x3007_d15c), &mut objects);
+        }
     }
     Case { objects, catalogue: Value::Array(catalogue) }
 }

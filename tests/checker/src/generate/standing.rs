@@ -229,5 +229,8 @@ pub fn random_standing_case(seed: u64) -> Vec<Value> {
         objects.push(pod(rng, &format!("pending-{index}"), &mut claims, &names));
     }
     disks(&mut Rng::new(seed ^ 0xd15c), &names, &mut objects);
+    if seed % 4 == 1 {
+        super::mounts::mount(&mut Rng::new(seed ^ 0x3007_d15c), &mut objects);
+    }
     objects
 }

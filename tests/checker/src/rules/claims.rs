@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 use super::matching::has_preferences;
 use super::money::same;
-use super::ports;
+use super::{disks, ports, spread};
 use crate::catalogue::{Catalogue, RESERVATION_IDS, RESERVED, Requirement};
 use crate::load;
 use crate::quantity::{self, Resources};
@@ -80,6 +80,9 @@ impl<'w> Needs<'w> {
                 let reason = format!("{resource}: {} used of {}", quantity::show(*used), quantity::show(has));
                 return Some(("resources", node.name.to_owned(), reason));
             }
+        }
+        if let Some((pod, other)) = disks::conflicts(&self.all, &daemons).into_iter().next() {
+            return Some(("disks", pod, format!("its disk is also mounted by {other}")));
         }
         let clash = ports::conflicts(&self.all, &daemons).into_iter().next();
         clash.map(|(pod, other, port)| ("host-ports", pod, format!("host port {port} is also bound by {other}")))
@@ -181,8 +184,10 @@ fn fallback_list(world: &World, site: &Site<'_>, claim: &ClaimSite<'_>, needs: &
     let mut found = Vec::new();
     let required = &claim.claim.requirements;
     let own = own_labels(world, &claim.claim.node_pool, &claim.pool, required, &mentioned(world, &site.planned));
-    // Preferences may leave out a type's cheapest offering: then any ascending choice of offerings will do.
-    let are_all_wanted = !needs.all.iter().any(|pod| has_preferences(pod));
+    // Preferences may leave out a type's cheapest offering, and so may spreads that look at some nodes alone and count these
+    // pods: then any ascending choice of offerings will do.
+    let are_all_wanted =
+        !needs.all.iter().any(|pod| has_preferences(pod)) && !spread::count_on_some_nodes(world, &needs.all);
     let mut ascending = f64::NEG_INFINITY;
     let mut last = [f64::NEG_INFINITY; 2];
     let mut in_order = [true; 2];

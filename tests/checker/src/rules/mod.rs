@@ -4,6 +4,7 @@ pub(crate) mod affinity;
 pub(crate) mod allocations;
 pub(crate) mod claims;
 pub(crate) mod coverage;
+pub(crate) mod disks;
 pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod matching;

@@ -193,6 +193,21 @@ fn volume_restrictions_a_read_write_once_pod_claim_is_held_for_the_owner() {
 }
 
 #[test]
+fn volume_restrictions_a_disk_is_held_for_the_owner() {
+    let mut world = machine();
+    let disk = "volumes: [{name: v, gcePersistentDisk: {pdName: x}}],";
+    let spec = "allocateOnce: false,";
+    world.reservation(&Reserve { name: "r", requests: "cpu: 2", template: disk, spec, ..Reserve::default() });
+    world.pod("other", "other", "cpu: 1", Extra { spec: disk, ..none() });
+    world.pod("owner", "web", "cpu: 1", Extra { spec: disk, ..none() });
+    world.pod("second", "web", "cpu: 1", Extra { spec: disk, ..none() });
+    let outcome = world.run();
+    assert_eq!((outcome.of("r"), outcome.of("owner")), ("node-0", "node-0 of r"));
+    assert_eq!(outcome.of("other"), "1 node(s) had no available disk");
+    assert!(outcome.of("second").starts_with("1 node(s) had no available disk"), "{}", outcome.of("second"));
+}
+
+#[test]
 fn node_volume_limits_an_attachment_is_held_for_the_owner() {
     let mut world = machine();
     world.add(&claim("mine", "ReadWriteOnce")).add(&claim("theirs", "ReadWriteOnce"));
