@@ -86,6 +86,10 @@ impl Kinds {
             problem.items.get(item).and_then(|item| item.size.get(at)).map_or(0.0, |size| float(*size))
                 / largest.get(at).copied().unwrap_or(1.0)
         };
+        let range = |items: &[usize], at: usize| {
+            let shares = items.iter().map(|&item| share(item, at));
+            shares.fold((f64::INFINITY, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)))
+        };
         let mut next = 0;
         let mut group = |items: Vec<usize>| {
             next += 1;
@@ -93,11 +97,8 @@ impl Kinds {
             let there: f64 =
                 best.items.iter().filter_map(|&item| problem.items.get(item)).map(|item| f64::from(item.count)).sum();
             for at in 0..n_resources {
-                let range = best.items.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &item| {
-                    let share = share(item, at);
-                    (least.min(share), most.max(share))
-                });
-                let differ = (range.1 - range.0) * there;
+                let (least, most) = range(&best.items, at);
+                let differ = (most - least) * there;
                 if differ > best.differ {
                     best.differ = differ;
                     best.resource = at;
@@ -114,11 +115,8 @@ impl Kinds {
             }
             // In the middle of its range, so that neither half is empty.
             let at = widest.resource;
-            let range = widest.items.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), &item| {
-                let share = share(item, at);
-                (least.min(share), most.max(share))
-            });
-            let middle = f64::midpoint(range.0, range.1);
+            let (least, most) = range(&widest.items, at);
+            let middle = f64::midpoint(least, most);
             let (small, large): (Vec<usize>, Vec<usize>) =
                 std::mem::take(&mut widest.items).into_iter().partition(|&item| share(item, at) < middle);
             if small.is_empty() {
@@ -133,16 +131,14 @@ impl Kinds {
         groups.sort_by_key(|group| group.number);
         for (group, kind) in groups.iter().zip(0..) {
             // The number of items and what they differ in.
-            let differ = |at: &usize| {
-                let first = group.items.first().map_or(0.0, |&item| share(item, *at));
-                group.items.iter().any(|&item| (share(item, *at) - first).abs() > 0.0)
-            };
-            let resources: Vec<usize> = (0..n_resources).filter(differ).collect();
-            let most = |at: usize| group.items.iter().map(|&item| share(item, at)).fold(0.0, f64::max);
-            let scales: Vec<f64> = resources.iter().map(|&at| most(at)).collect();
+            let resources: Vec<(usize, f64)> = (0..n_resources)
+                .filter_map(|at| {
+                    let (least, most) = range(&group.items, at);
+                    (most > least).then_some((at, most))
+                })
+                .collect();
             for &item in &group.items {
-                let of_resources =
-                    resources.iter().zip(&scales).zip(1..).map(|((&at, scale), part)| (part, share(item, at) / scale));
+                let of_resources = resources.iter().zip(1..).map(|(&(at, most), part)| (part, share(item, at) / most));
                 if let (Some(of), Some(parts)) = (kinds.of.get_mut(item), kinds.parts.get_mut(item)) {
                     *of = kind;
                     parts.push((0, 1.0));
