@@ -14,8 +14,16 @@ pub(crate) struct Search<'a> {
     /// By column: worth and how often at most.
     columns: Vec<(f64, u32)>,
     resources: Vec<Resource>,
+    conditions: Vec<Condition>,
     /// What else a filling must keep to.
     allows: &'a dyn Fn(&[u32]) -> bool,
+}
+
+/// A resource that is limited only if one of some columns is used.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub(crate) subjects: Vec<usize>,
+    pub(crate) limit: Resource,
 }
 
 /// Rounds of cuts before the first branch, how many a round adds, and how many are kept.
@@ -23,10 +31,15 @@ const ROUNDS: usize = 12;
 const CUTS_A_ROUND: usize = 3;
 const CUTS: usize = 12;
 
+/// Room that is never filled.
+const UNLIMITED: f64 = 1e6;
+
 /// What is still to be looked at: bounds of columns that differ from those of all, and where to start.
 #[derive(Debug)]
 struct Node {
     bounds: Vec<(usize, f64, f64)>,
+    /// Conditions whose limits hold.
+    limits: Vec<usize>,
     basis: Basis,
     at_most: f64,
     /// The how many-th to be made.
@@ -71,6 +84,15 @@ impl Tree {
     fn wants(&self, at_most: f64) -> bool {
         at_most > self.enough * self.slack
     }
+
+    // Which of two children to look into next; the other is put aside.
+    fn choose(&mut self, first: Node, second: Node) -> Node {
+        let (next, aside) = if first.at_most >= second.at_most * 0.999 { (first, second) } else { (second, first) };
+        if self.wants(aside.at_most) {
+            self.open.push(aside);
+        }
+        next
+    }
 }
 
 /// What a search found.
@@ -85,13 +107,18 @@ pub(crate) struct Found {
 }
 
 impl<'a> Search<'a> {
-    pub(crate) fn new(columns: Vec<(f64, u32)>, resources: Vec<Resource>, allows: &'a dyn Fn(&[u32]) -> bool) -> Self {
-        Search { relaxation: Relaxation::default(), columns, resources, allows }
+    pub(crate) fn new(
+        columns: Vec<(f64, u32)>,
+        resources: Vec<Resource>,
+        conditions: Vec<Condition>,
+        allows: &'a dyn Fn(&[u32]) -> bool,
+    ) -> Self {
+        Search { relaxation: Relaxation::default(), columns, resources, conditions, allows }
     }
 
     // Makes the relaxation of the resources and of cuts.
     fn relax(&mut self, cuts: &[Row]) {
-        let n_rows = self.resources.len() + cuts.len();
+        let n_rows = self.resources.len() + cuts.len() + self.conditions.len();
         self.relaxation.reset(n_rows);
         for (column, &(worth, at_most)) in self.columns.iter().enumerate() {
             let share = |resource: &Resource| {
@@ -99,9 +126,20 @@ impl<'a> Search<'a> {
                 if size == 0 { 0.0 } else { float(size) / float(resource.room) }
             };
             let cut = cuts.iter().map(|cut| cut.get(column).copied().unwrap_or(0.0));
-            self.relaxation.push(worth, f64::from(at_most), self.resources.iter().map(share).chain(cut));
+            let limits = self.conditions.iter().map(|condition| share(&condition.limit));
+            let sizes = self.resources.iter().map(share).chain(cut).chain(limits);
+            self.relaxation.push(worth, f64::from(at_most), sizes);
         }
+        self.limit(&[]);
         self.relaxation.begin();
+    }
+
+    // Of the conditions, only these limit anything.
+    fn limit(&mut self, limits: &[usize]) {
+        let first = self.relaxation.rooms.len().saturating_sub(self.conditions.len());
+        for (at, room) in self.relaxation.rooms.iter_mut().skip(first).enumerate() {
+            *room = if limits.contains(&at) { 1.0 } else { UNLIMITED };
+        }
     }
 
     fn cut(&mut self, enough: f64) {
@@ -123,7 +161,7 @@ impl<'a> Search<'a> {
             let n = self.resources.len();
             let mut kept: Vec<Row> = cuts
                 .iter()
-                .zip(prices.iter().skip(n))
+                .zip(prices.iter().skip(n).take(cuts.len()))
                 .filter(|(_, price)| **price > 1e-9)
                 .map(|(cut, _)| cut.clone())
                 .collect();
@@ -143,7 +181,13 @@ impl<'a> Search<'a> {
         self.relaxation.begin();
         let mut tree =
             Tree { enough, slack, left: nodes, made: 0, unseen: 0.0, found: Vec::new(), open: BinaryHeap::new() };
-        tree.open.push(Node { bounds: Vec::new(), basis: self.relaxation.basis(), at_most: f64::INFINITY, number: 0 });
+        tree.open.push(Node {
+            bounds: Vec::new(),
+            limits: Vec::new(),
+            basis: self.relaxation.basis(),
+            at_most: f64::INFINITY,
+            number: 0,
+        });
         let whole_bounds = (self.relaxation.lower.clone(), self.relaxation.upper.clone());
         while let Some(first) = tree.open.pop() {
             // From the most promising, straight down.
@@ -171,6 +215,7 @@ impl<'a> Search<'a> {
         for &(column, from, to) in &node.bounds {
             self.relaxation.set_bounds(column, (from, to));
         }
+        self.limit(&node.limits);
         self.relaxation.restore(&node.basis);
         let at_most = self.relaxed(tree).min(node.at_most);
         if !tree.wants(at_most) {
@@ -183,6 +228,9 @@ impl<'a> Search<'a> {
         {
             tree.enough = value;
             tree.found.push((value, rounded));
+        }
+        if let Some(broken) = self.broken_by(&uses, &node.limits) {
+            return self.branch_on_condition(node, broken, at_most, tree);
         }
         let fractions: Vec<(usize, f64)> = self.relaxation.fractions().collect();
         if fractions.is_empty() {
@@ -197,12 +245,10 @@ impl<'a> Search<'a> {
             let children = [(bounds.0, value.floor()), (value.ceil(), bounds.1)].map(|child| {
                 self.relaxation.set_bounds(column, child);
                 self.relaxation.restore(&basis);
-                let at_most = self.relaxed(tree).min(at_most);
                 let mut bounds = node.bounds.clone();
                 bounds.retain(|(known, ..)| *known != column);
                 bounds.push((column, child.0, child.1));
-                tree.made += 1;
-                Node { bounds, basis: self.relaxation.basis(), at_most, number: tree.made }
+                self.child(bounds, node.limits.clone(), at_most, tree)
             });
             self.relaxation.set_bounds(column, bounds);
             let [down, up] = &children;
@@ -217,11 +263,52 @@ impl<'a> Search<'a> {
             }
         }
         let (_, [down, up]) = best?;
-        let (next, aside) = if up.at_most >= down.at_most * 0.999 { (up, down) } else { (down, up) };
-        if tree.wants(aside.at_most) {
-            tree.open.push(aside);
+        Some(tree.choose(up, down))
+    }
+
+    // The condition that `uses` breaks most.
+    fn broken_by(&self, uses: &[f64], limits: &[usize]) -> Option<usize> {
+        let by = |at: usize| {
+            let condition = self.conditions.get(at)?;
+            let subjects: f64 = condition.subjects.iter().filter_map(|&column| uses.get(column)).sum();
+            let limit = &condition.limit;
+            let counted: f64 = limit.sizes.iter().zip(uses).map(|(size, uses)| float(*size) * uses).sum();
+            let over = counted / float(limit.room) - 1.0;
+            (subjects > 1e-6 && over > 1e-6 && !limits.contains(&at)).then(|| (subjects.min(1.0) * over, at))
+        };
+        let broken = (0..self.conditions.len()).filter_map(by);
+        broken.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
+    }
+
+    // Either the limit holds, or none of the condition's subjects is there.
+    fn branch_on_condition(&mut self, node: &Node, at: usize, at_most: f64, tree: &mut Tree) -> Option<Node> {
+        let basis = self.relaxation.basis();
+        let mut limits = node.limits.clone();
+        limits.push(at);
+        self.limit(&limits);
+        let limited = self.child(node.bounds.clone(), limits, at_most, tree);
+        self.limit(&node.limits);
+        let subjects = self.conditions.get(at).map(|condition| condition.subjects.clone()).unwrap_or_default();
+        let mut bounds = node.bounds.clone();
+        bounds.retain(|(column, ..)| !subjects.contains(column));
+        for &column in &subjects {
+            if self.relaxation.bounds_of(column).0 > 0.0 {
+                // It must be there.
+                return tree.wants(limited.at_most).then_some(limited);
+            }
+            self.relaxation.set_bounds(column, (0.0, 0.0));
+            bounds.push((column, 0.0, 0.0));
         }
-        Some(next)
+        self.relaxation.restore(&basis);
+        let without = self.child(bounds, node.limits.clone(), at_most, tree);
+        Some(tree.choose(limited, without))
+    }
+
+    // A node as the relaxation is set to it.
+    fn child(&mut self, bounds: Vec<(usize, f64, f64)>, limits: Vec<usize>, at_most: f64, tree: &mut Tree) -> Node {
+        let at_most = self.relaxed(tree).min(at_most);
+        tree.made += 1;
+        Node { bounds, limits, basis: self.relaxation.basis(), at_most, number: tree.made }
     }
 
     // What nothing in the node is worth more than.

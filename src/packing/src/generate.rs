@@ -49,11 +49,18 @@ const PROOF_WORK: u64 = 20_000_000;
 /// sooner than relaxations prove anything.
 const PROOF_STEPS: u32 = 400_000;
 
+/// Where patterns gain less than this, relative, quick searches go on for so many times as many steps from round to round.
+const LITTLE: f64 = 0.1;
+const DEEPER: u32 = 2;
+
 /// Patterns that a round adds beyond one for each item.
 const MORE: usize = 50;
 
 /// Fillings of a bin beside the best that become patterns.
 const OTHERS: usize = 2;
+
+/// Kinds stand in for items where these have so many times as many prices.
+const FEWER: usize = 2;
 
 /// Patterns that a round looks for at least. Where types of bins are few, what the best filling leaves is filled again,
 /// and again, which finds patterns that can be used beside each other.
@@ -65,6 +72,7 @@ pub(crate) struct Rounds {
     pub(crate) at_most: u32,
     /// Steps of the quick search of a bin.
     pub(crate) steps: u32,
+    pub(crate) deep_steps: u32,
     /// Relaxations that the exact search of a bin may solve; the same in a proof; and how many proofs there may be.
     pub(crate) nodes: u32,
     pub(crate) proof_nodes: u32,
@@ -77,8 +85,8 @@ pub(crate) struct Rounds {
 
 impl From<Budget> for Rounds {
     fn from(budget: Budget) -> Self {
-        let Budget { rounds, steps, nodes, proof_nodes, proofs, gap, work, .. } = budget;
-        Rounds { at_most: rounds, steps, nodes, proof_nodes, proofs, gap, work }
+        let Budget { rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, .. } = budget;
+        Rounds { at_most: rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work }
     }
 }
 
@@ -132,6 +140,12 @@ impl<'p> Generator<'p> {
         is_new
     }
 
+    /// Kinds, where they stand in for the items that are wanted.
+    pub(crate) fn stand_ins(&self, counts: &[u32]) -> Option<&Kinds> {
+        let wanted = counts.iter().filter(|count| **count > 0).count();
+        self.kinds.as_ref().filter(|kinds| wanted > MANY || kinds.len() * FEWER <= wanted)
+    }
+
     /// Hands all patterns out, and knows none any more.
     pub(crate) fn take_columns(&mut self) -> Vec<Pattern> {
         self.known.clear();
@@ -158,6 +172,8 @@ impl<'p> Generator<'p> {
     pub(crate) fn solve(&mut self, counts: &[u32], stocks: &[f64], rounds: Rounds, is_whole: bool) -> Option<Prices> {
         let mut tolerance = LOOSEST;
         let mut proofs = 0;
+        let mut steps = rounds.steps;
+        let most_steps = (rounds.deep_steps / u32::try_from(self.groups.len()).unwrap_or(u32::MAX).max(1)).max(steps);
         let mut is_last = rounds.at_most == 0;
         for round in 1.. {
             is_last |= round > rounds.at_most || self.work > rounds.work;
@@ -167,7 +183,7 @@ impl<'p> Generator<'p> {
                 counts,
                 stocks,
                 columns: &self.columns,
-                kinds: self.kinds.as_ref(),
+                kinds: self.stand_ins(counts),
                 penalty: self.penalty,
                 breaks_ties: is_last,
                 tolerance: if is_last { TIGHTEST } else { tolerance },
@@ -177,10 +193,12 @@ impl<'p> Generator<'p> {
                 return Some(prices);
             }
             let asked = Asked { prices: &prices, counts, stocks };
-            let (gained, at_most) =
-                self.price(asked, Depth { steps: rounds.steps, nodes: rounds.nodes, slack: 1.0 }, WORK);
+            let (gained, at_most) = self.price(asked, Depth { steps, nodes: rounds.nodes, slack: 1.0 }, WORK);
             if is_whole {
                 self.bound = self.bound.max(self.certify(&prices, &at_most));
+            }
+            if gained < LITTLE {
+                steps = steps.saturating_mul(DEEPER).min(most_steps);
             }
             if is_whole && self.bound >= prices.value * (1.0 - rounds.gap) {
                 is_last = true;
@@ -188,6 +206,9 @@ impl<'p> Generator<'p> {
                 tolerance = (gained * EAGER).clamp(ENOUGH, tolerance.max(ENOUGH));
             } else if tolerance > ENOUGH {
                 tolerance *= 0.1;
+            } else if steps < most_steps {
+                steps = steps.saturating_mul(DEEPER).min(most_steps);
+                tolerance = AGAIN;
             } else if proofs < rounds.proofs {
                 proofs += 1;
                 let slack = 1.0 + rounds.gap * 0.1;

@@ -7,9 +7,10 @@
 use std::collections::BinaryHeap;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashSet;
 
 use crate::knapsack::float;
-use crate::problem::{Problem, Rule};
+use crate::problem::Problem;
 
 /// With more items than this wanted, kinds stand for them.
 pub(crate) const MANY: usize = 600;
@@ -24,8 +25,12 @@ const PRICES: usize = 240;
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds {
     of: Vec<u32>,
-    /// By item: the prices that make its worth, and how much it has of each.
+    /// By kind.
+    members: Vec<Vec<u32>>,
+    /// By item.
     parts: Vec<Vec<(u32, f64)>>,
+    /// How many prices there are.
+    prices: u32,
 }
 
 /// Items that are a kind, and how much would be gained by dividing it, where, at which resource.
@@ -90,6 +95,12 @@ impl Kinds {
             let shares = items.iter().map(|&item| share(item, at));
             shares.fold((f64::INFINITY, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)))
         };
+        let sizes = |items: &Vec<usize>| {
+            let sizes: FxHashSet<&[i64]> =
+                items.iter().filter_map(|&item| problem.items.get(item).map(|item| item.size.as_slice())).collect();
+            sizes.len()
+        };
+        let n_sizes: usize = lists.iter().map(sizes).sum();
         let mut next = 0;
         let mut group = |items: Vec<usize>| {
             next += 1;
@@ -107,7 +118,9 @@ impl Kinds {
             best
         };
         let mut groups: BinaryHeap<Group> = lists.into_iter().map(&mut group).collect();
-        while groups.len() * (n_resources + 1) < PRICES {
+        // Each size by itself where sizes are few.
+        let most = if n_sizes <= PRICES { usize::MAX } else { PRICES };
+        while groups.len().saturating_mul(n_resources + 1) < most {
             let Some(mut widest) = groups.pop() else { break };
             if widest.differ <= 0.0 {
                 groups.push(widest);
@@ -126,39 +139,56 @@ impl Kinds {
             groups.push(group(small));
             groups.push(group(large));
         }
-        let mut kinds = Kinds { of: vec![0; problem.items.len()], parts: vec![Vec::new(); problem.items.len()] };
+        let n_items = problem.items.len();
+        let mut kinds =
+            Kinds { of: vec![0; n_items], members: Vec::new(), parts: vec![Vec::new(); n_items], prices: 0 };
         let mut groups = groups.into_vec();
         groups.sort_by_key(|group| group.number);
         for (group, kind) in groups.iter().zip(0..) {
             // The number of items and what they differ in.
-            let resources: Vec<(usize, f64)> = (0..n_resources)
+            let own = kinds.next();
+            let resources: Vec<(u32, usize, f64)> = (0..n_resources)
                 .filter_map(|at| {
                     let (least, most) = range(&group.items, at);
-                    (most > least).then_some((at, most))
+                    (most > least).then(|| (kinds.next(), at, most))
                 })
                 .collect();
             for &item in &group.items {
-                let of_resources = resources.iter().zip(1..).map(|(&(at, most), part)| (part, share(item, at) / most));
+                let of_resources = resources.iter().map(|&(price, at, most)| (price, share(item, at) / most));
                 if let (Some(of), Some(parts)) = (kinds.of.get_mut(item), kinds.parts.get_mut(item)) {
                     *of = kind;
-                    parts.push((0, 1.0));
+                    parts.push((own, 1.0));
                     parts.extend(of_resources.filter(|(_, share)| *share > 0.0));
                 }
             }
+            kinds.members.push(group.items.iter().filter_map(|item| u32::try_from(*item).ok()).collect());
         }
         kinds
     }
 
-    pub(crate) fn of(&self, item: usize) -> u32 {
-        self.of.get(item).copied().unwrap_or(0)
+    /// How many prices they have.
+    pub(crate) fn len(&self) -> usize {
+        self.prices as usize
     }
 
+    fn next(&mut self) -> u32 {
+        self.prices += 1;
+        self.prices - 1
+    }
+
+    /// Items of the same kind, which may be the item itself too.
+    pub(crate) fn like(&self, item: u32) -> &[u32] {
+        let kind = self.of.get(item as usize).and_then(|kind| self.members.get(*kind as usize));
+        kind.map_or(&[], Vec::as_slice)
+    }
+
+    /// The prices that make an item's worth, and how much it has of each.
     pub(crate) fn parts(&self, item: usize) -> Option<&[(u32, f64)]> {
         self.parts.get(item).map(Vec::as_slice)
     }
 }
 
-// Lists of items that the same bins admit, where both would fit, under the same rules; `None` where they are too many.
+// Lists of items that the same bins admit, where both would fit; `None` where they are too many.
 fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
     let n_bins = problem.bins.len();
     let mut fits = Vec::with_capacity(problem.items.len());
@@ -173,20 +203,13 @@ fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
         fits.push(fit);
         admitted.push(admit);
     }
-    let rules = |item: usize| {
-        let item = u32::try_from(item).unwrap_or(u32::MAX);
-        let is_in = move |items: &[u32]| items.binary_search(&item).is_ok();
-        problem.rules.iter().map(move |rule: &Rule| (is_in(&rule.subjects), is_in(&rule.counted)))
-    };
     let mut lists: Vec<Vec<usize>> = Vec::new();
     for item in 0..problem.items.len() {
         let is_like = |list: &Vec<usize>| {
             list.first().is_some_and(|&first| {
-                let caps = |item: usize| problem.items.get(item).map(|item| item.at_most);
                 let (Some(a_fits), Some(b_fits)) = (fits.get(first), fits.get(item)) else { return false };
                 let (Some(a), Some(b)) = (admitted.get(first), admitted.get(item)) else { return false };
-                let differs = a.symmetric_difference(b).any(|bin| a_fits.contains(bin) && b_fits.contains(bin));
-                !differs && caps(first) == caps(item) && rules(first).eq(rules(item))
+                !a.symmetric_difference(b).any(|bin| a_fits.contains(bin) && b_fits.contains(bin))
             })
         };
         let at = lists.iter().position(is_like).unwrap_or(lists.len());

@@ -2,7 +2,7 @@
 //! one weighted sum of the resources stands for all of them.
 
 use crate::cuts::Resource;
-use crate::exact::Search;
+use crate::exact::{Condition, Search};
 use crate::problem::{Problem, Rule};
 
 /// What the search of a bin found.
@@ -50,14 +50,18 @@ struct Lagrangian {
     rest: Vec<f64>,
 }
 
-/// Rules that an exact search takes for resources, in a bin.
-const PLAIN_RULES: usize = 8;
+/// Rules that are taken for resources, and that an exact search takes for such as are limited on a condition.
+const LIMITS: usize = 8;
+const CONDITIONS: usize = 16;
 
 /// Room for the search of many bins of one problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Knapsack<'p> {
     problem: &'p Problem,
+    /// Those of the problem, then rules.
     n_resources: usize,
+    /// How much there is of rules that are resources: of each item that one counts a bin may hold one.
+    limits: Vec<i64>,
     /// By item: its size.
     sizes: Vec<i64>,
     /// By item: how many a bin may hold.
@@ -83,10 +87,13 @@ pub(crate) struct Knapsack<'p> {
 
 impl<'p> Knapsack<'p> {
     pub(crate) fn new(problem: &'p Problem) -> Self {
-        let n_resources = problem.n_resources();
+        let of_problem = problem.n_resources();
+        let limits = limits(problem);
+        let n_resources = of_problem + limits.len();
         let mut sizes = Vec::with_capacity(problem.items.len() * n_resources);
-        for item in &problem.items {
-            sizes.extend((0..n_resources).map(|at| item.size.get(at).copied().unwrap_or(0)));
+        for (item, index) in problem.items.iter().zip(0_u32..) {
+            sizes.extend((0..of_problem).map(|at| item.size.get(at).copied().unwrap_or(0)));
+            sizes.extend(limits.iter().map(|(items, _)| i64::from(items.binary_search(&index).is_ok())));
         }
         let mut subject_of = vec![Vec::new(); problem.items.len()];
         let mut counts_in = vec![Vec::new(); problem.items.len()];
@@ -111,6 +118,7 @@ impl<'p> Knapsack<'p> {
         Knapsack {
             problem,
             n_resources,
+            limits: limits.into_iter().map(|(_, at_most)| i64::from(at_most)).collect(),
             sizes,
             caps,
             subject_of,
@@ -136,7 +144,9 @@ impl<'p> Knapsack<'p> {
         self.best = Filling { value: threshold, at_most: threshold, ..Filling::default() };
         let Some(kind) = self.problem.bins.get(bin) else { return std::mem::take(&mut self.best) };
         self.room.clear();
-        self.room.extend((0..self.n_resources).map(|at| kind.room.get(at).copied().unwrap_or(0)));
+        let of_problem = self.n_resources - self.limits.len();
+        self.room.extend((0..of_problem).map(|at| kind.room.get(at).copied().unwrap_or(0)));
+        self.room.extend(&self.limits);
         self.list_choices(bin, worths, counts);
         if self.choices.is_empty() {
             return std::mem::take(&mut self.best);
@@ -266,7 +276,7 @@ impl<'p> Knapsack<'p> {
             sizes: choices.iter().map(|choice| self.size(choice.item).get(at).copied().unwrap_or(0)).collect(),
             room: self.room.get(at).copied().unwrap_or(0),
         };
-        let mut resources: Vec<Resource> = (0..self.n_resources).map(resource).collect();
+        let resources: Vec<Resource> = (0..self.n_resources).map(resource).collect();
         let mut rules: Vec<u32> = choices
             .iter()
             .filter_map(|choice| self.subject_of.get(choice.item as usize))
@@ -275,11 +285,15 @@ impl<'p> Knapsack<'p> {
         rules.sort_unstable();
         rules.dedup();
         let rules: Vec<&Rule> = rules.into_iter().filter_map(|rule| self.problem.rules.get(rule as usize)).collect();
-        for rule in rules.iter().filter(|rule| rule.is_plain() && rule.at_most > 0).take(PLAIN_RULES) {
-            let counts = |item: u32| i64::from(rule.counted.binary_search(&item).is_ok());
-            let sizes = choices.iter().map(|choice| counts(choice.item)).collect();
-            resources.push(Resource { sizes, room: i64::from(rule.at_most) });
-        }
+        let conditions = rules.iter().filter(|rule| !rule.is_plain()).take(CONDITIONS).map(|rule| {
+            let is_in = |items: &[u32], choice: &Choice| items.binary_search(&choice.item).is_ok();
+            let subjects = choices.iter().enumerate().filter(|(_, choice)| is_in(&rule.subjects, choice));
+            // Less than one is none.
+            let (room, each) = if rule.at_most == 0 { (1, 2) } else { (i64::from(rule.at_most), 1) };
+            let sizes = choices.iter().map(|choice| if is_in(&rule.counted, choice) { each } else { 0 }).collect();
+            Condition { subjects: subjects.map(|(at, _)| at).collect(), limit: Resource { sizes, room } }
+        });
+        let conditions: Vec<Condition> = conditions.collect();
         let allows = |uses: &[u32]| {
             let each = |item: u32| {
                 let at = choices.iter().position(|choice| choice.item == item);
@@ -287,7 +301,7 @@ impl<'p> Knapsack<'p> {
             };
             rules.iter().all(|rule| rule.holds(each))
         };
-        let found = Search::new(columns, resources, &allows).run(self.best.value, self.slack, nodes);
+        let found = Search::new(columns, resources, conditions, &allows).run(self.best.value, self.slack, nodes);
         self.best.work = u64::from(found.solved) * choices.len() as u64;
         for (value, uses) in found.fillings {
             let mut items: Vec<(u32, u32)> =
@@ -445,6 +459,25 @@ impl<'p> Knapsack<'p> {
     fn is_spent(&self) -> bool {
         self.steps == 0 && self.has_leaf
     }
+}
+
+// Items of which a bin holds only so many together, whatever else is in it: the subjects of a rule that it counts. Those
+// that concern most items, one alone aside, as that has a limit of its own.
+fn limits(problem: &Problem) -> Vec<(Vec<u32>, u32)> {
+    let mut limits: Vec<(Vec<u32>, u32)> = Vec::new();
+    for rule in problem.rules.iter().filter(|rule| rule.at_most > 0) {
+        let counted = |item: &&u32| rule.counted.binary_search(item).is_ok();
+        let both: Vec<u32> = rule.subjects.iter().filter(counted).copied().collect();
+        if both.len() > 1 && !limits.iter().any(|(items, at_most)| *items == both && *at_most <= rule.at_most) {
+            limits.push((both, rule.at_most));
+        }
+    }
+    let count = |items: &[u32]| -> u64 {
+        items.iter().filter_map(|item| problem.items.get(*item as usize)).map(|item| u64::from(item.count)).sum()
+    };
+    limits.sort_by_cached_key(|(items, _)| std::cmp::Reverse(count(items)));
+    limits.truncate(LIMITS);
+    limits
 }
 
 pub(crate) fn dot(multipliers: &[f64], amounts: &[i64]) -> f64 {

@@ -31,6 +31,7 @@ mod repair;
 mod round;
 mod seed;
 mod simplex;
+mod whole;
 
 pub use problem::{BinType, Item, Need, Pattern, Problem, Rule};
 
@@ -53,8 +54,12 @@ pub struct Budget {
     pub share: f64,
     /// How often some bins of the plan are packed anew.
     pub repairs: u32,
+    /// Linear programs of the search for whole bins over the patterns found, in a repair.
+    pub branches: u32,
     /// Steps of the quick search for the best filling of a bin.
     pub steps: u32,
+    /// The same where patterns come to gain little, of all types of bins together.
+    pub deep_steps: u32,
     /// Linear relaxations that the exact search of a bin may solve where the quick one was cut short; 0 for none.
     pub nodes: u32,
     /// The same where all that finds nothing any more, which proves the bound, and how often.
@@ -74,7 +79,9 @@ impl Default for Budget {
             dives: 60,
             share: 0.1,
             repairs: 0,
+            branches: 0,
             steps: 200,
+            deep_steps: 1_000_000,
             nodes: 300,
             proof_nodes: 20_000,
             proofs: 20,

@@ -8,7 +8,7 @@ use good_lp::{
 use rustc_hash::FxHashMap;
 
 use crate::interior::Program;
-use crate::kinds::{Kinds, MANY};
+use crate::kinds::Kinds;
 use crate::problem::{BinType, Pattern, Problem};
 
 /// The answer of a linear program.
@@ -110,15 +110,12 @@ impl Master<'_> {
         let n_stocks = stocks.iter().flatten().count();
         let mut rows =
             Rows { stocks, items: vec![Vec::new(); self.counts.len()], sides, n_stocks, largest: Vec::new() };
-        let wanted = self.counts.iter().filter(|count| **count > 0).count();
-        let kinds = self.kinds.filter(|_| wanted > MANY);
-        let mut of_kind: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut of_price: FxHashMap<u32, u32> = FxHashMap::default();
         for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
-            let parts = kinds.and_then(|kinds| kinds.parts(item));
-            let kind = kinds.map_or(0, |kinds| 1 + kinds.of(item));
-            for &(part, share) in parts.unwrap_or(&own) {
-                let row = *of_kind.entry((kind, part)).or_insert_with(|| {
+            let parts = self.kinds.and_then(|kinds| kinds.parts(item));
+            for &(price, share) in parts.unwrap_or(&own) {
+                let row = *of_price.entry(price).or_insert_with(|| {
                     rows.sides.push(0.0);
                     rows.largest.push(0.0);
                     u32::try_from(rows.sides.len() - 1).unwrap_or(u32::MAX)

@@ -98,8 +98,13 @@ impl Problem {
         })
     }
 
-    /// Whether a bin may be filled so: room, admission, limits on each item, and rules.
+    /// Whether a bin may be filled so: room, admission, limits on each item, rules, and what it needs.
     pub fn allows(&self, pattern: &Pattern) -> bool {
+        self.has_needed(pattern) && self.fits(pattern)
+    }
+
+    /// Whether a bin may be filled so, what it needs aside.
+    pub(crate) fn fits(&self, pattern: &Pattern) -> bool {
         let Some(bin) = self.bins.get(pattern.bin as usize) else { return false };
         let mut room = bin.room.clone();
         for &(index, each) in &pattern.items {
@@ -113,7 +118,7 @@ impl Problem {
             }
         }
         let each = |item: u32| pattern.items.iter().find(|(known, _)| *known == item).map_or(0, |(_, each)| *each);
-        self.has_needed(pattern) && room.iter().all(|room| *room >= 0) && self.rules.iter().all(|rule| rule.holds(each))
+        room.iter().all(|room| *room >= 0) && self.rules.iter().all(|rule| rule.holds(each))
     }
 }
 

@@ -3,13 +3,20 @@
 
 use std::collections::BTreeMap;
 
+use fixedbitset::FixedBitSet;
+
 use crate::generate::Rounds;
+use crate::kinds::MANY;
 use crate::problem::Pattern;
 use crate::round::Dive;
+use crate::whole::Restricted;
 
 /// Bins that are packed anew at once: at least, and of all.
 const BINS: u32 = 24;
 const SHARE: f64 = 0.1;
+
+/// Items of these bins at most, where there are so many in all that kinds stand in for them.
+const ITEMS: usize = 200;
 
 /// Columns of the root's linear program are of use again where their worth, cut to what is to be packed, is so much of
 /// what the bin costs.
@@ -75,11 +82,15 @@ impl Dive<'_, '_> {
         let worst = goal - goal * failed.min(4) / 6;
         let mut freed: BTreeMap<Pattern, u32> = BTreeMap::new();
         let mut n = 0;
+        // Of so many items that kinds would stand in for them, too many are in a share of the bins.
+        let most = if self.counts.len() > MANY { ITEMS } else { usize::MAX };
+        let mut items = FixedBitSet::with_capacity(self.counts.len());
         for (_, pattern, bins) in &order {
             let take = (*bins).min(worst.saturating_sub(n));
-            if take == 0 {
+            if take == 0 || items.count_ones(..) >= most - most / 6 * failed.min(4) as usize {
                 break;
             }
+            items.extend(pattern.items.iter().map(|(item, _)| *item as usize));
             freed.insert((*pattern).clone(), take);
             n += take;
         }
@@ -91,9 +102,10 @@ impl Dive<'_, '_> {
             .collect();
         others.sort_unstable();
         for (_, pattern) in others {
-            if n >= goal {
+            if n >= goal || items.count_ones(..) >= most {
                 break;
             }
+            items.extend(pattern.items.iter().map(|(item, _)| *item as usize));
             *freed.entry(pattern.clone()).or_default() += 1;
             n += 1;
         }
@@ -142,11 +154,23 @@ impl Dive<'_, '_> {
         if least >= cost * (1.0 - CHEAPER) {
             return false;
         }
-        self.descend(prices);
+        let known: Vec<(Pattern, u32)> = freed.iter().map(|(pattern, bins)| (pattern.clone(), *bins)).collect();
+        let whole = Restricted {
+            problem: self.problem,
+            counts: &self.counts,
+            stocks: &self.stocks,
+            columns: &self.generator.columns,
+            prices: &prices,
+        };
+        match whole.solve(&known, self.budget.branches) {
+            Some(bins) => self.take_all(&bins),
+            None => self.descend(prices),
+        }
         true
     }
 }
 
-fn worth(pattern: &Pattern, worths: &[f64]) -> f64 {
+/// What a pattern's items are worth.
+pub(crate) fn worth(pattern: &Pattern, worths: &[f64]) -> f64 {
     pattern.items.iter().map(|&(item, n)| worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n)).sum()
 }

@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::Budget;
-use crate::generate::{Generator, Rounds};
+use crate::generate::{Generator, Rounds, rent};
 use crate::knapsack::Depth;
 use crate::master::Prices;
 use crate::problem::{Pattern, Problem};
+use crate::repair::worth;
+
+/// A bin that others make up for is used where it is worth so much of what it costs.
+const KEPT: f64 = 0.985;
 
 /// A plan that is being made.
 pub(crate) struct Dive<'g, 'p> {
@@ -76,6 +80,9 @@ impl<'g, 'p> Dive<'g, 'p> {
             .iter()
             .filter_map(|&(uses, at)| self.generator.columns.get(at).map(|column| (uses, column.clone())))
             .collect();
+        if self.generator.stand_ins(&self.counts).is_some() {
+            return self.fix_alike(prices, &columns, total);
+        }
         let mut fixed = 0.0;
         for (uses, column) in &columns {
             let whole = (uses + 1e-6).floor();
@@ -95,6 +102,84 @@ impl<'g, 'p> Dive<'g, 'p> {
             fixed += f64::from(self.take(column, 1.0, fixed > 0.0));
         }
         fixed > 0.0
+    }
+
+    // Where kinds stand in for items, columns want some items more often than there are and others never: what a column
+    // lacks is made up for by others of the kind.
+    fn fix_alike(&mut self, prices: &Prices, columns: &[(f64, Pattern)], total: f64) -> bool {
+        let goal = whole((total * self.budget.share).max(1.0));
+        let mut fixed = 0;
+        for (uses, column) in columns {
+            let n = whole(uses.round()).clamp(1, goal);
+            let mut taken = 0;
+            while fixed < goal && taken < n {
+                let pattern = self.made_up(column, prices);
+                if worth(&pattern, &prices.worths) < self.rented(&pattern, prices) * KEPT {
+                    break;
+                }
+                let more = self.take(&pattern, f64::from(n - taken), true);
+                if more == 0 {
+                    break;
+                }
+                taken += more;
+                fixed += more;
+            }
+        }
+        fixed > 0
+    }
+
+    // A column with items that are there, as far as there are any.
+    fn made_up(&self, column: &Pattern, prices: &Prices) -> Pattern {
+        let mut pattern = Pattern { bin: column.bin, items: Vec::with_capacity(column.items.len()) };
+        let Some(kinds) = self.generator.stand_ins(&self.counts) else { return column.clone() };
+        let left = |item: u32| self.counts.get(item as usize).copied().unwrap_or(0);
+        for &(item, n) in &column.items {
+            let mut lacks = n;
+            let mut others: Vec<u32> = kinds.like(item).iter().copied().filter(|other| left(*other) > 0).collect();
+            let worth = |item: u32| prices.worths.get(item as usize).copied().unwrap_or(0.0);
+            let differs = |other: u32| (other != item, (worth(other) - worth(item)).abs());
+            others.sort_by(|&a, &b| {
+                let (a_other, a_by) = differs(a);
+                let (b_other, b_by) = differs(b);
+                a_other.cmp(&b_other).then(a_by.total_cmp(&b_by)).then(left(b).cmp(&left(a))).then(a.cmp(&b))
+            });
+            for other in others {
+                lacks -= self.put_more(&mut pattern, other, lacks.min(left(other)));
+                if lacks == 0 {
+                    break;
+                }
+            }
+        }
+        pattern
+    }
+
+    // Adds so many of an item at most, as long as the bin may hold them and they are there. Says how many.
+    fn put_more(&self, pattern: &mut Pattern, item: u32, most: u32) -> u32 {
+        let at = pattern.items.binary_search_by_key(&item, |(item, _)| *item);
+        let at = at.unwrap_or_else(|at| {
+            pattern.items.insert(at, (item, 0));
+            at
+        });
+        let had = pattern.items.get(at).map_or(0, |(_, n)| *n);
+        let there = self.counts.get(item as usize).copied().unwrap_or(0).saturating_sub(had).min(most);
+        for more in (0..=there).rev() {
+            if let Some((_, n)) = pattern.items.get_mut(at) {
+                *n = had + more;
+            }
+            if more == 0 || self.problem.fits(pattern) {
+                if had + more == 0 {
+                    pattern.items.remove(at);
+                }
+                return more;
+            }
+        }
+        0
+    }
+
+    // What a bin costs, rents of stocks included.
+    fn rented(&self, pattern: &Pattern, prices: &Prices) -> f64 {
+        let bin = self.problem.bins.get(pattern.bin as usize);
+        bin.map_or(0.0, |bin| bin.cost + bin.bias + rent(&bin.draws, &prices.rents))
     }
 
     // Uses a column up to `at_most` times, as long as its items (some of them, unless `in_full`) are still wanted.
@@ -126,6 +211,20 @@ impl<'g, 'p> Dive<'g, 'p> {
         }
         *self.plan.entry(Pattern { bin: column.bin, items }).or_default() += n;
         n
+    }
+
+    // Uses columns that may hold more than is left.
+    pub(crate) fn take_all(&mut self, bins: &[(Pattern, u32)]) {
+        for (pattern, n) in bins {
+            let mut left = *n;
+            while left > 0 {
+                let taken = self.take(pattern, f64::from(left), false);
+                if taken == 0 {
+                    break;
+                }
+                left -= taken;
+            }
+        }
     }
 
     // Columns as they are of use for what is left.

@@ -16,7 +16,7 @@ pub(crate) struct Basis {
     at: Vec<At>,
 }
 
-/// Maximise what columns are worth, within rows that hold one each: sizes are shares of the room.
+/// Maximise what columns are worth, within rows that hold one each unless told otherwise: sizes are shares of the room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relaxation {
     n_rows: usize,
@@ -27,6 +27,8 @@ pub(crate) struct Relaxation {
     worths: Vec<f64>,
     pub(crate) lower: Vec<f64>,
     pub(crate) upper: Vec<f64>,
+    /// By row: how much room there is.
+    pub(crate) rooms: Vec<f64>,
     /// Variables that are basic, by row; columns first, then what is left of each row.
     basic: Vec<usize>,
     at: Vec<At>,
@@ -48,6 +50,8 @@ impl Relaxation {
     pub(crate) fn reset(&mut self, n_rows: usize) {
         self.n_rows = n_rows;
         self.n_columns = 0;
+        self.rooms.clear();
+        self.rooms.resize(n_rows, 1.0);
         for numbers in [&mut self.sizes, &mut self.worths, &mut self.lower, &mut self.upper] {
             numbers.clear();
         }
@@ -191,7 +195,7 @@ impl Relaxation {
 
     /// What no solution is worth more than, from prices of the rows: whatever these are.
     pub(crate) fn bound(&self, prices: &[f64]) -> f64 {
-        let mut bound: f64 = prices.iter().map(|price| price.max(0.0)).sum();
+        let mut bound: f64 = prices.iter().zip(&self.rooms).map(|(price, room)| price.max(0.0) * room).sum();
         for column in 0..self.n_columns {
             let (lower, upper) = self.bounds(column);
             let mut reduced = self.worth(column);
@@ -240,7 +244,7 @@ impl Relaxation {
 
     fn set_values(&mut self) {
         let m = self.n_rows;
-        let mut room = vec![1.0; m];
+        let mut room = self.rooms.clone();
         for variable in 0..self.n_columns {
             let (lower, upper) = self.bounds(variable);
             let value = match self.at.get(variable) {

@@ -70,12 +70,12 @@ fn fillings(counts: &[u32]) -> Vec<Vec<u32>> {
 }
 
 fn problems() -> impl Strategy<Value = Problem> {
-    let sizes = prop::collection::vec((1..4_u32, prop::collection::vec(0..7_i64, 2)), 1..4);
+    let sizes = prop::collection::vec((1..4_u32, prop::collection::vec(0..7_i64, 2)), 1..5);
     let bins = prop::collection::vec(
         (0..9_u32, prop::collection::vec(3..14_i64, 2), prop::option::of(0..3_u32), any::<u8>()),
         1..4,
     );
-    let rules = prop::collection::vec((any::<u8>(), any::<u8>(), 0..3_u32), 0..2);
+    let rules = prop::collection::vec((any::<u8>(), any::<u8>(), 0..3_u32), 0..4);
     (sizes, bins, rules).prop_map(|(sizes, bins, rules)| {
         let items: Vec<Item> = sizes.iter().map(|(count, size)| item(*count, size)).collect();
         let mut stocks = Vec::new();
@@ -104,9 +104,27 @@ fn problems() -> impl Strategy<Value = Problem> {
 }
 
 fn budgets() -> impl Strategy<Value = Budget> {
-    let quick = Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+    let quick = Budget {
+        rounds: 3,
+        dive_rounds: 0,
+        dives: 1,
+        steps: 3,
+        deep_steps: 0,
+        nodes: 0,
+        proofs: 0,
+        ..Budget::default()
+    };
     let repaired = Budget { repairs: 6, ..quick };
-    prop_oneof![Just(quick), Just(repaired), Just(Budget { steps: 2, ..Budget::default() }), Just(Budget::default())]
+    let branched = Budget { branches: 20, ..repaired };
+    let proved = Budget { nodes: 40, steps: 1, ..Budget::default() };
+    prop_oneof![
+        Just(quick),
+        Just(repaired),
+        Just(branched),
+        Just(proved),
+        Just(Budget { steps: 2, ..Budget::default() }),
+        Just(Budget::default())
+    ]
 }
 
 proptest! {
@@ -140,7 +158,8 @@ proptest! {
 
     #[test]
     fn packing_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
-        let quick = Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+        let quick =
+        Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, deep_steps: 0, nodes: 0, proofs: 0, ..Budget::default() };
         let left = |answer: &Answer| problem.left_by(&answer.plan).iter().sum::<u32>();
         let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { repairs: 6, ..quick }));
         prop_assert_eq!(left(&once), left(&again));

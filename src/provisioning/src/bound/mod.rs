@@ -110,8 +110,15 @@ impl Planner<'_> {
             problem.allows(&pattern).then_some((pattern, nodes))
         });
         let start: Vec<(Pattern, u32)> = start.collect();
-        let budget =
-            Budget { rounds: 200, steps: 60, nodes: 300, proofs: 20, proof_nodes: 20_000, ..Budget::default() };
+        let budget = Budget {
+            rounds: 200,
+            steps: 60,
+            deep_steps: 10_000_000,
+            nodes: 300,
+            proofs: 20,
+            proof_nodes: 20_000,
+            ..Budget::default()
+        };
         Bound { cost: below(berth_packing::bound(&problem, &start, budget)), relaxed: relaxed.names() }
     }
 

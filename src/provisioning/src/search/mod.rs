@@ -60,18 +60,20 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             dives: 6,
             share: 0.5,
             steps: 20,
+            deep_steps: 0,
             nodes: 100,
             proofs: 0,
             ..Budget::default()
         },
         Effort::Low | Effort::Default => Budget {
             work: 150_000,
-            rounds: 60,
+            rounds: 80,
             dive_rounds: 1,
             dives: 10,
             share: 0.3,
             repairs: 2,
             steps: 40,
+            deep_steps: 3_000_000,
             nodes: 200,
             proofs: 0,
             ..Budget::default()
@@ -79,12 +81,16 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
         Effort::High => Budget {
             work: 400_000,
             rounds: 200,
+            dive_rounds: 2,
+            nodes: 200,
             steps: 60,
+            deep_steps: 10_000_000,
             proofs: 10,
             proof_nodes: 5_000,
-            dives: 40,
+            dives: 20,
             share: 0.2,
             repairs: 30,
+            branches: 50,
             ..Budget::default()
         },
     }
