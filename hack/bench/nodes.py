@@ -3,8 +3,9 @@
 
 usage: nodes.py CASE OUT [--nodes N] [--running N] [--pods N] [--apps N] [--seed N]
 
-CASE is plain, zone-spread, host-anti-affinity, pod-affinity, reservations or distinct-reservations. Writes OUT, a List of
-Nodes, of running and of pending Pods. With reservations it has half as many pending Reservations as pods, two owners to
+CASE is plain, zone-spread, host-anti-affinity, pod-affinity, preemption, full, reservations or distinct-reservations. Writes OUT, a List of
+Nodes, of running and of pending Pods. With preemption and full the nodes have no room left, each app asks for an amount of
+its own, and pods are more important than those that run, or not. With reservations it has half as many pending Reservations as pods, two owners to
 each, and with distinct-reservations each is for an app of its own, whatever N; OUT.pods.json is then the same cluster for a
 scheduler without Reservations, where a pod like each of them comes first.
 """
@@ -15,6 +16,7 @@ import random
 ZONES = ["zone-a", "zone-b", "zone-c"]
 # CPU in milli and memory in MiB.
 SHAPES = [(100, 128), (250, 256), (250, 1024), (500, 512), (500, 2048), (1000, 1024), (1000, 4096), (2000, 4096)]
+CROWDED = ["preemption", "full"]
 SIZES = [(8000, 32), (16000, 64), (32000, 128)]
 
 
@@ -36,6 +38,21 @@ def spec(shape, **more):
 def pod(name, app, pod_spec, status="Pending"):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
             "spec": pod_spec, "status": {"phase": status}}
+
+
+def crowd(a, rng):
+    """Nodes that are full of unimportant pods."""
+    for index in range(a.nodes):
+        made = node(index, rng)
+        yield made
+        amounts = made["status"]["allocatable"]
+        shares = sorted(rng.uniform(0.05, 0.95) for _ in range(a.running - 1))
+        for at, (begin, end) in enumerate(zip([0.0, *shares], [*shares, 1.0])):
+            cpu, memory = (int((end - begin) * size) for size in (int(amounts["cpu"][:-1]), int(amounts["memory"][:-2]) * 1024))
+            on_node = spec((cpu, memory), nodeName=made["metadata"]["name"], priority=-10 * rng.randint(1, 3))
+            running = pod(f"running-{index}-{at}", f"old-{rng.randrange(a.apps)}", on_node, "Running")
+            running["status"]["startTime"] = f"2026-01-01T{rng.randrange(24):02}:{rng.randrange(60):02}:00Z"
+            yield running
 
 
 def constraints(case, app):
@@ -71,7 +88,8 @@ def standing(a, rng):
 def pending(a, shapes):
     for index in range(a.pods):
         app = f"app-{index % a.apps}"
-        yield pod(f"pod-{index}", app, spec(shapes[app], **constraints(a.case, app)))
+        more = {"priority": 1000 if a.case == "preemption" else -1000} if a.case in CROWDED else constraints(a.case, app)
+        yield pod(f"pod-{index}", app, spec(shapes[app], **more))
 
 
 def rooms(a, shapes, make):
@@ -95,8 +113,8 @@ def write(path, *parts):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", "reservations",
-                                     "distinct-reservations"])
+    ap.add_argument("case", choices=["plain", "zone-spread", "host-anti-affinity", "pod-affinity", *CROWDED,
+                                     "reservations", "distinct-reservations"])
     ap.add_argument("out")
     ap.add_argument("--nodes", type=int, default=5_000)
     ap.add_argument("--running", type=int, default=2, help="pods that run on each node")
@@ -108,9 +126,12 @@ def main():
         a.apps = max(a.pods // 2, 1)
     rng = random.Random(a.seed)
     shapes = {f"app-{index}": rng.choice(SHAPES) for index in range(a.apps)}
+    if a.case in CROWDED:
+        shapes = {app: (1000 + index, 1024) for index, app in enumerate(shapes)}
+    stand = crowd if a.case in CROWDED else standing
     has_rooms = a.case.endswith("reservations")
     reservations = rooms(a, shapes, reservation) if has_rooms else []
-    write(a.out, standing(a, random.Random(a.seed)), reservations, pending(a, shapes))
+    write(a.out, stand(a, random.Random(a.seed)), reservations, pending(a, shapes))
     if has_rooms:
         write(a.out + ".pods.json", standing(a, random.Random(a.seed)), rooms(a, shapes, stand_in), pending(a, shapes))
     print(a.nodes, "nodes,", a.pods, "pods,", a.pods // 2 if has_rooms else 0, "Reservations")

@@ -365,6 +365,15 @@ impl<'a> Index<'a> {
         cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
     }
 
+    /// Whether a node admits the class, as far as its load does not matter.
+    pub(super) fn admits(&self, at: usize, world: World<'_>) -> bool {
+        let unit = if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.groups.kind(at) };
+        let known = self.verdicts.get(&unit).map(|verdict| verdict.admits);
+        known.unwrap_or_else(|| {
+            world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, self.shape.spec))
+        })
+    }
+
     /// The nodes of a cell with their own scores.
     pub(super) fn nodes(&self, cell: &Cell, groups: &Groups) -> Vec<usize> {
         let units = cell.ordered.iter().map(|(_, _, unit)| *unit);
@@ -397,12 +406,15 @@ fn candidates(shape: &Shape<'_>, world: World<'_>, counts_all: bool) -> Option<F
     Some(nodes)
 }
 
+fn admits(cluster: &Cluster, node: &Node, spec: &PodSpec) -> bool {
+    filter::before_load(cluster, node, spec).is_none() && filter::volumes(cluster, node, spec).is_none()
+}
+
 fn verdict(shape: &Shape<'_>, node: &Node, world: World<'_>) -> Verdict {
     let (cluster, spec) = (world.cluster, shape.spec);
-    let admits = filter::before_load(cluster, node, spec).is_none() && filter::volumes(cluster, node, spec).is_none();
     let known_image = |image| world.images.get(&image).copied().unwrap_or_default();
     Verdict {
-        admits,
+        admits: admits(cluster, node, spec),
         taints: score::untolerated_preferences(&node.taints, spec, &cluster.symbols),
         affinity: score::preferred_terms(cluster, node, spec),
         image: score::image_locality(node, spec, cluster.nodes.len(), known_image),

@@ -18,10 +18,13 @@ mod placements;
 mod pre_allocate;
 mod preempt;
 mod queue;
+mod relief;
 mod replace;
 mod reserved;
 mod shape;
 mod view;
+
+use std::rc::Rc;
 
 use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
 use fixedbitset::FixedBitSet;
@@ -36,6 +39,7 @@ pub use replace::expect_replacements;
 use groups::{Groups, names_nodes};
 use hold::Members;
 use index::{Index, World};
+use relief::{Kept, Residents};
 use replace::Replacements;
 use shape::Shape;
 use view::Views;
@@ -101,14 +105,16 @@ pub struct Scheduler<'a> {
     asked: u64,
     evicted: Vec<Eviction>,
     /// Pods that are off their node, for good or in a what-if.
-    off: Vec<Eviction>,
+    off: FxHashSet<Eviction>,
     /// By PodDisruptionBudget: how many more pods it lets go.
     allowed: Vec<i32>,
     /// Whether pods that budgets do not let go stay, as where they are evicted through the API.
     keeps_budgets: bool,
     replacements: Replacements,
-    /// By node: the lowest priority of the pods that ran there first, and the lowest of all; made when it is needed first.
-    lowest: Option<(Vec<i32>, i32)>,
+    /// The pods that may give way; made when they are needed first.
+    residents: Option<Rc<Residents>>,
+    /// Where room could be made for pods of the class that was asked about last.
+    kept: Option<(ClassId, Kept)>,
     /// Pods that room is held for, by node.
     nominated: FxHashMap<usize, Vec<ClassId>>,
     /// By Reservation: the node where it was held last.
@@ -150,11 +156,12 @@ impl<'a> Scheduler<'a> {
             entries: 0,
             asked: 0,
             evicted: Vec::new(),
-            off: Vec::new(),
+            off: FxHashSet::default(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
             keeps_budgets: false,
             replacements: Replacements::default(),
-            lowest: None,
+            residents: None,
+            kept: None,
             nominated: FxHashMap::default(),
             places: places(cluster),
             members: Members::new(cluster, universe),

@@ -52,7 +52,7 @@ impl<'a> Scheduler<'a> {
     /// Takes a running pod off its node in the snapshot alone, for what-ifs.
     pub(super) fn take_off(&mut self, node: usize, pod: usize) {
         let Some((class, spec)) = self.resident(node, pod) else { return };
-        self.off.push(Eviction { node, pod });
+        self.off.insert(Eviction { node, pod });
         self.count(class, node, false);
         for &claim in &spec.volumes.exclusive_claims {
             self.state.free_claim(claim);
@@ -78,7 +78,7 @@ impl<'a> Scheduler<'a> {
     /// Puts a running pod back that was taken off, in the snapshot alone.
     pub(super) fn put_back(&mut self, node: usize, pod: usize) {
         let Some((class, spec)) = self.resident(node, pod) else { return };
-        self.off.retain(|known| *known != Eviction { node, pod });
+        self.off.remove(&Eviction { node, pod });
         self.count(class, node, true);
         for &claim in &spec.volumes.exclusive_claims {
             self.state.use_claim(claim);

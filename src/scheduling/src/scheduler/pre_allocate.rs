@@ -146,7 +146,6 @@ impl Scheduler<'_> {
         })?;
         // What is no matter of amounts, as it will be when those pods have gone.
         let mark = self.state.mark();
-        let off_before = self.off.len();
         for &pod in binding.pods.iter().filter_map(|&at| pods.get(at)) {
             self.take_off(node, pod);
         }
@@ -154,7 +153,9 @@ impl Scheduler<'_> {
         let obstacle = self.world().obstacle(index, &values, node);
         self.state.rollback(mark);
         self.state.forget(mark);
-        self.off.truncate(off_before);
+        for &pod in binding.pods.iter().filter_map(|&at| pods.get(at)) {
+            self.off.remove(&Eviction { node, pod });
+        }
         match obstacle {
             Some(Obstacle::Resources(..) | Obstacle::Reservations(..)) | None => Ok((binding, pods)),
             Some(obstacle) => Err(in_own_words(&obstacle)),
@@ -177,7 +178,7 @@ impl Scheduler<'_> {
     fn candidates(&self, id: u32, how: PreAllocation, node: usize) -> Vec<usize> {
         let pods = self.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
         let is_candidate = |(at, pod): &(usize, &berth_model::BoundPod)| {
-            !self.off.contains(&Eviction { node, pod: *at })
+            !self.is_off(node, *at)
                 && pod.candidate.as_ref().is_some_and(|candidate| match how.mode {
                     PreAllocationMode::Owners => candidate.owned_by.binary_search(&id).is_ok(),
                     PreAllocationMode::Cluster => candidate.priority.is_some(),

@@ -2,27 +2,29 @@
 //! among all nodes on which their going helps.
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 
 use berth_model::{BoundPod, ClassId, MemberKind};
 
 use super::groups::stands;
 use super::index::Index;
-use super::shape::Beside;
+use super::relief::{Kept, Relief, Residents};
+use super::shape::{Beside, Values};
 use super::{Eviction, Scheduler};
 use crate::filter::Obstacle;
 use crate::reservation::is_open;
 
 /// The pods that would have to go from a node, most important first.
 #[derive(Clone, Debug)]
-struct Candidate {
-    node: usize,
-    victims: Vec<usize>,
-    violations: usize,
+pub(super) struct Candidate {
+    pub(super) node: usize,
+    pub(super) victims: Vec<usize>,
+    pub(super) violations: usize,
 }
 
 /// By what candidates are compared, the least wins: budgets violated, the highest priority among the victims, the sum of
 /// their priorities, their number, how long the most important have run, the node's name.
-type Order = (usize, i32, i64, usize, Reverse<i64>, u32);
+pub(super) type Order = (usize, i32, i64, usize, Reverse<i64>, u32);
 
 impl<'a> Scheduler<'a> {
     /// Makes room for a pod of the class where the least important pods have to go, and evicts them; the node. `None`,
@@ -33,7 +35,9 @@ impl<'a> Scheduler<'a> {
         if spec.never_preempts || (is_reservation && !self.rules.preempts) || !is_open(spec) {
             return None;
         }
-        if self.lowest_priorities().1 >= spec.priority {
+        let cluster = self.cluster;
+        let residents = self.residents.get_or_insert_with(|| Rc::new(Residents::new(cluster)));
+        if residents.lowest >= spec.priority {
             return None;
         }
         let index = self.take_index(id)?;
@@ -57,61 +61,84 @@ impl<'a> Scheduler<'a> {
 
     fn best_candidate(&mut self, index: &Index<'a>) -> Option<Candidate> {
         let values = self.values(index);
+        let (id, by_amounts) = (index.shape.class, self.is_about_amounts(index));
+        // Worth it for a class of many.
+        let is_kept = !index.shape.spreads_over_hosts()
+            && index.shape.spec.volumes.exclusive_claims.is_empty()
+            && self.universe.class(id).is_some_and(|class| class.count > 1);
+        if is_kept {
+            return self.best_kept(index, &values, by_amounts);
+        }
         let mut best: Option<(Order, Candidate)> = None;
         for node in 0..self.cluster.nodes.len() {
-            let lowest = self.lowest_priorities().0.get(node).copied().unwrap_or(i32::MAX);
-            if lowest >= index.shape.spec.priority || !self.cluster.nodes.get(node).is_some_and(stands) {
-                continue;
-            }
-            let potential = self.less_important(node, index.shape.spec.priority);
-            let helps = || {
-                let obstacle = self.world().obstacle(index, &values, node);
-                obstacle.as_ref().is_some_and(Obstacle::may_be_preempted)
-            };
-            if potential.is_empty() || !helps() {
-                continue;
-            }
-            let Some(candidate) = self.dry_run(index, node, &potential) else { continue };
-            if self.keeps_budgets && candidate.violations > 0 {
-                continue;
-            }
-            let order = self.order(&candidate);
-            if best.as_ref().is_none_or(|(least, _)| order < *least) {
-                best = Some((order, candidate));
+            let most = best.as_ref().map(|(order, _)| order);
+            let found = self.candidate(index, &values, node, by_amounts, most);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|(least, _)| found.0 < *least)
+            {
+                best = Some(found);
             }
         }
         best.map(|(_, candidate)| candidate)
     }
 
-    // By node the lowest priority of its running pods, and of all: most often nobody may give way.
-    fn lowest_priorities(&mut self) -> &(Vec<i32>, i32) {
-        let cluster = self.cluster;
-        self.lowest.get_or_insert_with(|| {
-            let priority = |pod: &BoundPod| cluster.specs.get(pod.spec as usize).map_or(0, |spec| spec.priority);
-            let nodes = cluster.nodes.iter().map(|node| node.pods.iter().map(priority).min().unwrap_or(i32::MAX));
-            let by_node: Vec<i32> = nodes.collect();
-            let least = by_node.iter().copied().min().unwrap_or(i32::MAX);
-            (by_node, least)
-        })
+    // The same, with what was found when the class was asked about before, where nothing has changed since.
+    fn best_kept(&mut self, index: &Index<'a>, values: &Values, by_amounts: bool) -> Option<Candidate> {
+        let (id, now) = (index.shape.class, self.groups.now());
+        let totals = index.shape.totals(&self.state);
+        let kept = self.kept.take().filter(|(of, kept)| {
+            *of == id && kept.values == *values && kept.totals == totals && kept.allowed == self.allowed
+        });
+        let log = kept.as_ref().and_then(|(_, kept)| self.groups.since(kept.cursor));
+        let (mut kept, nodes) = if let Some(((_, kept), log)) = kept.zip(log) {
+            let mut nodes: Vec<usize> = log.iter().map(|change| change.node as usize).collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            (kept, nodes)
+        } else {
+            let all = (0..self.cluster.nodes.len()).collect();
+            (Kept::new(now, values.clone(), totals, self.allowed.clone()), all)
+        };
+        kept.cursor = now;
+        for node in nodes {
+            let candidate = self.candidate(index, values, node, by_amounts, None);
+            kept.set(node, candidate);
+        }
+        let best = kept.best().cloned();
+        self.kept = Some((id, kept));
+        best
     }
 
-    // The running pods of a node with a lower priority, most important first: by priority, then by how long they run.
-    fn less_important(&self, node: usize, priority: i32) -> Vec<usize> {
-        let pods = self.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
-        let is_lower = |(_, pod): &(usize, &BoundPod)| self.priority(pod) < priority && !self.is_protected(pod);
-        let stays = |at: usize| !self.off.contains(&Eviction { node, pod: at });
-        let mut lower: Vec<usize> =
-            pods.iter().enumerate().filter(is_lower).map(|(at, _)| at).filter(|at| stays(*at)).collect();
-        lower.sort_by_key(|&at| pods.get(at).map(|pod| (Reverse(self.priority(pod)), pod.started)));
-        lower
-    }
-
-    // Koordinator's label.
-    fn is_protected(&self, pod: &BoundPod) -> bool {
-        let symbols = &self.cluster.symbols;
-        let Some(key) = symbols.get("scheduling.koordinator.sh/disable-preemptible") else { return false };
-        let labels = self.cluster.label_sets.get(pod.labels as usize);
-        labels.and_then(|labels| labels.get(key)).is_some_and(|value| symbols.text(value) == "true")
+    // Who would have to go from a node, if that helps; with by what it is compared. Nothing that comes after `most`.
+    fn candidate(
+        &mut self,
+        index: &Index<'a>,
+        values: &Values,
+        node: usize,
+        by_amounts: bool,
+        most: Option<&Order>,
+    ) -> Option<(Order, Candidate)> {
+        if !self.cluster.nodes.get(node).is_some_and(stands) {
+            return None;
+        }
+        let below = self.residents.as_ref()?.below(node, index.shape.spec.priority);
+        if below.is_empty() {
+            return None;
+        }
+        let relief = if by_amounts { self.relief(index, values, node, most) } else { Relief::Unclear };
+        let candidate = match relief {
+            Relief::None => None,
+            Relief::Some(candidate) => Some(candidate),
+            Relief::Unclear => {
+                let potential: Vec<usize> =
+                    below.iter().map(|resident| resident.pod).filter(|pod| !self.is_off(node, *pod)).collect();
+                let obstacle = self.world().obstacle(index, values, node);
+                let helps = !potential.is_empty() && obstacle.as_ref().is_some_and(Obstacle::may_be_preempted);
+                if helps { self.dry_run(index, node, &potential) } else { None }
+            }
+        };
+        let candidate = candidate.filter(|candidate| !self.keeps_budgets || candidate.violations == 0)?;
+        Some((self.order(&candidate), candidate))
     }
 
     fn priority(&self, pod: &BoundPod) -> i32 {
@@ -124,7 +151,6 @@ impl<'a> Scheduler<'a> {
         let before = self.world().seen(node, spec)?.state.host_counts.clone();
         let is_indifferent = self.values(index).is_indifferent;
         let mark = self.state.mark();
-        let off_before = self.off.len();
         for &pod in potential {
             self.take_off(node, pod);
         }
@@ -154,12 +180,14 @@ impl<'a> Scheduler<'a> {
         });
         self.state.rollback(mark);
         self.state.forget(mark);
-        self.off.truncate(off_before);
+        for &pod in potential {
+            self.off.remove(&Eviction { node, pod });
+        }
         candidate.filter(|candidate| !candidate.victims.is_empty())
     }
 
     // Pods whose going would violate a budget, each counted against what budgets allow, and the others; both in order.
-    fn split_by_budgets(&self, node: usize, pods: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    pub(super) fn split_by_budgets(&self, node: usize, pods: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let mut allowed = self.allowed.clone();
         pods.iter().partition(|&&pod| {
             let budgets = self.budgets_of(node, pod);
@@ -206,11 +234,15 @@ impl<'a> Scheduler<'a> {
         let pods = self.cluster.nodes.get(candidate.node).map_or(&[][..], |node| &node.pods);
         let victims = || candidate.victims.iter().filter_map(|&at| pods.get(at));
         let highest = victims().map(|pod| self.priority(pod)).max().unwrap_or(i32::MIN);
-        // As if the lowest priority were 0, so that few pods of a low priority go before many.
-        let sum = victims().map(|pod| i64::from(self.priority(pod)) - i64::from(i32::MIN)).sum();
+        let sum = victims().map(|pod| above_least(self.priority(pod))).sum();
         let longest = victims().filter(|pod| self.priority(pod) == highest).map(|pod| pod.started).min();
         let rank = self.groups.rank(candidate.node);
         let longest = Reverse(longest.unwrap_or(i64::MAX));
         (candidate.violations, highest, sum, candidate.victims.len(), longest, rank)
     }
+}
+
+/// As if the lowest priority were 0, so that few pods of a low priority go before many.
+pub(super) fn above_least(priority: i32) -> i64 {
+    i64::from(priority) - i64::from(i32::MIN)
 }

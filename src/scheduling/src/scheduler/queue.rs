@@ -32,6 +32,7 @@ impl Scheduler<'_> {
     /// their turn, and they go there if they can.
     pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
         self.keeps_budgets = queue.keeps_budgets;
+        self.kept = None;
         let mut waiting = self.queued();
         for ((.., id), count) in &waiting {
             if let Some(node) = self.nominated_node(*id) {
@@ -114,14 +115,16 @@ impl Scheduler<'_> {
     fn place_all(&mut self, id: ClassId, count: u32, preempts: bool) -> bool {
         let mark = self.state.mark();
         let (members, nominated) = (self.members.placed.clone(), self.nominated.clone());
-        let (allowed, n_evicted, n_off) = (self.allowed.clone(), self.evicted.len(), self.off.len());
+        let (allowed, n_evicted) = (self.allowed.clone(), self.evicted.len());
         let n_replaced = self.replacements.waiting.len();
         let mut nodes = self.place_each(id, count, preempts);
         let is_whole = nodes.len() == count as usize;
         if !is_whole {
             self.state.rollback(mark);
-            nodes.extend(self.evicted.drain(n_evicted..).map(|eviction| eviction.node));
-            self.off.truncate(n_off);
+            for eviction in self.evicted.drain(n_evicted..) {
+                self.off.remove(&eviction);
+                nodes.push(eviction.node);
+            }
             self.replacements.waiting.truncate(n_replaced);
             (self.members.placed, self.nominated, self.allowed) = (members, nominated, allowed);
         }

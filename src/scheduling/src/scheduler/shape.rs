@@ -76,7 +76,7 @@ pub(super) struct Shape<'a> {
 }
 
 /// What the rules read, at one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     /// By rule on a key: pods by domain; empty for rules by node.
     spread: Vec<Vec<u32>>,
@@ -266,6 +266,19 @@ impl<'a> Shape<'a> {
             && self.apart.is_empty()
             && self.soft.is_empty()
             && self.drawn.is_empty()
+    }
+
+    /// Whether a rule reads a counter.
+    pub(super) fn minds(&self, counter: CounterId) -> bool {
+        let spreads = self.spread.iter().map(|spread| &spread.rule);
+        spreads.chain(&self.together).chain(&self.apart).any(|rule| rule.counter == counter)
+    }
+
+    /// How many pods of each rule's counter there are anywhere.
+    pub(super) fn totals(&self, state: &Snapshot) -> Vec<u32> {
+        let spreads = self.spread.iter().map(|spread| &spread.rule);
+        let rules = spreads.chain(&self.together).chain(&self.apart);
+        rules.map(|rule| self.total(state, rule.counter)).collect()
     }
 
     /// Whether a spread is counted by node.

@@ -178,3 +178,32 @@ fn a_pod_goes_to_the_node_that_room_was_made_on_and_equals_keep_off_it() {
     assert_eq!((world.pods_on(0), world.pods_on(1)), (vec!["nominated-0".to_owned()], vec!["equal-0".to_owned()]));
     assert_eq!(pending, ["equal"]);
 }
+
+#[test]
+fn each_of_many_looks_at_what_those_before_have_left() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 2000, 8);
+    world.mk_running("a", &PodSpec { priority: 1, ..mk_pod(1000, 1) }, 0);
+    world.mk_running("b", &PodSpec { priority: 3, ..mk_pod(1000, 1) }, 0);
+    world.mk_node("n2", "a", 1000, 8);
+    world.mk_running("c", &PodSpec { priority: 2, ..mk_pod(1000, 1) }, 0);
+    world.mk_node("n3", "a", 1000, 8);
+    world.mk_running("d", &PodSpec { priority: 100, ..mk_pod(1000, 1) }, 0);
+    world.mk_pods("urgent", 4, &urgent());
+    let (bound, left, evicted) = world.run(true);
+    assert_eq!((bound, left), (vec!["n1: 2".to_owned(), "n2: 1".to_owned()], 1), "none gives way to its equal");
+    assert_eq!(evicted, ["n1/a-0", "n1/b-1", "n2/c-0"]);
+}
+
+#[test]
+fn the_fewest_go_wherever_amounts_alone_decide_it() {
+    let mut world = World::new();
+    for (name, sizes) in [("n1", [500, 500]), ("n2", [900, 100]), ("n3", [100, 900])] {
+        world.mk_node(name, "a", 1000, 8);
+        for size in sizes {
+            world.mk_running("low", &mk_pod(size, 1), 0);
+        }
+    }
+    world.mk_pods("urgent", 1, &PodSpec { priority: 100, ..mk_pod(600, 1) });
+    assert_eq!(world.run(true).2, ["n2/low-0"]);
+}

@@ -1,0 +1,191 @@
+//! Who would have to go from a node where that is a matter of amounts alone: then nothing has to be taken off and put back
+//! to find out. And what was found, kept until a node has changed.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use berth_model::{BoundPod, Cluster, MemberKind, Resources};
+use rustc_hash::FxHashMap;
+
+use super::index::Index;
+use super::preempt::{Candidate, Order, above_least};
+use super::shape::Values;
+use super::{Eviction, Scheduler};
+use crate::reasons::Insufficient;
+
+/// A running pod that may give way, with what it frees: looked at so often that it must not be far.
+#[derive(Clone, Debug)]
+pub(super) struct Resident {
+    priority: i32,
+    /// Its position among the node's.
+    pub(super) pod: usize,
+    requests: Resources,
+}
+
+/// The running pods that may give way, by node.
+#[derive(Clone, Debug)]
+pub(super) struct Residents {
+    /// Most important first: by priority, then by how long they run.
+    by_node: Vec<Vec<Resident>>,
+    /// The lowest priority of all.
+    pub(super) lowest: i32,
+}
+
+impl Residents {
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        // Koordinator's label.
+        let key = cluster.symbols.get("scheduling.koordinator.sh/disable-preemptible");
+        let is_protected = |pod: &BoundPod| {
+            let labels = key.and_then(|key| cluster.label_sets.get(pod.labels as usize)?.get(key));
+            labels.is_some_and(|value| cluster.symbols.text(value) == "true")
+        };
+        let resident = |(at, pod): (usize, &BoundPod)| {
+            let spec = cluster.specs.get(pod.spec as usize).filter(|_| !is_protected(pod))?;
+            Some(Resident { priority: spec.priority, pod: at, requests: spec.requests.clone() })
+        };
+        let of_node = |node: &berth_model::Node| {
+            let mut pods: Vec<Resident> = node.pods.iter().enumerate().filter_map(resident).collect();
+            pods.sort_by_key(|resident| {
+                (Reverse(resident.priority), node.pods.get(resident.pod).map(|pod| pod.started))
+            });
+            pods
+        };
+        let by_node: Vec<Vec<Resident>> = cluster.nodes.iter().map(of_node).collect();
+        let lowest = by_node.iter().filter_map(|pods| pods.last()).map(|resident| resident.priority).min();
+        Residents { by_node, lowest: lowest.unwrap_or(i32::MAX) }
+    }
+
+    /// Those of a node with a lower priority, most important first.
+    pub(super) fn below(&self, node: usize, priority: i32) -> &[Resident] {
+        let pods = self.by_node.get(node).map_or(&[][..], Vec::as_slice);
+        pods.get(pods.partition_point(|resident| resident.priority >= priority)..).unwrap_or_default()
+    }
+}
+
+/// What a node says to a class that would have others go.
+pub(super) enum Relief {
+    /// Nobody's going helps, or none that is cheaper than what is known.
+    None,
+    /// These would have to go.
+    Some(Candidate),
+    /// It is no matter of amounts alone.
+    Unclear,
+}
+
+/// The candidates of one class, as long as what its rules read stays the same.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    /// The end of the log of changes that they are from.
+    pub(super) cursor: usize,
+    pub(super) values: Values,
+    pub(super) totals: Vec<u32>,
+    pub(super) allowed: Vec<i32>,
+    by_order: BTreeMap<Order, Candidate>,
+    of_node: FxHashMap<usize, Order>,
+}
+
+impl Kept {
+    pub(super) fn new(cursor: usize, values: Values, totals: Vec<u32>, allowed: Vec<i32>) -> Self {
+        Kept { cursor, values, totals, allowed, by_order: BTreeMap::new(), of_node: FxHashMap::default() }
+    }
+
+    /// Notes what a node offers now.
+    pub(super) fn set(&mut self, node: usize, candidate: Option<(Order, Candidate)>) {
+        if let Some(old) = self.of_node.remove(&node) {
+            self.by_order.remove(&old);
+        }
+        if let Some((order, candidate)) = candidate {
+            self.of_node.insert(node, order);
+            self.by_order.insert(order, candidate);
+        }
+    }
+
+    /// The best.
+    pub(super) fn best(&self) -> Option<&Candidate> {
+        self.by_order.first_key_value().map(|(_, candidate)| candidate)
+    }
+}
+
+impl<'a> Scheduler<'a> {
+    /// Whether amounts alone can decide for a class, on nodes where nobody has to do with its rules.
+    pub(super) fn is_about_amounts(&self, index: &Index<'a>) -> bool {
+        let (shape, spec) = (&index.shape, index.shape.spec);
+        let is_pod = self.universe.class(shape.class).is_some_and(|class| class.kind == MemberKind::Pod);
+        let volumes = &spec.volumes;
+        let has_volumes = !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty();
+        let is_plain = spec.host_ports.is_empty() && volumes.disks.is_empty() && !has_volumes && spec.units.is_empty();
+        is_pod && is_plain && spec.reservation.affinity.is_none() && !spec.reservation.operates
+    }
+
+    /// Who would have to go from a node for a class that is about amounts; not those whose order is above `most`.
+    pub(super) fn relief(&self, index: &Index<'a>, values: &Values, node: usize, most: Option<&Order>) -> Relief {
+        let (shape, spec) = (&index.shape, index.shape.spec);
+        let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
+            return Relief::None;
+        };
+        if !state.holdings.is_empty() || self.nominated.contains_key(&node) || fixed.units.policy.is_some() {
+            return Relief::Unclear;
+        }
+        let Some(residents) = &self.residents else { return Relief::Unclear };
+        let below = residents.below(node, spec.priority).iter().filter(|resident| !self.is_off(node, resident.pod));
+        let has_to_do = |resident: &Resident| {
+            let class = self.resident(node, resident.pod).map(|(class, _)| class);
+            self.drawn_by(node, resident.pod).is_some()
+                || class.is_none_or(|class| class.counts_in.iter().any(|counter| shape.minds(*counter)))
+        };
+        if spec.requests.fits(&state.free) {
+            return if below.clone().any(has_to_do) { Relief::Unclear } else { Relief::None };
+        }
+        // What is asked for, from the least important on.
+        let (mut free, mut is_enough) = (state.free.clone(), false);
+        for resident in below.clone().rev() {
+            if !is_enough && most.is_some_and(|most| (0, resident.priority) > (most.0, most.1)) {
+                return Relief::None;
+            }
+            free.add(&resident.requests);
+            is_enough = is_enough || spec.requests.fits(&free);
+        }
+        if !is_enough || Insufficient::of(&spec.requests, &state.free).exceeds(&spec.requests, &fixed.allocatable) {
+            return Relief::None;
+        }
+        if below.clone().any(has_to_do) {
+            return Relief::Unclear;
+        }
+        let on_host = |counter| state.host_counts.get(counter);
+        if !index.admits(node, self.world()) || shape.obstacle(values, &shape.domains_of(fixed), on_host).is_some() {
+            return Relief::None;
+        }
+        // Those first whose going would violate a budget.
+        let potential: Vec<&Resident> = below.collect();
+        let violating = if self.cluster.budgets.is_empty() {
+            Vec::new()
+        } else {
+            let pods: Vec<usize> = potential.iter().map(|resident| resident.pod).collect();
+            self.split_by_budgets(node, &pods).0
+        };
+        let violates = |resident: &&&Resident| violating.contains(&resident.pod);
+        let (mut victims, mut violations) = (Vec::new(), 0);
+        let (mut highest, mut sum) = (i32::MIN, 0_i64);
+        for resident in potential.iter().filter(violates).chain(potential.iter().filter(|r| !violates(r))) {
+            free.subtract(&resident.requests);
+            if spec.requests.fits(&free) {
+                continue;
+            }
+            free.add(&resident.requests);
+            victims.push(resident.pod);
+            violations += usize::from(violates(&resident));
+            highest = highest.max(resident.priority);
+            sum += above_least(resident.priority);
+            if most.is_some_and(|most| (violations, highest, sum) > (most.0, most.1, most.2)) {
+                return Relief::None;
+            }
+        }
+        victims.sort_by_key(|pod| potential.iter().position(|resident| resident.pod == *pod));
+        if victims.is_empty() { Relief::None } else { Relief::Some(Candidate { node, victims, violations }) }
+    }
+
+    /// Whether a running pod is off its node, for good or in a what-if.
+    pub(super) fn is_off(&self, node: usize, pod: usize) -> bool {
+        !self.off.is_empty() && self.off.contains(&Eviction { node, pod })
+    }
+}
