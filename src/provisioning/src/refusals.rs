@@ -1,5 +1,6 @@
 //! Why a class could not be placed: each node's and each instance type's first obstacle, counted.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Column, ColumnTable, CounterId, HostCounts, host_allowance};
@@ -11,6 +12,13 @@ use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::solution::Refusal;
 
+/// Why a node refuses pods.
+#[derive(PartialEq, Eq, Hash)]
+enum NodeReason {
+    Lacks(Insufficient),
+    Text(Cow<'static, str>),
+}
+
 impl Planner<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
     pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
@@ -20,9 +28,21 @@ impl Planner<'_> {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        // Counted before they are put into words, which takes longer.
+        let mut by_reason: FxHashMap<NodeReason, u32> = FxHashMap::default();
+        let mut admitted: FxHashMap<u32, bool> = FxHashMap::default();
         for index in 0..self.cluster.nodes.len() {
-            for reason in self.node_reasons(&prepared, index) {
-                *counts.entry(reason).or_default() += 1;
+            if let Some(reason) = self.node_reason(&prepared, index, &mut admitted) {
+                *by_reason.entry(reason).or_default() += 1;
+            }
+        }
+        for (reason, count) in by_reason {
+            let words = match reason {
+                NodeReason::Lacks(lacks) => lacks.in_words(self.cluster),
+                NodeReason::Text(text) => vec![text.into_owned()],
+            };
+            for reason in words {
+                *counts.entry(reason).or_default() += count;
             }
         }
         let mut out: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
@@ -43,34 +63,49 @@ impl Planner<'_> {
         out
     }
 
-    fn node_reasons(&self, prepared: &Prepared<'_>, index: usize) -> Vec<String> {
-        let (Some(node), Some(state)) = (self.cluster.nodes.get(index), self.state.nodes().get(index)) else {
-            return Vec::new();
-        };
-        if !admits_node(self.cluster, node, &prepared.demand) {
-            return vec![reasons::node_refusal(self.cluster, node, &prepared.demand)];
+    // `admitted` keeps what nodes of a kind say, where the pods tell none of them apart.
+    fn node_reason(
+        &self,
+        prepared: &Prepared<'_>,
+        index: usize,
+        admitted: &mut FxHashMap<u32, bool>,
+    ) -> Option<NodeReason> {
+        let text = |reason: &'static str| Some(NodeReason::Text(Cow::Borrowed(reason)));
+        let (node, state) = (self.cluster.nodes.get(index)?, self.state.nodes().get(index)?);
+        let admits = || admits_node(self.cluster, node, &prepared.demand);
+        let kind = self.node_kinds.get(index).filter(|_| !self.names_nodes(prepared));
+        let is_admitted = kind.map_or_else(admits, |kind| *admitted.entry(*kind).or_insert_with(admits));
+        if !is_admitted {
+            return Some(NodeReason::Text(reasons::node_refusal(self.cluster, node, &prepared.demand).into()));
         }
         if !berth_scheduling::filter::ports_are_free(&prepared.spec.host_ports, &state.ports) {
-            return vec![reasons::PORTS.to_owned()];
+            return text(reasons::PORTS);
         }
-        let insufficient = Insufficient::of(prepared.requests, &state.free).in_words(self.cluster);
-        if !insufficient.is_empty() {
-            return insufficient;
+        let lacks = Insufficient::of(prepared.requests, &state.free);
+        if !lacks.is_empty() {
+            return Some(NodeReason::Lacks(lacks));
         }
         if !berth_scheduling::filter::disks_are_free(&prepared.spec.volumes.disks, &state.disks) {
-            return vec![reasons::DISK.to_owned()];
+            return text(reasons::DISK);
         }
         if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
-            return vec![reasons::EXCLUSIVE_CLAIM.to_owned()];
+            return text(reasons::EXCLUSIVE_CLAIM);
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
         if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
-            return vec![reasons::topology(&prepared.demand.host).to_owned()];
+            return text(reasons::topology(&prepared.demand.host));
         }
         match prepared.demand.keyed.first() {
-            Some((_, constraints)) => vec![reasons::topology(constraints).to_owned()],
-            None => vec![reasons::VOLUME_COUNT.to_owned()],
+            Some((_, constraints)) => text(reasons::topology(constraints)),
+            None => text(reasons::VOLUME_COUNT),
         }
+    }
+
+    // Whether pods, or their volumes, tell nodes apart by name.
+    fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
+        let own = [self.cluster.well_known.hostname, self.cluster.well_known.field_name];
+        let mut terms = prepared.demand.terms.iter().chain(prepared.spec.volumes.places().flatten());
+        terms.any(|term| own.iter().any(|key| term.get(*key).is_some()))
     }
 
     // By instance type of the pool's table: the obstacle of the column that comes furthest.

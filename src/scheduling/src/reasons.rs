@@ -38,7 +38,7 @@ pub const POD_ANTI_AFFINITY: &str = "node(s) didn't match pod anti-affinity rule
 pub const EXISTING_ANTI_AFFINITY: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
 
 /// The resources that a request lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Insufficient(Vec<ResourceId>);
 
 impl Insufficient {
