@@ -11,7 +11,7 @@ use berth_properties::{cluster_of, n_cases};
 use berth_scheduling::{Assessment, Eviction, Launchable, Scheduler};
 use rayon::prelude::*;
 
-const STEPS: usize = 16;
+const STEPS: usize = 24;
 
 /// A source of numbers: SplitMix64.
 struct Numbers(u64);
@@ -86,23 +86,30 @@ impl<'a> History<'a> {
         let waiting: Vec<ClassId> = self.left.iter().filter(|(_, left)| **left > 0).map(|(class, _)| *class).collect();
         match numbers.below(10) {
             0..4 if !waiting.is_empty() => self.come(waiting[numbers.below(waiting.len())], false),
-            4..6 if !waiting.is_empty() => self.come(waiting[numbers.below(waiting.len())], true),
+            4..6 if !waiting.is_empty() => {
+                // The most important one of two, so that some find others to make go.
+                let mut of_two = || waiting[numbers.below(waiting.len())];
+                let (a, b) = (of_two(), of_two());
+                self.come(if self.priority(a) > self.priority(b) { a } else { b }, true)
+            }
             6..8 if !self.running.is_empty() => {
                 let gone = self.running.swap_remove(numbers.below(self.running.len()));
                 self.scheduler.evict(gone);
                 format!("{gone:?} is deleted")
             }
-            8 if !waiting.is_empty() => {
-                let class = waiting[numbers.below(waiting.len())];
-                let node = numbers.below(self.cluster.nodes.len());
-                self.scheduler.nominate(class, node);
-                self.nominated.push((class, node));
-                format!("room for {class:?} is held on {node}")
-            }
-            _ if !self.nominated.is_empty() => {
+            9 if !self.nominated.is_empty() && numbers.below(2) == 0 => {
                 let (class, node) = self.nominated.swap_remove(numbers.below(self.nominated.len()));
                 self.scheduler.withdraw(class, node);
                 format!("room for {class:?} on {node} is given up")
+            }
+            8 | 9 if !waiting.is_empty() => {
+                let class = waiting[numbers.below(waiting.len())];
+                // Most often where room was held before, so that preemptors come upon it.
+                let before = self.nominated.last().filter(|_| numbers.below(3) > 0).map(|(_, node)| *node);
+                let node = before.unwrap_or_else(|| numbers.below(self.cluster.nodes.len()));
+                self.scheduler.nominate(class, node);
+                self.nominated.push((class, node));
+                format!("room for {class:?} is held on {node}")
             }
             _ => "nothing happens".to_owned(),
         }
