@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{berth, plan_json};
+use common::{berth, plan, plan_json};
 
 const CATALOGUE: [&str; 2] = ["--instance-types", "examples/catalogues/four-slots.yaml"];
 
@@ -68,6 +68,16 @@ fn a_nominated_pod_goes_where_room_was_made_for_it_and_is_not_launched_for() {
     assert_eq!(names(&plan["nodes"][0]["pods"]), ["default/urgent"], "{plan}");
     assert_eq!(names(&plan["nodes"][0]["preempted"]), [""; 0]);
     assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/another"]);
+}
+
+#[test]
+fn the_page_lists_who_gives_way_beside_the_other_tables() {
+    let page = |manifests: &str| plan(manifests, &[&CATALOGUE[..], &["-o", "html"]].concat()).stdout;
+    let preempting = page(&(NODE.to_owned() + &running(OWNED) + &urgent("", "")));
+    assert!(preempting.contains("<tr><td>default/old</td><td>node-a</td></tr>"), "{preempting}");
+    assert!(preempting.contains("<dt>Pods that give way</dt><dd>1<small>"), "{preempting}");
+    let peaceful = page(&(NODE.to_owned() + &urgent("", "")));
+    assert!(!peaceful.contains("<td>node-a</td>") && !peaceful.contains("give way</dt>"), "{peaceful}");
 }
 
 #[test]

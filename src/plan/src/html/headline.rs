@@ -17,9 +17,15 @@ pub(super) fn write_title<W: Write>(summary: &Summary, writer: &mut W) -> io::Re
     if left > 0 { write!(writer, ", {} unschedulable", thousands(left)) } else { Ok(()) }
 }
 
-/// The list of figures.
-pub(super) fn write<W: Write>(summary: &Summary, writer: &mut W) -> io::Result<()> {
-    for figure in figures(summary) {
+/// The list of figures; so many running pods give way.
+pub(super) fn write<W: Write>(summary: &Summary, preempted: u64, writer: &mut W) -> io::Result<()> {
+    let gone = (preempted > 0).then(|| Figure {
+        name: "Pods that give way",
+        value: thousands(preempted),
+        notes: vec!["to others of higher priority".to_owned()],
+        ..Figure::default()
+    });
+    for figure in figures(summary).into_iter().chain(gone) {
         let class = if figure.is_bad { " class=\"bad\"" } else { "" };
         write!(writer, "<div{class}><dt>{}</dt><dd>{}", Escaped(figure.name), Escaped(figure.value))?;
         if let Some((used, total)) = figure.bar {
@@ -111,7 +117,7 @@ mod tests {
 
     fn page(summary: &Summary) -> String {
         let mut out = Vec::new();
-        write(summary, &mut out).unwrap();
+        write(summary, 0, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -24,7 +24,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/page.js"),
 );
 /// Of [`SCRIPT`], for the page's Content-Security-Policy.
-const SCRIPT_SHA256: &str = "CCjXY9gw5pwIJ5vzN9wb7d/65OZXbozRdJwtcwvHE3k=";
+const SCRIPT_SHA256: &str = "Goj3Nw2iElDaS1Q270CipexJk63sJE+DUlVa5vH9hQA=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
@@ -36,11 +36,12 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "script" => writer.write_all(SCRIPT.as_bytes())?,
             "script-sha256" => writer.write_all(SCRIPT_SHA256.as_bytes())?,
             "title" => headline::write_title(&plan.summary(), writer)?,
-            "headline" => headline::write(&plan.summary(), writer)?,
+            "headline" => headline::write(&plan.summary(), plan.drawing.n_preempted() as u64, writer)?,
             "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
             "offerings" => tables::write_offerings(plan, writer)?,
             "reservations" => tables::write_reservations(plan, writer)?,
             "restrictions" => tables::write_restrictions(plan, writer)?,
+            "preempted" => tables::write_preempted(plan, writer)?,
             "data" => bins::write(plan, &deal, escape::ScriptSafe(&mut *writer))?,
             _ => {}
         }

@@ -187,3 +187,22 @@ pub(super) fn write_restrictions<W: Write>(plan: &Plan, writer: &mut W) -> io::R
     }
     writeln!(writer, "</tbody>\n</table></div>\n</section>")
 }
+
+/// Who gives way to whom has a higher priority, and where, a row a pod.
+pub(super) fn write_preempted<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+    if plan.drawing.n_preempted() == 0 {
+        return Ok(());
+    }
+    writeln!(
+        writer,
+        "<section aria-labelledby=\"gone\">\n<h2 id=\"gone\">Pods that give way</h2>\n<div class=\"wide\">\
+         <table id=\"preempted\">\n<thead><tr><th scope=\"col\">Pod</th><th scope=\"col\">Node</th></tr></thead>\n<tbody>"
+    )?;
+    for entry in &plan.solution.nodes {
+        let node = plan.cluster.nodes.get(entry.node).map_or("", |node| plan.cluster.symbols.text(node.name));
+        for pod in plan.drawing.preempted(entry.node) {
+            writeln!(writer, "<tr><td>{}</td><td>{}</td></tr>", Escaped(pod), Escaped(node))?;
+        }
+    }
+    writeln!(writer, "</tbody>\n</table></div>\n</section>")
+}

@@ -40,6 +40,7 @@ fn every_place_of_the_page_is_filled() {
         "offerings",
         "reservations",
         "restrictions",
+        "preempted",
         "data",
         "script",
     ];

@@ -56,7 +56,7 @@ function track(bin, resource) {
 
 function spoken(bin) {
   const room = tracks(bin).map((r) => `${resourceName(r)} ${amount(r, Math.max(0, left(bin, r)))} of ${amount(r, get(bin.room, r))} left`);
-  const what = bin.isNew ? `${counted(bin.count, "node")} of ${bin.type}, ${bin.capacity}, zone ${bin.zone}` : `existing node ${bin.title}`;
+  const what = bin.isNew ? `${counted(bin.count, "node")} of ${bin.type}, ${bin.capacity}${bin.zone === "-" ? "" : `, zone ${bin.zone}`}` : `existing node ${bin.title}`;
   return `${what}, ${counted(bin.pods, "pod")}${bin.count > 1 ? " each" : ""}, ${room.join(", ")}`;
 }
 
@@ -68,6 +68,7 @@ function card(bin, hits) {
   const foot = [`${bin.isNew ? "" : "+"}${counted(bin.pods, "pod")}${bin.count > 1 ? " each" : ""}`];
   if (bin.reservation) foot.push(bin.reservation);
   if (bin.isNew && bin.types.length > 1) foot.push(bin.reservation ? `${bin.types.length} types to fall back on` : `${bin.types.length} types would do`);
+  if (bin.preempted?.length) foot.push(`${counted(bin.preempted.length, "pod")} ${bin.preempted.length === 1 ? "gives" : "give"} way`);
   if (hits) foot.unshift(`found on ${number.format(hits)}`);
   const made = element("button", bin.count > 1 ? "card many" : "card", top, ...tracks(bin).map((r) => track(bin, r)));
   made.append(element("span", "foot", element("span", "", foot.join(" · "))));

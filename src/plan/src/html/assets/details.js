@@ -119,7 +119,7 @@ function showDetails(bin, query) {
   const close = element("button", "close", "Close");
   close.type = "button";
   close.addEventListener("click", () => details.close());
-  const what = [`NodePool ${bin.pool}`, `zone ${bin.zone}`, bin.capacity];
+  const what = placesOf(bin).map(([kind, name]) => (kind ? `${kind} ${name}` : name));
   if (!bin.isNew) what.unshift("existing node", ...(bin.type ? [bin.type] : []));
   if (bin.reservation) what.push(`capacity reservation ${bin.reservation}`);
   const parts = [title, close, element("p", "", what.join(" · "))];

@@ -13,8 +13,11 @@ function head(section) {
   const { bin, nodes, pods, cost } = section;
   const figures = [counted(nodes, "node"), `${bin.isNew ? "" : "+"}${counted(pods, "pod")}`];
   if (bin.isNew) figures.push(`$${money.format(cost)}/h`);
-  const title = element("h3", "", `${bin.pool} · ${bin.zone} · `, element("span", `cap ${bin.capacity}`, bin.capacity));
-  return element("div", "head", title, element("p", "", `${bin.isNew ? "" : "existing · "}${figures.join(" · ")}`));
+  const names = placesOf(bin).map(([kind, name]) => (kind ? name : element("span", `cap ${name}`, name)));
+  const title = element("h3", "", ...names.flatMap((name, at) => (at ? [" · ", name] : [name])));
+  if (names.length) figures.unshift(...(bin.isNew ? [] : ["existing"]));
+  else title.append(bin.isNew ? "New nodes" : "Existing nodes");
+  return element("div", "head", title, element("p", "", figures.join(" · ")));
 }
 
 function sectionsOf(found) {

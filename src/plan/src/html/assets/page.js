@@ -6,7 +6,7 @@ let query = [], offering = null;
 
 function fill(select, values, all) {
   const option = (value, text) => Object.assign(document.createElement("option"), { value, textContent: text });
-  select.replaceChildren(option("", all), ...values.sort(collator.compare).map((value) => option(`=${value}`, value)));
+  select.replaceChildren(option("", all), ...values.sort(collator.compare).map((value) => option(`=${value}`, value === "-" ? "none" : value)));
   // One value is no choice.
   select.parentElement.hidden = values.length < 2;
 }
@@ -163,7 +163,16 @@ for (const row of byId("offerings")?.tBodies[0].rows ?? []) {
   });
   row.cells[1].replaceChildren(button);
 }
-for (const id of ["offerings", "reservations"]) if (byId(id)) sortable(byId(id));
+const oldBins = new Map(bins.filter((bin) => !bin.isNew).map((bin) => [bin.title, bin]));
+for (const row of byId("preempted")?.tBodies[0].rows ?? []) {
+  const bin = oldBins.get(row.cells[1].textContent);
+  const button = element("button", "", bin.title);
+  button.type = "button";
+  button.title = "Show this node";
+  button.addEventListener("click", () => showDetails(bin, []));
+  row.cells[1].replaceChildren(button);
+}
+for (const id of ["offerings", "reservations", "preempted"]) if (byId(id)) sortable(byId(id));
 const unschedulable = document.querySelector(".left ul");
 if (unschedulable) cut(() => [...unschedulable.children], unschedulable);
 

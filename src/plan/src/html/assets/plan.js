@@ -103,6 +103,9 @@ bins.forEach((bin, id) => {
 // The name of the nth node of a part of a bin.
 const nodeName = (bin, part, nth) => (bin.isNew ? `${bin.pool}-${String(part[0] + nth).padStart(5, "0")}` : part[0]);
 
+// What a bin has of its NodePool, zone and capacity type; nodes that exist may have none.
+const placesOf = (bin) => [["NodePool", bin.pool], ["zone", bin.zone], ["", bin.capacity]].filter(([, name]) => name !== "-");
+
 const left = (bin, resource) => get(bin.room, resource) - get(bin.requests, resource);
 
 // How a resource of a bin is divided: by class, what daemons (or earlier pods) take, and what is left.
