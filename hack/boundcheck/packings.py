@@ -27,13 +27,20 @@ def random_problem(rng):
             stocks.append(float(rng.randint(0, 3)))
         about = sum(room) / largest / n_resources
         cost = 0.0 if is_finite and rng.random() < 0.5 else round(about * rng.uniform(0.5, 1.6) + 0.01, 3)
-        bins.append({"cost": cost, "room": room, "admits": admits, "draws": draws})
+        bins.append({"cost": cost, "room": room, "admits": admits, "draws": draws, "loads": []})
     if rng.random() < 0.4:
         # A limit over several types of bins, each of which uses so much of it.
         limit = len(stocks)
         stocks.append(float(rng.randint(6, 40)))
         for one in rng.sample(bins, rng.randint(1, len(bins))):
             one["draws"].append([limit, float(rng.randint(1, 6))])
+    for item in items:
+        item["load"] = float(rng.randint(0, 4))
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        # A stock that items draw from in some bins.
+        for one in rng.sample(bins, rng.randint(1, len(bins))):
+            one["loads"].append(len(stocks))
+        stocks.append(float(rng.randint(6, 40)))
     some = lambda: [at for at in range(n_items) if rng.random() < 0.5]
     rules = [{"subjects": some(), "counted": some(), "atMost": rng.randint(0, 2)} for _ in range(rng.choice([0, 0, 1, 2]))]
     needs = []
@@ -55,6 +62,12 @@ def is_allowed(problem, index, filling):
     return all(index not in need["bins"] or any(filling[at] for at in need["items"]) for need in problem["needs"])
 
 
+def drawn(problem, one, filling):
+    """What a bin filled so draws from which stocks."""
+    load = sum(n * item["load"] for n, item in zip(filling, problem["items"]))
+    return [*one["draws"], *([stock, load] for stock in one["loads"])]
+
+
 def optimum(problem, seconds):
     """The least cost of a packing of all items, or None if there is none."""
     counts, sizes = [item["count"] for item in problem["items"]], [item["size"] for item in problem["items"]]
@@ -66,7 +79,7 @@ def optimum(problem, seconds):
             for at, n in enumerate(filling):
                 if n:
                     of_item[at][uses] = n
-            for stock, amount in one["draws"]:
+            for stock, amount in drawn(problem, one, filling):
                 of_stock[stock][uses] = of_stock[stock].get(uses, 0) + amount
     for terms, count in zip(of_item, counts):
         program.row(terms, count, count)
@@ -98,7 +111,7 @@ def faults(problem, answer):
             found.append(f"a bin may not be filled so: {part}")
         for at, n in part["items"]:
             left[at] -= n * part["bins"]
-        for stock, amount in one["draws"]:
+        for stock, amount in drawn(problem, one, filling):
             stocks[stock] -= amount * part["bins"]
         cost += one["cost"] * part["bins"]
     if any(there < -1e-6 for there in stocks):

@@ -1,4 +1,5 @@
 //! The examples, run as the README says, print what is in `golden/`. `UPDATE_GOLDEN=1 cargo test` rewrites those files.
+#![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect; clippy looks only into test functions")]
 
 mod common;
 
@@ -16,6 +17,18 @@ const ONE_SLOT: &str = "examples/catalogues/one-slot.yaml";
 fn example(#[case] name: &str, #[case] catalogue: &str, #[case] code: i32) {
     let run = common::berth(&["plan", "-f", &format!("examples/{name}"), "--instance-types", catalogue]);
     assert_eq!((run.code, run.stderr.as_str()), (code, ""));
+    is_golden(name, &run);
+}
+
+#[test]
+fn shares_keep_a_plan_from_one_pool_of_one_zone_and_cost_what_they_say() {
+    let shares = ["--max-share", "zone=50%", "--max-share", "capacityType=spot=70%", "--what-restrictions-cost"];
+    let run = common::berth(&[&["plan", "-f", "examples/max-share"][..], &shares].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    is_golden("max-share", &run);
+}
+
+fn is_golden(name: &str, run: &common::Run) {
     let widest = run.stdout.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(120), "{}", run.stdout);
     let golden = common::root().join("src/berth/tests/golden").join(format!("{name}.txt"));

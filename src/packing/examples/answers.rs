@@ -52,7 +52,12 @@ fn problem(value: &Value) -> Option<Problem> {
 
 fn item(value: &Value) -> Option<Item> {
     let at_most = value["atMost"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
-    Some(Item { count: u32::try_from(value["count"].as_u64()?).ok()?, size: amounts(&value["size"])?, at_most })
+    Some(Item {
+        count: u32::try_from(value["count"].as_u64()?).ok()?,
+        size: amounts(&value["size"])?,
+        at_most,
+        load: value["load"].as_f64()?,
+    })
 }
 
 fn bin_type(value: &Value, items: &[Item]) -> Option<BinType> {
@@ -63,6 +68,7 @@ fn bin_type(value: &Value, items: &[Item]) -> Option<BinType> {
         room: amounts(&value["room"])?,
         admits: set(&value["admits"], items.len())?,
         draws: value["draws"].as_array()?.iter().map(draw).collect::<Option<_>>()?,
+        loads: indices(&value["loads"])?.into_iter().map(|stock| stock as usize).collect(),
     })
 }
 

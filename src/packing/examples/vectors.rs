@@ -36,11 +36,12 @@ fn random(items: u64, dimensions: u64, (least, most): (u64, u64), seed: u64) -> 
         let number = |at: u64| splitmix(seed << 40 | item << 8 | at);
         (0..dimensions).map(|at| (least + number(at) % (most - least + 1)).cast_signed()).collect()
     };
-    let items: Vec<Item> = (0..items).map(|item| Item { count: 1, size: size(item), at_most: u32::MAX }).collect();
+    let items: Vec<Item> =
+        (0..items).map(|item| Item { count: 1, size: size(item), at_most: u32::MAX, load: 0.0 }).collect();
     let mut admits = fixedbitset::FixedBitSet::with_capacity(items.len());
     admits.insert_range(..);
     let room = (0..dimensions).map(|_| ROOM).collect();
-    let bin = BinType { cost: 1.0, bias: 0.0, room, admits, draws: Vec::new() };
+    let bin = BinType { cost: 1.0, bias: 0.0, room, admits, draws: Vec::new(), loads: Vec::new() };
     Problem { items, bins: vec![bin], ..Problem::default() }
 }
 

@@ -1,6 +1,8 @@
 //! Column generation: the linear program over the patterns known so far says what items are worth, and for these worths
 //! the best filling of each type of bin is looked for, until none is worth more than its bin costs.
 
+use std::borrow::Cow;
+
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -98,20 +100,32 @@ struct Asked<'a> {
     stocks: &'a [f64],
 }
 
+impl<'a> Asked<'a> {
+    // What items are worth in a bin, and how many of each it may hold as far as stocks go.
+    fn of(self, problem: &Problem, bin: usize) -> (Cow<'a, [f64]>, Cow<'a, [u32]>) {
+        let worths = problem.worths_in(bin, &self.prices.worths, &self.prices.rents);
+        (worths, problem.left_for(bin, self.counts, self.stocks))
+    }
+}
+
 /// The least of the thresholds of alike bins, each bin with its threshold, and the best filling of all of them.
 type Filled = (f64, Vec<(usize, f64)>, Filling);
 
-/// Bins that hold the same: what fills one fills all.
+/// What makes bins hold the same: room, who may be in them, what these load, and by need whether they have it.
+type Key<'p> = (&'p [i64], &'p FixedBitSet, &'p [usize], Vec<bool>);
+
+/// Bins that hold the same, at the same worths: what fills one fills all.
 type Alike = Vec<usize>;
 
 impl<'p> Generator<'p> {
     pub(crate) fn new(problem: &'p Problem) -> Self {
         let dearest = problem.bins.iter().map(|bin| bin.cost).fold(0.0, f64::max);
-        let mut alike: FxHashMap<(&[i64], &FixedBitSet), usize> = FxHashMap::default();
+        let mut alike: FxHashMap<Key<'_>, usize> = FxHashMap::default();
         let mut groups: Vec<Alike> = Vec::new();
         for (index, bin) in problem.bins.iter().enumerate() {
             let next = groups.len();
-            let group = *alike.entry((&bin.room, &bin.admits)).or_insert(next);
+            let needs = problem.needs.iter().map(|need| need.bins.contains(index)).collect();
+            let group = *alike.entry((&bin.room, &bin.admits, &bin.loads, needs)).or_insert(next);
             match groups.get_mut(group) {
                 Some(group) => group.push(index),
                 None => groups.push(vec![index]),
@@ -233,7 +247,7 @@ impl<'p> Generator<'p> {
     // Adds for each type of bin the patterns that would improve the linear program most. Returns by how much the best
     // is worth more than its bin, relative, 0 if there is none; and by type what no filling is worth more than.
     fn price(&mut self, asked: Asked<'_>, depth: Depth, mut work: u64) -> (f64, Vec<f64>) {
-        let Asked { prices, counts, stocks } = asked;
+        let Asked { prices, stocks, .. } = asked;
         let mut at_most = vec![0.0; self.problem.bins.len()];
         let mut fillings: Vec<Filled> = Vec::new();
         for group in &self.groups {
@@ -245,7 +259,8 @@ impl<'p> Generator<'p> {
                 .collect();
             let Some(&(first, _)) = thresholds.first() else { continue };
             let least = thresholds.iter().map(|(_, threshold)| *threshold).fold(f64::INFINITY, f64::min);
-            let filling = self.knapsack.fill(first, &prices.worths, counts, least, Depth { nodes: 0, ..depth });
+            let (worths, counts) = asked.of(self.problem, first);
+            let filling = self.knapsack.fill(first, &worths, &counts, least, Depth { nodes: 0, ..depth });
             fillings.push((least, thresholds, filling));
         }
         // Where quick searches were cut short, exact ones go on, as far as the work goes: what promises most first.
@@ -261,7 +276,8 @@ impl<'p> Generator<'p> {
             }
             let Some((least, thresholds, filling)) = fillings.get_mut(at) else { continue };
             let Some(&(first, _)) = thresholds.first() else { continue };
-            let exact = self.knapsack.fill(first, &prices.worths, counts, *least, depth);
+            let (worths, counts) = asked.of(self.problem, first);
+            let exact = self.knapsack.fill(first, &worths, &counts, *least, depth);
             work = work.saturating_sub(exact.work);
             let quick = std::mem::replace(filling, exact);
             filling.at_most = filling.at_most.min(quick.at_most.max(*least * depth.slack));
@@ -318,7 +334,8 @@ impl<'p> Generator<'p> {
         parts: usize,
     ) {
         let Some(&(first, _)) = thresholds.first() else { return };
-        let mut left = asked.counts.to_vec();
+        let (worths, counts) = asked.of(self.problem, first);
+        let mut left = counts.into_owned();
         let mut taken = filling.items.clone();
         for _ in 1..parts {
             for &(item, n) in &taken {
@@ -327,7 +344,7 @@ impl<'p> Generator<'p> {
                 }
             }
             let depth = Depth { steps, nodes: 0, slack: 1.0 };
-            let next = self.knapsack.fill(first, &asked.prices.worths, &left, least, depth);
+            let next = self.knapsack.fill(first, &worths, &left, least, depth);
             if next.items.is_empty() {
                 return;
             }
@@ -392,7 +409,7 @@ impl<'p> Generator<'p> {
                     .iter()
                     .map(|&(item, n)| prices.worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n))
                     .sum();
-                let cost = bin.cost + bin.bias + rent(&bin.draws, &prices.rents);
+                let cost = bin.cost + bin.bias + self.problem.rent_of(column, &prices.rents);
                 ((cost - worth) / cost.max(typical), at)
             })
             .collect();

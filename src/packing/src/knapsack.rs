@@ -3,7 +3,7 @@
 
 use crate::cuts::Resource;
 use crate::exact::{Condition, Search};
-use crate::problem::{Problem, Rule};
+use crate::problem::{Need, Problem, Rule};
 
 /// What the search of a bin found.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,16 @@ pub(crate) struct Depth {
     pub(crate) nodes: u32,
     /// A filling is looked for that is worth so many times as much as the best, or the threshold.
     pub(crate) slack: f64,
+}
+
+/// A bin, what is there for it, and what its filling must be worth.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    bin: usize,
+    worths: &'a [f64],
+    counts: &'a [u32],
+    threshold: f64,
+    depth: Depth,
 }
 
 /// An item as one search sees it.
@@ -75,6 +85,8 @@ pub(crate) struct Knapsack<'p> {
     subjects: Vec<u32>,
     counted: Vec<u32>,
     chosen: Vec<(u32, u32)>,
+    /// In the bin from the start, one of it.
+    first: Option<u32>,
     best: Filling,
     steps: u32,
     has_leaf: bool,
@@ -128,6 +140,7 @@ impl<'p> Knapsack<'p> {
             subjects: vec![0; problem.rules.len()],
             counted: vec![0; problem.rules.len()],
             chosen: Vec::new(),
+            first: None,
             best: Filling::default(),
             steps: 0,
             has_leaf: false,
@@ -139,16 +152,75 @@ impl<'p> Knapsack<'p> {
     }
 
     /// The best filling of a bin that is worth more than `threshold`, with at most `counts` of each item, each worth
-    /// `worths`.
+    /// `worths`. It holds what the bin must; of a bin with several [`Need`]s the bound counts on the first alone.
     pub(crate) fn fill(&mut self, bin: usize, worths: &[f64], counts: &[u32], threshold: f64, depth: Depth) -> Filling {
+        let asked = Asked { bin, worths, counts, threshold, depth };
+        let free = self.fill_with(None, asked);
+        let Some(need) = self.problem.needs.iter().find(|need| need.bins.contains(bin)) else { return free };
+        // Where even the best without a needed item is not worth looking for, or has one, that is all.
+        if free.items.is_empty() || free.items.iter().any(|&(item, _)| need.items.contains(item as usize)) {
+            return free;
+        }
+        self.fill_with_needed(need, asked, &free)
+    }
+
+    // Every filling that holds a needed item has a first one, in some order: the best of those with each, none before it.
+    fn fill_with_needed(&mut self, need: &Need, asked: Asked<'_>, free: &Filling) -> Filling {
+        let Asked { worths, counts, threshold, .. } = asked;
+        let worth = |item: usize| worths.get(item).copied().unwrap_or(0.0);
+        let mut order: Vec<usize> = need.items.ones().filter(|&item| counts.get(item) > Some(&0)).collect();
+        order.sort_by(|&a, &b| worth(b).total_cmp(&worth(a)).then(a.cmp(&b)));
+        let mut left = counts.to_vec();
+        let mut all = Filling { value: threshold, at_most: threshold, work: free.work, ..Filling::default() };
+        for first in order {
+            let found = self.fill_with(Some(first), Asked { counts: &left, threshold: all.value, ..asked });
+            all.work += found.work;
+            all.at_most = all.at_most.max(found.at_most);
+            if !found.items.is_empty() {
+                if !all.items.is_empty() {
+                    all.others.push((all.value, std::mem::take(&mut all.items)));
+                }
+                all.others.extend(found.others);
+                (all.value, all.items) = (found.value, found.items);
+            }
+            if let Some(left) = left.get_mut(first) {
+                *left = 0;
+            }
+        }
+        all.at_most = all.at_most.min(free.at_most);
+        all
+    }
+
+    // The same with one of an item in the bin from the start.
+    fn fill_with(&mut self, first: Option<usize>, asked: Asked<'_>) -> Filling {
+        let Asked { bin, worths, counts, threshold, depth } = asked;
         self.best = Filling { value: threshold, at_most: threshold, ..Filling::default() };
         let Some(kind) = self.problem.bins.get(bin) else { return std::mem::take(&mut self.best) };
         self.room.clear();
         let of_problem = self.n_resources - self.limits.len();
         self.room.extend((0..of_problem).map(|at| kind.room.get(at).copied().unwrap_or(0)));
         self.room.extend(&self.limits);
+        self.subjects.fill(0);
+        self.counted.fill(0);
+        self.chosen.clear();
+        self.first = None;
+        let mut value = 0.0;
+        if let Some(at) = first {
+            let item = u32::try_from(at).unwrap_or(u32::MAX);
+            let (Some(&worth), Some(&cap)) = (worths.get(at), self.caps.get(at)) else {
+                return std::mem::take(&mut self.best);
+            };
+            let choice = Choice { item, worth, weight: 0.0, at_most: cap };
+            if !kind.admits.contains(at) || self.room_for(&choice) == 0 {
+                return std::mem::take(&mut self.best);
+            }
+            self.put(item, 1, true);
+            self.chosen.push((item, 1));
+            self.first = Some(item);
+            value = worth;
+        }
         self.list_choices(bin, worths, counts);
-        if self.choices.is_empty() {
+        if self.choices.is_empty() && first.is_none() {
             return std::mem::take(&mut self.best);
         }
         let multipliers = self.find_multipliers(bin);
@@ -158,15 +230,12 @@ impl<'p> Knapsack<'p> {
         if let Some(known) = self.multipliers.get_mut(bin) {
             *known = multipliers;
         }
-        self.subjects.fill(0);
-        self.counted.fill(0);
-        self.chosen.clear();
         self.steps = depth.steps;
         self.has_leaf = false;
         self.slack = depth.slack;
-        self.descend(0, 0.0, capacity);
+        self.descend(0, value, capacity);
         if depth.nodes > 0 && self.steps == 0 {
-            self.fill_exactly(depth.nodes);
+            self.fill_exactly(depth.nodes, value);
         }
         let mut best = std::mem::take(&mut self.best);
         best.at_most = best.at_most.max(best.value * self.slack) * (1.0 + 1e-9);
@@ -186,9 +255,10 @@ impl<'p> Knapsack<'p> {
                 continue;
             }
             let size = sizes.get(index * n..(index + 1) * n).unwrap_or_default();
-            let at_most = fits(size, room, count.min(cap));
+            let item = u32::try_from(index).unwrap_or(u32::MAX);
+            let is_in = u32::from(self.first == Some(item));
+            let at_most = fits(size, room, count.min(cap).saturating_sub(is_in));
             if at_most > 0 {
-                let item = u32::try_from(index).unwrap_or(u32::MAX);
                 self.choices.push(Choice { item, worth, weight: 0.0, at_most });
             }
         }
@@ -268,8 +338,8 @@ impl<'p> Knapsack<'p> {
         dot(&self.lagrangian.multipliers, &self.room) + self.lagrangian.rest.get(from).copied().unwrap_or(0.0)
     }
 
-    // Goes on where the quick search gave up.
-    fn fill_exactly(&mut self, nodes: u32) {
+    // Goes on where the quick search gave up. What is in the bin from the start is worth `before`.
+    fn fill_exactly(&mut self, nodes: u32, before: f64) {
         let choices = &self.choices;
         let columns = choices.iter().map(|choice| (choice.worth, choice.at_most)).collect();
         let resource = |at: usize| Resource {
@@ -279,13 +349,19 @@ impl<'p> Knapsack<'p> {
         let resources: Vec<Resource> = (0..self.n_resources).map(resource).collect();
         let mut rules: Vec<u32> = choices
             .iter()
-            .filter_map(|choice| self.subject_of.get(choice.item as usize))
+            .map(|choice| choice.item)
+            .chain(self.first)
+            .filter_map(|item| self.subject_of.get(item as usize))
             .flat_map(|rules| rules.iter().copied())
             .collect();
         rules.sort_unstable();
         rules.dedup();
         let rules: Vec<&Rule> = rules.into_iter().filter_map(|rule| self.problem.rules.get(rule as usize)).collect();
-        let conditions = rules.iter().filter(|rule| !rule.is_plain()).take(CONDITIONS).map(|rule| {
+        // What is in the bin from the start, `allows` minds.
+        let first = self.first;
+        let has_first = |items: &[u32]| first.is_some_and(|first| items.binary_search(&first).is_ok());
+        let is_condition = |rule: &Rule| !rule.is_plain() && !has_first(&rule.subjects) && !has_first(&rule.counted);
+        let conditions = rules.iter().filter(|rule| is_condition(rule)).take(CONDITIONS).map(|rule| {
             let is_in = |items: &[u32], choice: &Choice| items.binary_search(&choice.item).is_ok();
             let subjects = choices.iter().enumerate().filter(|(_, choice)| is_in(&rule.subjects, choice));
             // Less than one is none.
@@ -297,23 +373,28 @@ impl<'p> Knapsack<'p> {
         let allows = |uses: &[u32]| {
             let each = |item: u32| {
                 let at = choices.iter().position(|choice| choice.item == item);
-                at.and_then(|at| uses.get(at)).copied().unwrap_or(0)
+                at.and_then(|at| uses.get(at)).copied().unwrap_or(0) + u32::from(first == Some(item))
             };
             rules.iter().all(|rule| rule.holds(each))
         };
-        let found = Search::new(columns, resources, conditions, &allows).run(self.best.value, self.slack, nodes);
+        let enough = (self.best.value - before).max(0.0);
+        let found = Search::new(columns, resources, conditions, &allows).run(enough, self.slack, nodes);
         self.best.work = u64::from(found.solved) * choices.len() as u64;
         for (value, uses) in found.fillings {
-            let mut items: Vec<(u32, u32)> =
-                self.choices.iter().zip(uses).filter(|(_, n)| *n > 0).map(|(choice, n)| (choice.item, n)).collect();
-            items.sort_unstable();
-            let before = std::mem::replace(&mut self.best.items, items);
-            if !before.is_empty() {
-                self.best.others.push((self.best.value, before));
-            }
-            self.best.value = value;
+            let items = self.choices.iter().zip(uses).filter(|(_, n)| *n > 0).map(|(choice, n)| (choice.item, n));
+            let items = together(items.chain(first.map(|item| (item, 1))).collect());
+            self.keep(value + before, items);
         }
-        self.best.at_most = found.at_most;
+        self.best.at_most = found.at_most + before;
+    }
+
+    // A filling that is worth more than all before it.
+    fn keep(&mut self, value: f64, items: Vec<(u32, u32)>) {
+        let before = std::mem::replace(&mut self.best.items, items);
+        if !before.is_empty() {
+            self.best.others.push((self.best.value, before));
+        }
+        self.best.value = value;
     }
 
     fn weigh(&mut self, multipliers: &[f64]) {
@@ -428,13 +509,7 @@ impl<'p> Knapsack<'p> {
         let Some((choice, most)) = next else {
             self.has_leaf = true;
             if value > self.best.value {
-                let mut chosen = self.chosen.clone();
-                chosen.sort_unstable();
-                let before = std::mem::replace(&mut self.best.items, chosen);
-                if !before.is_empty() {
-                    self.best.others.push((self.best.value, before));
-                }
-                self.best.value = value;
+                self.keep(value, together(self.chosen.clone()));
             }
             return;
         };
@@ -478,6 +553,19 @@ fn limits(problem: &Problem) -> Vec<(Vec<u32>, u32)> {
     limits.sort_by_cached_key(|(items, _)| std::cmp::Reverse(count(items)));
     limits.truncate(LIMITS);
     limits
+}
+
+// A filling in order, each item once.
+fn together(mut items: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    items.sort_unstable();
+    items.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        if is_same {
+            kept.1 += next.1;
+        }
+        is_same
+    });
+    items
 }
 
 pub(crate) fn dot(multipliers: &[f64], amounts: &[i64]) -> f64 {

@@ -10,8 +10,8 @@
 //!
 //! let mut admits = fixedbitset::FixedBitSet::with_capacity(2);
 //! admits.insert_range(..);
-//! let bin = BinType { cost: 1.0, bias: 0.0, room: vec![10], admits, draws: Vec::new() };
-//! let item = |count, size| Item { count, size: vec![size], at_most: u32::MAX };
+//! let bin = BinType { cost: 1.0, bias: 0.0, room: vec![10], admits, draws: Vec::new(), loads: Vec::new() };
+//! let item = |count, size| Item { count, size: vec![size], at_most: u32::MAX, load: 0.0 };
 //! let problem = Problem { items: vec![item(6, 6), item(6, 4)], bins: vec![bin], ..Problem::default() };
 //! let answer = search(&problem, &[], Budget::default());
 //! assert_eq!(problem.cost_of(&answer.plan), 6.0);

@@ -1,6 +1,5 @@
 //! The linear program over patterns: how often to use each, fractions allowed, and what that makes items worth.
 
-use fixedbitset::FixedBitSet;
 use good_lp::{
     DualValues, Expression, ProblemVariables, Solution, SolutionWithDual, SolverModel, Variable, clarabel, constraint,
     variable,
@@ -59,8 +58,23 @@ struct Rows {
     /// How much each row has, or wants.
     sides: Vec<f64>,
     n_stocks: usize,
-    /// By row after those of stocks: how much an item is of it at most.
-    largest: Vec<f64>,
+    /// By row after those of stocks.
+    wants: Vec<Want>,
+}
+
+/// What is wanted of items.
+#[derive(Clone, Copy, Debug, Default)]
+struct Want {
+    /// How much one is of the row at most.
+    largest: f64,
+    /// No more of them than there are can be of use, as bins need one each: one more may save what it lets be used.
+    is_exact: bool,
+}
+
+impl Rows {
+    fn is_exact(&self, row: u32) -> bool {
+        (row as usize).checked_sub(self.n_stocks).and_then(|at| self.wants.get(at)).is_some_and(|want| want.is_exact)
+    }
 }
 
 /// With more rows than this a dense factorisation takes longer than a sparse one.
@@ -76,7 +90,9 @@ impl Master<'_> {
         let inside = if rows.sides.len() <= DENSE { self.solve_inside(&rows) } else { None };
         let (uses, by_row) = inside.or_else(|| self.solve_by_library(&rows))?;
         let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
-        let worth = |parts: &Vec<(u32, f64)>| parts.iter().map(|&(row, share)| price(row).max(0.0) * share).sum();
+        let least = |row: u32| if rows.is_exact(row) { f64::NEG_INFINITY } else { 0.0 };
+        let worth =
+            |parts: &Vec<(u32, f64)>| parts.iter().map(|&(row, share)| price(row).max(least(row)) * share).sum();
         let mut prices = Prices {
             worths: rows.items.iter().map(worth).collect(),
             rents: rows.stocks.iter().map(|row| row.map_or(0.0, |row| (-price(row)).max(0.0))).collect(),
@@ -95,7 +111,7 @@ impl Master<'_> {
 
     fn rows(&self) -> Rows {
         let mut draws = vec![false; self.stocks.len()];
-        for &(stock, _) in self.bins().flatten().flat_map(|bin| &bin.draws) {
+        for (stock, _) in self.columns.iter().flat_map(|column| self.problem.drawn_by(column)) {
             if let Some(draws) = draws.get_mut(stock) {
                 *draws = true;
             }
@@ -108,23 +124,23 @@ impl Master<'_> {
         let stocks: Vec<Option<u32>> =
             draws.iter().zip(self.stocks).map(|(draws, there)| draws.then(|| next(there.max(0.0)))).collect();
         let n_stocks = stocks.iter().flatten().count();
-        let mut rows =
-            Rows { stocks, items: vec![Vec::new(); self.counts.len()], sides, n_stocks, largest: Vec::new() };
+        let mut rows = Rows { stocks, items: vec![Vec::new(); self.counts.len()], sides, n_stocks, wants: Vec::new() };
         let mut of_price: FxHashMap<u32, u32> = FxHashMap::default();
         for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
             let parts = self.kinds.and_then(|kinds| kinds.parts(item));
+            let is_exact = self.kinds.is_none() && self.problem.is_needed(item);
             for &(price, share) in parts.unwrap_or(&own) {
                 let row = *of_price.entry(price).or_insert_with(|| {
                     rows.sides.push(0.0);
-                    rows.largest.push(0.0);
+                    rows.wants.push(Want { largest: 0.0, is_exact });
                     u32::try_from(rows.sides.len() - 1).unwrap_or(u32::MAX)
                 });
                 if let Some(side) = rows.sides.get_mut(row as usize) {
                     *side += share * f64::from(count);
                 }
-                if let Some(largest) = rows.largest.get_mut(row as usize - n_stocks) {
-                    *largest = largest.max(share);
+                if let Some(want) = rows.wants.get_mut(row as usize - n_stocks) {
+                    want.largest = want.largest.max(share);
                 }
                 if let Some(parts) = rows.items.get_mut(item) {
                     parts.push((row, share));
@@ -135,8 +151,9 @@ impl Master<'_> {
     }
 
     // What a column takes of each row, ascending.
-    fn entries(rows: &Rows, column: &Pattern, bin: &BinType) -> Vec<(u32, f64)> {
-        let stocks = bin.draws.iter().filter_map(|&(stock, amount)| Some((*rows.stocks.get(stock)?.as_ref()?, amount)));
+    fn entries(&self, rows: &Rows, column: &Pattern) -> Vec<(u32, f64)> {
+        let drawn = self.problem.drawn_by(column);
+        let stocks = drawn.filter_map(|(stock, amount)| Some((*rows.stocks.get(stock)?.as_ref()?, amount)));
         let items = column.items.iter().flat_map(|&(item, each)| {
             let parts = rows.items.get(item as usize).into_iter().flatten();
             parts.map(move |&(row, share)| (row, share * f64::from(each)))
@@ -154,9 +171,9 @@ impl Master<'_> {
     }
 
     // What leaving out one unit of each row costs, those of stocks aside.
-    fn penalties(&self, rows: &Rows) -> impl Iterator<Item = (u32, f64)> {
+    fn penalties<'r>(&'r self, rows: &'r Rows) -> impl Iterator<Item = (u32, f64)> + 'r {
         let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
-        (first..).zip(rows.largest.clone()).map(|(row, largest)| (row, self.penalty / largest))
+        (first..).zip(&rows.wants).map(|(row, want)| (row, self.penalty / want.largest))
     }
 
     fn cost(&self, at: usize, bin: &BinType) -> f64 {
@@ -167,14 +184,14 @@ impl Master<'_> {
     // How often to use each column, and the price of each row.
     fn solve_inside(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
         let mut program = Program::new(rows.sides.clone());
-        let none = BinType { cost: 0.0, bias: 0.0, room: Vec::new(), admits: FixedBitSet::new(), draws: Vec::new() };
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
-            let bin = bin.unwrap_or(&none);
-            program.push(self.cost(at, bin), Self::entries(rows, column, bin));
+            program.push(bin.map_or(0.0, |bin| self.cost(at, bin)), self.entries(rows, column));
         }
         // More than wanted, at no gain; less, for the penalty; stocks that stay.
         for (row, penalty) in self.penalties(rows) {
-            program.push(0.0, [(row, -1.0)]);
+            if !rows.is_exact(row) {
+                program.push(0.0, [(row, -1.0)]);
+            }
             program.push(penalty, [(row, 1.0)]);
         }
         for row in rows.stocks.iter().flatten() {
@@ -189,7 +206,10 @@ impl Master<'_> {
     fn solve_by_library(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
         let mut variables = ProblemVariables::new();
         let mut by_row: Vec<Variable> = (0..rows.n_stocks).map(|_| variables.add(variable().max(0.0))).collect();
-        by_row.extend(self.penalties(rows).map(|(_, most)| variables.add(variable().min(0.0).max(most))));
+        by_row.extend(self.penalties(rows).map(|(row, most)| {
+            let price = variable().max(most);
+            variables.add(if rows.is_exact(row) { price } else { price.min(0.0) })
+        }));
         let mut gain = Expression::with_capacity(by_row.len());
         for (variable, side) in by_row.iter().zip(&rows.sides) {
             gain.add_mul(*side, *variable);
@@ -200,8 +220,8 @@ impl Master<'_> {
         let mut constraints = Vec::with_capacity(self.columns.len());
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             let Some(bin) = bin else { continue };
-            let mut earns = Expression::with_capacity(column.items.len() + bin.draws.len());
-            for (row, amount) in Self::entries(rows, column, bin) {
+            let mut earns = Expression::with_capacity(column.items.len() + bin.draws.len() + bin.loads.len());
+            for (row, amount) in self.entries(rows, column) {
                 if let Some(variable) = by_row.get(row as usize) {
                     earns.add_mul(amount, *variable);
                 }
@@ -236,6 +256,7 @@ pub(crate) fn mixed(at: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fixedbitset::FixedBitSet;
     use proptest::prelude::*;
 
     use super::*;
@@ -243,7 +264,7 @@ mod tests {
     fn bin(cost: f64, items: usize, draws: Vec<(usize, f64)>) -> BinType {
         let mut admits = FixedBitSet::with_capacity(items);
         admits.insert_range(..);
-        BinType { cost, bias: 0.0, room: Vec::new(), admits, draws }
+        BinType { cost, bias: 0.0, room: Vec::new(), admits, draws, loads: Vec::new() }
     }
 
     prop_compose! {

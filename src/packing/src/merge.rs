@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 
 use crate::problem::{BinType, Pattern, Problem};
 
-/// What bins have in common that are one: room, who may be in them, cost and bias.
-type Key<'a> = (&'a [i64], &'a FixedBitSet, [u64; 2]);
+/// What bins have in common that are one: room, who may be in them, what these load, cost and bias.
+type Key<'a> = (&'a [i64], &'a FixedBitSet, &'a [usize], [u64; 2]);
 
 /// A problem without such bins, and whose each bin is.
 pub(crate) struct Merged {
@@ -20,7 +20,8 @@ pub(crate) struct Merged {
 impl Merged {
     pub(crate) fn new(problem: &Problem) -> Self {
         let mut users = vec![0_u32; problem.stocks.len()];
-        for &(stock, _) in problem.bins.iter().flat_map(|bin| &bin.draws) {
+        let of_bin = |bin: &BinType| bin.draws.iter().map(|draw| draw.0).chain(bin.loads.clone()).collect::<Vec<_>>();
+        for stock in problem.bins.iter().flat_map(of_bin) {
             if let Some(users) = users.get_mut(stock) {
                 *users += 1;
             }
@@ -39,7 +40,8 @@ impl Merged {
             let next = merged.problem.bins.len();
             let mut at = next;
             if let Some(stock) = own_stock(bin) {
-                let key = (bin.room.as_slice(), &bin.admits, [bin.cost.to_bits(), bin.bias.to_bits()]);
+                let prices = [bin.cost.to_bits(), bin.bias.to_bits()];
+                let key = (bin.room.as_slice(), &bin.admits, bin.loads.as_slice(), prices);
                 let (first, first_stock) = *known.entry(key).or_insert((next, stock));
                 at = first;
                 if first != next {

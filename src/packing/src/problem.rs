@@ -1,9 +1,13 @@
 //! What is to be packed, and into what.
 
+use std::borrow::Cow;
+
 use fixedbitset::FixedBitSet;
 
+use crate::round::whole;
+
 /// Alike items.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// How many there are.
     pub count: u32,
@@ -11,6 +15,8 @@ pub struct Item {
     pub size: Vec<i64>,
     /// How many a bin may hold; `u32::MAX` for no limit.
     pub at_most: u32,
+    /// What one draws from each of the stocks that its bin names in [`BinType::loads`]; not negative.
+    pub load: f64,
 }
 
 /// A type of bin, of which any number can be had as far as stocks allow.
@@ -27,6 +33,8 @@ pub struct BinType {
     /// Stocks that one draws from, by index, and how much; not negative. Where the first is a count of instances, a
     /// bin that costs nothing is finite.
     pub draws: Vec<(usize, f64)>,
+    /// Stocks that the items in one draw from, each by its load; none of `draws`.
+    pub loads: Vec<usize>,
 }
 
 /// If any of `subjects` is in a bin, the bin holds at most so many of `counted`.
@@ -55,7 +63,7 @@ pub struct Problem {
     pub needs: Vec<Need>,
 }
 
-/// Bins of some types hold at least one of some items. Searches make no pattern without; bounds do not count on it.
+/// Bins of some types hold at least one of some items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// The types of bins, by index.
@@ -88,6 +96,66 @@ impl Problem {
     pub fn cost_of(&self, plan: &[(Pattern, u32)]) -> f64 {
         let cost = |pattern: &Pattern| self.bins.get(pattern.bin as usize).map_or(0.0, |bin| bin.cost);
         plan.iter().map(|(pattern, bins)| cost(pattern) * f64::from(*bins)).sum()
+    }
+
+    /// What a bin filled so draws from which stocks; nothing of 0.
+    pub fn drawn_by(&self, pattern: &Pattern) -> impl Iterator<Item = (usize, f64)> {
+        let bin = self.bins.get(pattern.bin as usize);
+        let (draws, loads) = bin.map_or((&[][..], &[][..]), |bin| (&bin.draws, &bin.loads));
+        let load = if loads.is_empty() { 0.0 } else { self.load_of(&pattern.items) };
+        draws.iter().copied().chain(loads.iter().map(move |&stock| (stock, load))).filter(|(_, amount)| *amount > 0.0)
+    }
+
+    /// What a bin filled so pays for what it draws from stocks, at these rents.
+    pub(crate) fn rent_of(&self, pattern: &Pattern, rents: &[f64]) -> f64 {
+        self.drawn_by(pattern).map(|(stock, amount)| rents.get(stock).copied().unwrap_or(0.0) * amount).sum()
+    }
+
+    /// Whether some bins must hold an item such as this.
+    pub(crate) fn is_needed(&self, item: usize) -> bool {
+        self.needs.iter().any(|need| need.items.contains(item))
+    }
+
+    fn load_of(&self, items: &[(u32, u32)]) -> f64 {
+        let load =
+            |&(item, each): &(u32, u32)| self.items.get(item as usize).map_or(0.0, |item| item.load * f64::from(each));
+        items.iter().map(load).sum()
+    }
+
+    /// What the stocks that items in a bin draw from leave of each item for one bin.
+    pub(crate) fn left_for<'c>(&self, bin: usize, counts: &'c [u32], stocks: &[f64]) -> Cow<'c, [u32]> {
+        let Some(left) = self.left_of_loads(bin, stocks) else { return Cow::Borrowed(counts) };
+        let most = |item: &Item| if item.load > 0.0 { whole(left / item.load) } else { u32::MAX };
+        Cow::Owned(self.items.iter().zip(counts).map(|(item, count)| most(item).min(*count)).collect())
+    }
+
+    /// What items are worth in a bin beyond what they draw from stocks, at these rents.
+    pub(crate) fn worths_in<'w>(&self, bin: usize, worths: &'w [f64], rents: &[f64]) -> Cow<'w, [f64]> {
+        let loads = self.bins.get(bin).map_or(&[][..], |bin| &bin.loads);
+        let rent: f64 = loads.iter().filter_map(|&stock| rents.get(stock)).sum();
+        if rent <= 0.0 {
+            return Cow::Borrowed(worths);
+        }
+        Cow::Owned(self.items.iter().zip(worths).map(|(item, worth)| worth - item.load * rent).collect())
+    }
+
+    /// As much of a filling as stocks that its items draw from have left.
+    pub(crate) fn keep_within(&self, bin: usize, items: &mut Vec<(u32, u32)>, stocks: &[f64]) {
+        let Some(mut left) = self.left_of_loads(bin, stocks) else { return };
+        items.retain_mut(|(item, each)| {
+            let load = self.items.get(*item as usize).map_or(0.0, |item| item.load);
+            if load > 0.0 {
+                *each = whole(left / load).min(*each);
+                left -= load * f64::from(*each);
+            }
+            *each > 0
+        });
+    }
+
+    // Of the stock among those of a bin's loads that has least; none where it has no loads.
+    fn left_of_loads(&self, bin: usize, stocks: &[f64]) -> Option<f64> {
+        let loads = &self.bins.get(bin)?.loads;
+        loads.iter().filter_map(|&stock| stocks.get(stock).copied()).min_by(f64::total_cmp)
     }
 
     /// Whether a bin filled so holds what it must.

@@ -122,7 +122,7 @@ impl Dive<'_, '_> {
                     *count += each * bins;
                 }
             }
-            for &(stock, amount) in self.problem.bins.get(pattern.bin as usize).map_or(&[][..], |bin| &bin.draws) {
+            for (stock, amount) in self.problem.drawn_by(pattern) {
                 if let Some(stock) = self.stocks.get_mut(stock) {
                     *stock += amount * f64::from(bins);
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::Budget;
-use crate::generate::{Generator, Rounds, rent};
+use crate::generate::{Generator, Rounds};
 use crate::knapsack::Depth;
 use crate::master::Prices;
 use crate::problem::{Pattern, Problem};
@@ -179,37 +179,37 @@ impl<'g, 'p> Dive<'g, 'p> {
     // What a bin costs, rents of stocks included.
     fn rented(&self, pattern: &Pattern, prices: &Prices) -> f64 {
         let bin = self.problem.bins.get(pattern.bin as usize);
-        bin.map_or(0.0, |bin| bin.cost + bin.bias + rent(&bin.draws, &prices.rents))
+        bin.map_or(0.0, |bin| bin.cost + bin.bias + self.problem.rent_of(pattern, &prices.rents))
     }
 
     // Uses a column up to `at_most` times, as long as its items (some of them, unless `in_full`) are still wanted.
     fn take(&mut self, column: &Pattern, at_most: f64, in_full: bool) -> u32 {
-        let Some(bin) = self.problem.bins.get(column.bin as usize) else { return 0 };
         let left = |item: u32| self.counts.get(item as usize).copied().unwrap_or(0);
         let mut items: Vec<(u32, u32)> = column.items.clone();
         if !in_full {
             items = items.into_iter().map(|(item, n)| (item, n.min(left(item)))).filter(|(_, n)| *n > 0).collect();
         }
         let mut n = items.iter().map(|&(item, n)| left(item) / n.max(1)).min().unwrap_or(0);
-        for &(stock, amount) in &bin.draws {
+        let pattern = Pattern { bin: column.bin, items };
+        for (stock, amount) in self.problem.drawn_by(&pattern) {
             let there = self.stocks.get(stock).copied().unwrap_or(0.0);
             n = n.min(whole(there / amount));
         }
         n = n.min(whole(at_most));
-        if n == 0 || !self.problem.has_needed(&Pattern { bin: column.bin, items: items.clone() }) {
+        if n == 0 || !self.problem.has_needed(&pattern) {
             return 0;
         }
-        for &(item, each) in &items {
+        for &(item, each) in &pattern.items {
             if let Some(count) = self.counts.get_mut(item as usize) {
                 *count -= each * n;
             }
         }
-        for &(stock, amount) in &bin.draws {
+        for (stock, amount) in self.problem.drawn_by(&pattern) {
             if let Some(stock) = self.stocks.get_mut(stock) {
                 *stock -= amount * f64::from(n);
             }
         }
-        *self.plan.entry(Pattern { bin: column.bin, items }).or_default() += n;
+        *self.plan.entry(pattern).or_default() += n;
         n
     }
 
@@ -235,6 +235,7 @@ impl<'g, 'p> Dive<'g, 'p> {
                 *n = (*n).min(self.counts.get(*item as usize).copied().unwrap_or(0));
                 *n > 0
             });
+            self.problem.keep_within(column.bin as usize, &mut column.items, &self.stocks);
             self.generator.add(column);
         }
     }
@@ -281,16 +282,14 @@ impl<'g, 'p> Dive<'g, 'p> {
         if bin.draws.iter().any(|&(stock, amount)| self.stocks.get(stock) < Some(&amount)) {
             return 0.0;
         }
-        let filling = self.generator.knapsack.fill(
-            at,
-            worths,
-            &self.counts,
-            0.0,
-            Depth { steps: self.budget.steps, nodes: 0, slack: 1.0 },
-        );
-        let value = filling.value;
+        let depth = Depth { steps: self.budget.steps, nodes: 0, slack: 1.0 };
+        let counts = self.problem.left_for(at, &self.counts, &self.stocks);
+        let mut items = self.generator.knapsack.fill(at, worths, &counts, 0.0, depth).items;
+        self.problem.keep_within(at, &mut items, &self.stocks);
+        let worth = |&(item, n): &(u32, u32)| worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n);
+        let value: f64 = items.iter().map(worth).sum();
         if let Some(known) = fillings.get_mut(at) {
-            *known = filling.items;
+            *known = items;
         }
         value / (bin.cost + bin.bias).max(1e-9)
     }

@@ -3,7 +3,6 @@
 
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, Variable};
 
-use crate::generate::rent;
 use crate::master::Prices;
 use crate::problem::{Pattern, Problem};
 
@@ -48,14 +47,16 @@ impl Restricted<'_> {
                     row.add(variable, f64::from(each));
                 }
             }
-            for &(stock, amount) in self.problem.bins.get(column.bin as usize).map_or(&[][..], |bin| &bin.draws) {
+            for (stock, amount) in self.problem.drawn_by(column) {
                 if let Some(supply) = supplies.get_mut(stock) {
                     supply.add(variable, amount);
                 }
             }
         }
-        for (row, &count) in rows.into_iter().zip(self.counts).filter(|(_, count)| **count > 0) {
-            program.add_constraint(row, ComparisonOp::Ge, f64::from(count));
+        for (item, (row, &count)) in rows.into_iter().zip(self.counts).enumerate().filter(|(_, (_, count))| **count > 0)
+        {
+            let wants = if self.problem.is_needed(item) { ComparisonOp::Eq } else { ComparisonOp::Ge };
+            program.add_constraint(row, wants, f64::from(count));
         }
         for (supply, &there) in supplies.into_iter().zip(self.stocks) {
             program.add_constraint(supply, ComparisonOp::Le, there.max(0.0));
@@ -98,7 +99,7 @@ impl Restricted<'_> {
                     .iter()
                     .map(|&(item, n)| worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n))
                     .sum();
-                let over = bin.cost + bin.bias + rent(&bin.draws, rents) - worth;
+                let over = bin.cost + bin.bias + self.problem.rent_of(column, rents) - worth;
                 (over <= open).then_some((over, column))
             })
             .collect();

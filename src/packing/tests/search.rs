@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{Answer, BinType, Budget, Item, Pattern, Problem, Rule, search};
+use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
 fn item(count: u32, size: &[i64]) -> Item {
-    Item { count, size: size.to_vec(), at_most: u32::MAX }
+    Item { count, size: size.to_vec(), at_most: u32::MAX, load: 0.0 }
 }
 
 fn bin(cost: f64, room: &[i64], items: usize, stock: Option<usize>) -> BinType {
@@ -19,6 +19,7 @@ fn bin(cost: f64, room: &[i64], items: usize, stock: Option<usize>) -> BinType {
         room: room.to_vec(),
         admits,
         draws: stock.map(|stock| (stock, 1.0)).into_iter().collect(),
+        loads: Vec::new(),
     }
 }
 
@@ -37,20 +38,19 @@ impl Exhaustive<'_> {
         }
         let mut least = f64::INFINITY;
         for (bin, index) in self.problem.bins.iter().zip(0_u32..) {
-            let left: Vec<i64> = stocks
-                .iter()
-                .enumerate()
-                .map(|(at, there)| there - i64::from(bin.draws.iter().any(|(stock, _)| *stock == at)))
-                .collect();
-            if left.iter().any(|there| *there < 0) {
-                continue;
-            }
             for filling in fillings(counts) {
                 let items: Vec<(u32, u32)> =
                     filling.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, item)| (item, *n)).collect();
                 // Some bin holds the first item: try which one does.
                 let pattern = Pattern { bin: index, items };
                 if filling[first] == 0 || !self.problem.allows(&pattern) {
+                    continue;
+                }
+                let mut left = stocks.to_vec();
+                for (stock, amount) in self.problem.drawn_by(&pattern) {
+                    left[stock] -= whole(amount);
+                }
+                if left.iter().any(|there| *there < 0) {
                     continue;
                 }
                 let rest: Vec<u32> = counts.iter().zip(&filling).map(|(count, n)| count - n).collect();
@@ -69,7 +69,53 @@ fn fillings(counts: &[u32]) -> Vec<Vec<u32>> {
     })
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+fn whole(amount: f64) -> i64 {
+    amount as i64
+}
+
+/// What bins must hold, and what items in them draw from stocks.
+#[derive(Clone, Debug)]
+struct Rest {
+    /// Bins and items, by bit.
+    needs: Vec<(u8, u8)>,
+    /// How much of a stock there is, and bins whose items draw from it, by bit.
+    loads: Vec<(u32, u8)>,
+    /// By item.
+    load: Vec<u32>,
+}
+
+fn rests() -> impl Strategy<Value = Rest> {
+    let needs = prop::collection::vec((any::<u8>(), any::<u8>()), 0..2);
+    let loads = prop::collection::vec((0..12_u32, any::<u8>()), 0..3);
+    (needs, loads, prop::collection::vec(0..3_u32, 4)).prop_map(|(needs, loads, load)| Rest { needs, loads, load })
+}
+
 fn problems() -> impl Strategy<Value = Problem> {
+    (plain_problems(), rests()).prop_map(|(mut problem, rest)| {
+        let set = |mask: u8, n: usize| {
+            let mut set = FixedBitSet::with_capacity(n);
+            (0..n).filter(|at| mask & (1 << at) != 0).for_each(|at| set.insert(at));
+            set
+        };
+        for (bins, items) in rest.needs {
+            let need = Need { bins: set(bins, problem.bins.len()), items: set(items, problem.items.len()) };
+            problem.needs.push(need);
+        }
+        for (there, bins) in rest.loads {
+            problem.stocks.push(f64::from(there));
+            for bin in set(bins, problem.bins.len()).ones() {
+                problem.bins[bin].loads.push(problem.stocks.len() - 1);
+            }
+        }
+        for (item, load) in problem.items.iter_mut().zip(rest.load) {
+            item.load = f64::from(load);
+        }
+        problem
+    })
+}
+
+fn plain_problems() -> impl Strategy<Value = Problem> {
     let sizes = prop::collection::vec((1..4_u32, prop::collection::vec(0..7_i64, 2)), 1..5);
     let bins = prop::collection::vec(
         (0..9_u32, prop::collection::vec(3..14_i64, 2), prop::option::of(0..3_u32), any::<u8>()),
@@ -138,7 +184,7 @@ proptest! {
             for &(item, each) in &pattern.items {
                 packed[item as usize] += each * bins;
             }
-            for &(stock, amount) in &problem.bins[pattern.bin as usize].draws {
+            for (stock, amount) in problem.drawn_by(pattern) {
                 stocks[stock] -= amount * f64::from(*bins);
             }
         }
@@ -147,8 +193,7 @@ proptest! {
             prop_assert!(*packed <= item.count);
         }
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
-        #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
-        let stocks: Vec<i64> = problem.stocks.iter().map(|there| *there as i64).collect();
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
         let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
         prop_assert!(answer.bound <= least + 1e-6, "bound {} where {least} is possible", answer.bound);
         if problem.left_by(&answer.plan).iter().all(|left| *left == 0) {
@@ -199,6 +244,41 @@ fn what_is_free_is_used_for_what_costs_most_elsewhere() {
     problem.stocks = vec![0.0];
     let answer = search(&problem, &[], Budget::default());
     assert!((problem.cost_of(&answer.plan) - 6.0).abs() < 1e-9, "{:?}", answer.plan);
+}
+
+#[test]
+fn what_draws_on_a_stock_by_its_items_goes_elsewhere_beyond_it() {
+    // Only eight items may be in cheap bins. A small one counts as much as a large one, so that the large ones come there.
+    let mut problem = Problem {
+        items: vec![item(8, &[1]), item(8, &[2])],
+        bins: vec![bin(1.0, &[4], 2, None), bin(3.0, &[4], 2, None)],
+        stocks: vec![8.0],
+        ..Problem::default()
+    };
+    problem.items.iter_mut().for_each(|item| item.load = 1.0);
+    problem.bins[0].loads = vec![0];
+    let answer = search(&problem, &[], Budget::default());
+    assert!((problem.cost_of(&answer.plan) - 10.0).abs() < 1e-9, "{:?}", answer.plan);
+    assert!(answer.bound > 9.98 && answer.bound <= 10.0, "{}", answer.bound);
+}
+
+#[test]
+fn a_bin_that_must_hold_an_item_is_filled_around_one_and_bounded_so() {
+    // The cheap bin holds four, one of them of the second kind, of which there are two: other items need the dear one.
+    let mut problem = Problem {
+        items: vec![item(14, &[1]), item(2, &[1])],
+        bins: vec![bin(1.0, &[4], 2, None), bin(5.0, &[4], 2, None)],
+        ..Problem::default()
+    };
+    let set = |at: usize| {
+        let mut set = FixedBitSet::with_capacity(2);
+        set.insert(at);
+        set
+    };
+    problem.needs = vec![Need { bins: set(0), items: set(1) }];
+    let answer = search(&problem, &[], Budget::default());
+    assert!((problem.cost_of(&answer.plan) - 12.0).abs() < 1e-9, "{:?}", answer.plan);
+    assert!(answer.bound > 11.98 && answer.bound <= 12.0, "{}", answer.bound);
 }
 
 #[test]

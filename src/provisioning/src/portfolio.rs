@@ -37,9 +37,6 @@ pub(crate) struct Strategy {
 const DEFAULT_BUDGET: usize = 600;
 const HIGH_BUDGET: usize = 12_000;
 
-/// Searches, one after the other, where shares are to be kept.
-const SEARCHES: u32 = 3;
-
 /// Packings with a whole that is just what was packed before, until it is taken for much less.
 const PATIENT_ROUNDS: u32 = 8;
 
@@ -52,20 +49,14 @@ impl Planner<'_> {
     /// search above them.
     pub(crate) fn pack_best(&mut self, effort: Effort) {
         self.pack_by_best_strategy_within_shares(effort);
-        if effort == Effort::Low {
-            return;
-        }
-        // With shares, a search goes by how full nodes are on average, which the one before it has changed.
-        let searches = if self.shares.is_empty() { 1 } else { SEARCHES };
-        for _ in 0..searches {
-            if !self.pack_anew(effort) {
-                break;
-            }
+        // Where shares are rounded up to a node, one is the plan.
+        if effort != Effort::Low && !self.shares.is_by_node() {
+            self.pack_anew(effort);
         }
     }
 
-    // Whether the search found a better plan, which is kept then.
-    fn pack_anew(&mut self, effort: Effort) -> bool {
+    // The search's plan is kept if it is better.
+    fn pack_anew(&mut self, effort: Effort) {
         let (before, mark) = (self.score(), self.state.mark());
         let is_better = self.search(effort) && {
             self.shrink();
@@ -78,7 +69,6 @@ impl Planner<'_> {
             self.state.rollback(mark);
         }
         self.state.forget(mark);
-        is_better
     }
 
     // Where shares leave pods without a place, they are rounded up to a node if one takes more: nobody can split that.

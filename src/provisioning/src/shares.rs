@@ -473,57 +473,29 @@ impl Planner<'_> {
         })
     }
 
-    /// What each share leaves beside what is on nodes now, in CPUs.
-    #[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
-    pub(crate) fn left_of_shares(&self) -> Vec<f64> {
-        let left = |(cell, loads): (&Cell, &Loads)| {
-            (cell.share.saturating_mul(self.shares.total) / ALL - loads.sum).max(0) as f64 / 1000.0
+    /// What each share leaves beside what is on nodes now, in milli-CPU, where a pod of so much is the smallest of its
+    /// value.
+    pub(crate) fn left_of_shares(&self, pods: &[Option<i64>]) -> Vec<i64> {
+        let left = |(at, (cell, loads)): (usize, (&Cell, &Loads))| {
+            let pod = pods.get(at).copied().flatten();
+            let smallest = loads.least_pod.map_or(pod, |known| Some(pod.map_or(known, |pod| known.min(pod))));
+            // The most of which a share is more, and the pod to which it is rounded up.
+            let all = cell.share.saturating_mul(self.shares.total);
+            let most = (all + ALL - 1) / ALL - 1 + i128::from(smallest.unwrap_or(0));
+            i64::try_from((if cell.share == 0 { 0 } else { most } - loads.sum).max(0)).unwrap_or(i64::MAX)
         };
-        self.with_tally(|tally| self.shares.cells.iter().zip(&tally.by_cell).map(left).collect())
+        self.with_tally(|tally| self.shares.cells.iter().zip(&tally.by_cell).enumerate().map(left).collect())
     }
 
-    /// How much of the CPU that new nodes have is requested, of each instance type that is planned, and on average.
-    pub(crate) fn typical_loads(&self) -> TypicalLoads {
-        let mut known = TypicalLoads { of_all: 1.0, of_type: FxHashMap::default() };
-        let mut all = (0.0, 0.0);
-        if self.shares.is_empty() {
-            return known;
-        }
-        let mut by_type: FxHashMap<u32, (f64, f64)> = FxHashMap::default();
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let Some(column) = self.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned)) else {
-                continue;
-            };
-            let load = millis(self.shares.load(bin)) * f64::from(bin.nodes);
-            let room = millis(column.room.get(ResourceId::CPU).max(0)) * f64::from(bin.nodes);
-            all = (all.0 + load, all.1 + room);
-            let of_type = by_type.entry(column.instance_type).or_default();
-            *of_type = (of_type.0 + load, of_type.1 + room);
-        }
-        let part = |(load, room): (f64, f64)| if room > 0.0 { (load / room).min(1.0) } else { 1.0 };
-        known.of_all = part(all);
-        known.of_type = by_type.into_iter().map(|(name, sums)| (name, part(sums))).collect();
-        known
+    /// Whether bounds count on shares: what owners of a Reservation count for depends on what they draw from it.
+    pub(crate) fn bounds_count_shares(&self) -> bool {
+        self.counts_shares() && self.cluster.reservations.is_empty()
     }
-}
 
-/// How full nodes are on average, as far as CPU is requested.
-#[derive(Clone, Debug)]
-pub(crate) struct TypicalLoads {
-    of_all: f64,
-    of_type: FxHashMap<u32, f64>,
-}
-
-impl TypicalLoads {
-    /// What is requested of the CPU of a node of a type, as a part.
-    pub(crate) fn of(&self, instance_type: u32) -> f64 {
-        self.of_type.get(&instance_type).copied().unwrap_or(self.of_all)
+    /// Whether there are shares, of what several nodes hold.
+    pub(crate) fn counts_shares(&self) -> bool {
+        !self.shares.is_empty() && !self.shares.by_node
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a search's estimate; the plan is held to exact numbers")]
-fn millis(amount: i64) -> f64 {
-    amount as f64
 }
 
 // The greatest number up to `most` for which something holds that holds for none after the first for which it does not.

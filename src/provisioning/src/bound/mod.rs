@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
-use crate::search::{Member, Offers, Row, Spreads, build};
+use crate::search::{Member, Offers, Purpose, Row, build};
 
 /// What every plan that places the same pods costs at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,10 @@ impl Planner<'_> {
         let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
         placed.sort_unstable();
 
+        // No plan has more than all of it on new nodes.
+        let total =
+            placed.iter().map(|&(class, count)| i128::from(self.shares.weight(class)) * i128::from(count)).sum();
+        self.set_share_total(total);
         let mut relaxed = Relaxed::of(self);
         let mut rows = RelaxedRows::default();
         let strictest = |class: ClassId| demands(self.cluster, self.universe, class).pop();
@@ -90,9 +94,7 @@ impl Planner<'_> {
         }
         let RelaxedRows { list: rows, of_class } = rows;
         let offers = Offers::new(self, &rows);
-        relaxed.accelerators = offers.offers.iter().any(|offer| self.is_kept(offer.pool, offer.column))
-            && rows.iter().any(|row| !self.accelerators.are_in(&row.requests));
-        let (mut problem, asked) = build(self, &rows, &offers, None, Spreads::MindEachOther);
+        let (mut problem, asked) = build(self, &rows, &offers, Purpose::Bounds);
         self.add_nodes(&mut problem, &asked);
         let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
             let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
@@ -151,6 +153,7 @@ impl Planner<'_> {
         let host = last.map(|demand| demand.host.clone()).unwrap_or_default();
         Row {
             requests,
+            weight: self.shares.weight(class),
             columns,
             least_weight: 0,
             host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Together { .. })).collect(),
@@ -179,7 +182,14 @@ impl Planner<'_> {
                 admits.set(at, item.size.iter().zip(&room).all(|(size, room)| size <= room));
             }
             problem.stocks.push(1.0);
-            problem.bins.push(BinType { cost: 0.0, bias: 0.0, room, admits, draws: vec![(stock, 1.0)] });
+            problem.bins.push(BinType {
+                cost: 0.0,
+                bias: 0.0,
+                room,
+                admits,
+                draws: vec![(stock, 1.0)],
+                loads: Vec::new(),
+            });
         }
     }
 }
@@ -191,6 +201,7 @@ fn has_min_values(pool: &berth_model::NodePool) -> bool {
 impl Row {
     fn is_like(&self, other: &Row) -> bool {
         self.requests == other.requests
+            && self.weight == other.weight
             && self.columns == other.columns
             && self.host == other.host
             && self.host_counts == other.host_counts
@@ -210,7 +221,6 @@ struct Relaxed {
     volumes: bool,
     nodes: bool,
     shares: bool,
-    accelerators: bool,
 }
 
 impl Relaxed {
@@ -220,8 +230,7 @@ impl Relaxed {
             weights: weights().min() != weights().max(),
             min_values: planner.cluster.node_pools.iter().any(has_min_values),
             nodes: !planner.cluster.nodes.is_empty(),
-            shares: !planner.shares.is_empty(),
-            accelerators: false,
+            shares: !planner.shares.is_empty() && !planner.bounds_count_shares(),
             ..Relaxed::default()
         }
     }
@@ -241,7 +250,6 @@ impl Relaxed {
             (self.min_values, "minValues"),
             (self.volumes, "volumes that pods may not share"),
             (self.nodes, "labels, taints and topology of existing nodes"),
-            (self.accelerators, "GPU types only for pods that ask for GPUs"),
             (self.shares, "shares of zones, instance types and capacity types (--max-share)"),
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()

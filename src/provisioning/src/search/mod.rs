@@ -10,7 +10,7 @@ mod rows;
 use berth_packing::Budget;
 
 pub(crate) use offers::Offers;
-pub(crate) use problem::{Spreads, build};
+pub(crate) use problem::{Purpose, build};
 pub(crate) use rows::{Member, Row};
 
 use crate::options::Effort;
@@ -39,12 +39,11 @@ impl Planner<'_> {
         {
             return false;
         }
-        let loads = self.typical_loads();
         let total = self.share_of_planned();
         self.set_share_total(total);
         let withdrawn = self.withdraw(&rows.bins);
         let offers = Offers::new(self, &rows.list);
-        let (problem, _) = build(self, &rows.list, &offers, Some(&loads), Spreads::MindAll);
+        let (problem, _) = build(self, &rows.list, &offers, Purpose::Plans);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
         let answer = berth_packing::search(&problem, &start, budget(effort, rows.list.len() > MANY_ROWS));
         self.put_plan_in(&rows, &offers, &answer.plan)

@@ -9,17 +9,23 @@ use super::carry_out::Withdrawn;
 use super::offers::{Offer, Offers};
 use super::rows::{Row, Rows};
 use crate::planner::Planner;
-use crate::shares::TypicalLoads;
 
 /// How much less a dollar of list price counts than a dollar of cost.
 const LIST_PRICE: f64 = 1e-7;
 
-/// Whom a spread over hostnames counts. One that comes later than the pods that have the spread is none of its business:
-/// a pattern is open to any order where all are counted, and all packings are patterns where only those are that have it.
+/// What counts as one in stocks of shares, in milli-CPU.
+const WEIGHT: f64 = 1000.0;
+
+/// What a problem is built for: where patterns cannot say just what a plan must keep to, every packing is to be a plan, or
+/// every plan a packing.
+///
+/// Whom a spread over hostnames counts depends on the order: one that comes later than the pods that have the spread is
+/// none of its business. For plans all are counted, for bounds only those that have it. A share is rounded up to the
+/// smallest pod that its value has: for plans to the smallest that it may have, for bounds to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spreads {
-    MindAll,
-    MindEachOther,
+pub(crate) enum Purpose {
+    Plans,
+    Bounds,
 }
 
 /// The problem, and the resources that its numbers are of, in order.
@@ -27,16 +33,20 @@ pub(crate) fn build(
     planner: &Planner<'_>,
     rows: &[Row],
     offers: &Offers,
-    loads: Option<&TypicalLoads>,
-    spreads: Spreads,
+    purpose: Purpose,
 ) -> (Problem, Vec<ResourceId>) {
     let requests = rows.iter().flat_map(|row| row.requests.iter());
     let mut asked: Vec<ResourceId> = requests.filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
     asked.sort_unstable();
     asked.dedup();
     let vector = |resources: &berth_model::Resources| asked.iter().map(|&id| resources.get(id)).collect::<Vec<_>>();
-    let item = |row: &Row| Item { count: row.count(), size: vector(&row.requests), at_most: u32::MAX };
-    let mut stocks = Stocks::new(planner, loads);
+    let item = |row: &Row| Item {
+        count: row.count(),
+        size: vector(&row.requests),
+        at_most: u32::MAX,
+        load: float(row.weight) / WEIGHT,
+    };
+    let mut stocks = Stocks::new(planner, rows, offers, purpose);
     let bins = offers.offers.iter().map(|offer| BinType {
         cost: offer.cost.dollars(),
         bias: offer.list_price.dollars() * LIST_PRICE,
@@ -47,18 +57,16 @@ pub(crate) fn build(
             admits
         },
         draws: stocks.draws(planner, offer),
+        loads: stocks.loads(planner, offer),
     });
     let bins = bins.collect();
-    let mut problem = Problem {
+    let problem = Problem {
         items: rows.iter().map(item).collect(),
         bins,
         stocks: stocks.amounts,
-        rules: rules(rows, spreads),
-        ..Problem::default()
+        rules: rules(rows, purpose),
+        needs: needs(planner, rows, offers).into_iter().collect(),
     };
-    if let Spreads::MindAll = spreads {
-        problem.needs.extend(needs(planner, rows, offers));
-    }
     (problem, asked)
 }
 
@@ -77,13 +85,10 @@ pub(crate) fn start(
 }
 
 /// Supplies, limits and shares.
-struct Stocks<'l> {
+struct Stocks {
     amounts: Vec<f64>,
-    /// By share: its stock. What a node draws from it depends on what is put on it; the search takes each type of node
-    /// for as full as nodes of it are on average, and what is found is held to the exact share where it is carried out.
+    /// By share: its stock, which pods draw from.
     shares: Vec<usize>,
-    /// What is requested of a node's CPU, on average; `None` where shares are left out.
-    loads: Option<&'l TypicalLoads>,
     slots: FxHashMap<berth_model::SlotId, usize>,
     /// By pool: the stock of each limit, and of the limit of nodes.
     limits: Vec<Vec<Limit>>,
@@ -92,14 +97,14 @@ struct Stocks<'l> {
 /// What is left of a limit: its stock, the resource or nodes, and how much of that makes one of the stock.
 type Limit = (usize, Option<ResourceId>, f64);
 
-impl<'l> Stocks<'l> {
-    fn new(planner: &Planner<'_>, loads: Option<&'l TypicalLoads>) -> Self {
+impl Stocks {
+    fn new(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Self {
         let mut stocks =
-            Stocks { amounts: Vec::new(), shares: Vec::new(), loads, slots: FxHashMap::default(), limits: Vec::new() };
-        if loads.is_some() {
-            for left in planner.left_of_shares() {
+            Stocks { amounts: Vec::new(), shares: Vec::new(), slots: FxHashMap::default(), limits: Vec::new() };
+        if (purpose == Purpose::Plans && planner.counts_shares()) || planner.bounds_count_shares() {
+            for left in planner.left_of_shares(&pods_of_cells(planner, rows, offers, purpose)) {
                 stocks.shares.push(stocks.amounts.len());
-                stocks.amounts.push(left);
+                stocks.amounts.push(float(left) / WEIGHT);
             }
         }
         for (index, pool) in planner.cluster.node_pools.iter().enumerate() {
@@ -142,16 +147,34 @@ impl<'l> Stocks<'l> {
                 draws.push((stock, amount));
             }
         }
-        let column = planner.tables.get(offer.pool).and_then(|table| table.columns.get(offer.column));
-        let load = self.loads.zip(column).map_or(0.0, |(loads, column)| loads.of(column.instance_type));
-        let cpu = float(offer.room.get(ResourceId::CPU).max(0)) / 1000.0 * load;
-        for &cell in planner.shares.cells_of(offer.pool, offer.column) {
-            if let Some(&stock) = self.shares.get(cell as usize).filter(|_| cpu > 0.0) {
-                draws.push((stock, cpu));
-            }
-        }
         draws
     }
+
+    // The shares that what is on an offer counts in.
+    fn loads(&self, planner: &Planner<'_>, offer: &Offer) -> Vec<usize> {
+        let cells = planner.shares.cells_of(offer.pool, offer.column).iter();
+        cells.filter_map(|&cell| self.shares.get(cell as usize).copied()).collect()
+    }
+}
+
+// By cell of the shares: the smallest pod that may be there, or the largest.
+fn pods_of_cells(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Vec<Option<i64>> {
+    let choose = |pods: &mut dyn Iterator<Item = i64>| match purpose {
+        Purpose::Plans => pods.min(),
+        Purpose::Bounds => pods.max(),
+    };
+    let mut pods: Vec<Option<i64>> = Vec::new();
+    for offer in &offers.offers {
+        let mut weights = offer.admits.ones().filter_map(|row| rows.get(row)).map(|row| row.weight);
+        let pod = choose(&mut weights);
+        for &cell in planner.shares.cells_of(offer.pool, offer.column) {
+            pods.resize(pods.len().max(cell as usize + 1), None);
+            if let Some(known) = pods.get_mut(cell as usize) {
+                *known = choose(&mut known.iter().copied().chain(pod));
+            }
+        }
+    }
+    pods
 }
 
 // Nodes with accelerators, slots aside, hold a pod that asks for some.
@@ -168,7 +191,7 @@ fn needs(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> Option<Need> {
 }
 
 // What may not be together on a node, or only so many.
-fn rules(rows: &[Row], spreads: Spreads) -> Vec<Rule> {
+fn rules(rows: &[Row], purpose: Purpose) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut subjects: Vec<(Constraint, Vec<u32>)> = Vec::new();
     for (row, index) in rows.iter().zip(0_u32..) {
@@ -188,7 +211,7 @@ fn rules(rows: &[Row], spreads: Spreads) -> Vec<Rule> {
         let counter = constraint.counter();
         let members = rows.iter().zip(0_u32..).filter(|(row, _)| row.host_counts.contains(&counter));
         let mut members: Vec<u32> = members.map(|(_, index)| index).collect();
-        if spreads == Spreads::MindEachOther && matches!(constraint, Constraint::Spread { .. }) {
+        if purpose == Purpose::Bounds && matches!(constraint, Constraint::Spread { .. }) {
             members.retain(|index| subjects.binary_search(index).is_ok());
         }
         rules.push(Rule { subjects, counted: members, at_most });

@@ -20,6 +20,8 @@ pub(crate) struct Member {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) requests: Resources,
+    /// What one counts for in shares.
+    pub(crate) weight: i64,
     /// By pool: the columns that may take one.
     pub(crate) columns: Vec<FixedBitSet>,
     /// Pools of less weight are not for them, slots aside.
@@ -40,6 +42,7 @@ impl Row {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     requests: Resources,
+    weight: i64,
     columns: Vec<FixedBitSet>,
     least_weight: u32,
     host: Vec<Constraint>,
@@ -91,6 +94,7 @@ impl<'a> Rows<'a> {
                     *ids.entry(key).or_insert_with_key(|key| {
                         rows.list.push(Row {
                             requests: key.requests.clone(),
+                            weight: key.weight,
                             columns: key.columns.clone(),
                             least_weight: key.least_weight,
                             host: key.host.clone(),
@@ -184,6 +188,7 @@ fn key(
     }
     Key {
         requests: prepared.requests.clone(),
+        weight: planner.shares.weight(class),
         columns,
         least_weight: least_weight.unwrap_or(heaviest),
         host: prepared.demand.host.clone(),

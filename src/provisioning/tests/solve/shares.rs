@@ -3,7 +3,7 @@
 use berth_model::Operator;
 use berth_provisioning::{Effort, MaxShare, Options, ShareKey};
 
-use crate::mk::{World, ZONE, mk_world, pod};
+use crate::mk::{World, ZONE, milli, mk_world, pod};
 
 fn share(key: ShareKey, value: Option<&str>, percent: u32) -> MaxShare {
     MaxShare { key, value: value.map(str::to_owned), billionths: percent * 10_000_000 }
@@ -195,4 +195,33 @@ fn who_must_be_in_every_zone_comes_before_those_who_choose_one() {
         let plan = world.plan_with(&Options { effort, ..world.options.clone() });
         assert!(plan.left().is_empty(), "{effort:?}: {:?}", plan.left());
     }
+}
+
+#[test]
+fn a_bound_counts_on_shares_rounded_up_to_a_pod() {
+    for (percent, least) in [(50, 4990), (100, 4000)] {
+        let mut world = two_zones(&[share(ShareKey::Zone, Some("a"), percent)]);
+        world.options.bound = true;
+        world.mk_pods("web", 160, &pod(1000));
+        let plan = world.plan();
+        let bound = plan.solution.bound.as_ref().unwrap();
+        assert!(bound.relaxed.is_empty(), "{:?}", bound.relaxed);
+        // Half of forty nodes at 100, and half of them at 150, but for one pod.
+        assert!(bound.cost > milli(least - 20) && bound.cost <= milli(least + 10), "{:?}", bound.cost);
+    }
+}
+
+#[test]
+fn a_share_is_used_to_the_last_pod() {
+    // 40 of 50 CPUs are not for spot, which five nodes hold if they are filled to the last; the others go to two.
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::CapacityType, Some("spot"), 20)];
+    world.options.effort = Effort::Default;
+    world.mk_pool("default");
+    world.mk_type("large", 8).with("seats", 4).spot("a", 10).on_demand("a", 100);
+    world.mk_pods("computes", 40, &pod(1000));
+    world.mk_pods("sits", 20, &pod(500).resource("seats", 1));
+    let plan = world.plan();
+    assert!(plan.left().is_empty(), "{:?}", plan.left());
+    assert_eq!(plan.cost(), 5 * 100 + 2 * 10, "{:?}", plan.claims());
 }
