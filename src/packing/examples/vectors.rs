@@ -15,8 +15,16 @@ fn main() {
         for (sizes, least, most) in [("1%-40%", 10, 400), ("10%-80%", 100, 800)] {
             for seed in 0..seeds {
                 let problem = random(items, dimensions, (least, most), seed);
-                let budget =
-                    Budget { rounds: 300, dives: 300, share: 0.05, repairs: 30, proofs: 3, ..Budget::default() };
+                let budget = Budget {
+                    rounds: 300,
+                    deep_steps: 1_000,
+                    dives: 300,
+                    share: 0.05,
+                    repairs: 30,
+                    branches: 100,
+                    proofs: 3,
+                    ..Budget::default()
+                };
                 let answer = search(&problem, &[], budget);
                 let bins: u32 = answer.plan.iter().map(|(_, bins)| bins).sum();
                 // Bins are whole.
