@@ -3,10 +3,11 @@
 
 usage: nodes.py CASE OUT [--nodes N] [--running N] [--pods N] [--apps N] [--seed N]
 
-CASE is plain, zone-spread, host-anti-affinity, pod-affinity, preemption, full, reservations or distinct-reservations. Writes OUT, a List of
-Nodes, of running and of pending Pods. With preemption and full the nodes have no room left, each app asks for an amount of
-its own, and pods are more important than those that run, or not. With reservations it has half as many pending Reservations as pods, two owners to
-each, and with distinct-reservations each is for an app of its own, whatever N; OUT.pods.json is then the same cluster for a
+CASE is plain, zone-spread, host-anti-affinity, pod-affinity, preemption, full, reservations or distinct-reservations.
+Writes OUT, a List of Nodes, of running and of pending Pods. With preemption and full the nodes have no room left, each app
+asks for an amount of its own, and pods are more important than those that run, or not. With reservations it has half as
+many pending Reservations as pods, two owners to each, and with distinct-reservations each is for an app of its own,
+whatever N; OUT.pods.json is then the same cluster for a
 scheduler without Reservations, where a pod like each of them comes first.
 """
 import argparse

@@ -72,8 +72,8 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             share: 0.3,
             repairs: 2,
             steps: 40,
-            deep_steps: 1_500_000,
-            nodes: 100,
+            deep_steps: 300_000,
+            nodes: 30,
             proofs: 0,
             ..Budget::default()
         },
