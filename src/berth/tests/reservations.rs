@@ -209,3 +209,11 @@ fn owners_on_a_new_node_with_several_reservations_draw_as_the_scheduler_lets_the
     assert_eq!(placed(&claims[0]).1, ["default/a of large", "default/b of large"]);
     assert_eq!(claims[0]["requests"]["cpu"], "2500m", "the small one still holds what it reserves");
 }
+
+#[test]
+fn an_owner_that_goes_to_another_reservation_of_its_new_node_is_listed_there() {
+    let small = reservation("a-small", "", "").replace("cpu: '2'", "cpu: 500m");
+    let plan = run(&(small + &reservation("large", "", "") + &owner("a", "1", "", "")));
+    assert_eq!(plan["summary"]["placed"], 1);
+    assert_eq!(placed(&plan["nodeClaims"][0]).1, ["default/a of large"]);
+}

@@ -41,13 +41,14 @@ pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solu
     let (mut universe, mut solution) = berth_provisioning::solve(cluster, options);
     if let Some(before) = bundled.filter(|_| drawing.leaves_any(cluster, &universe, &solution)) {
         before.restore(cluster, &mut drawing.draws);
-        drawing.by_name.clear();
         (universe, solution) = berth_provisioning::solve(cluster, options);
     }
     // Shares count those that were placed by themselves by what they request, whatever they draw.
     if options.max_shares.is_empty() {
         drawing.joined = join(cluster, &universe, &mut drawing.draws, &mut solution);
     }
+    // Owners may have gone to others.
+    drawing.set_names(cluster);
     let spent = solution.claims.iter().map(|claims| spent(cluster, &universe, &claims.contents)).collect::<Vec<_>>();
     for (claims, spent) in solution.claims.iter_mut().zip(&spent) {
         claims.requests.subtract(spent);
@@ -77,11 +78,17 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
 
 impl Drawing {
     fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
-        let reservations = draws.with.keys().filter_map(|&index| {
+        let mut drawing = Drawing { existing, draws, by_name: FxHashMap::default(), joined: Joined::new() };
+        drawing.set_names(cluster);
+        drawing
+    }
+
+    fn set_names(&mut self, cluster: &Cluster) {
+        let reservations = self.draws.with.keys().filter_map(|&index| {
             let name = cluster.reservations.get(index as usize)?.name;
             Some((cluster.symbols.text(name).into(), index))
         });
-        Drawing { by_name: reservations.collect(), existing, draws, joined: Joined::new() }
+        self.by_name = reservations.collect();
     }
 
     /// Whether a Reservation with owners has no place.
