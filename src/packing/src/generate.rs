@@ -55,6 +55,9 @@ const PROOF_STEPS: u32 = 400_000;
 const LITTLE: f64 = 0.1;
 const DEEPER: u32 = 2;
 
+/// Items with which a step takes as long as any.
+const HUNDRED: usize = 100;
+
 /// Patterns that a round adds beyond one for each item.
 const MORE: usize = 50;
 
@@ -187,7 +190,8 @@ impl<'p> Generator<'p> {
         let mut tolerance = LOOSEST;
         let mut proofs = 0;
         let mut steps = rounds.steps;
-        let most_steps = (rounds.deep_steps / u32::try_from(self.groups.len()).unwrap_or(u32::MAX).max(1)).max(steps);
+        let choices = self.groups.len().saturating_mul(self.problem.items.len().max(HUNDRED)) / HUNDRED;
+        let most_steps = (rounds.deep_steps / u32::try_from(choices).unwrap_or(u32::MAX).max(1)).max(steps);
         let mut is_last = rounds.at_most == 0;
         for round in 1.. {
             is_last |= round > rounds.at_most || self.work > rounds.work;

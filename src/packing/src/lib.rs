@@ -58,7 +58,7 @@ pub struct Budget {
     pub branches: u32,
     /// Steps of the quick search for the best filling of a bin.
     pub steps: u32,
-    /// The same where patterns come to gain little, of all types of bins together.
+    /// The same where patterns come to gain little, of all types of bins together; the fewer the more items there are.
     pub deep_steps: u32,
     /// Linear relaxations that the exact search of a bin may solve where the quick one was cut short; 0 for none.
     pub nodes: u32,
