@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashSet;
 
-use crate::knapsack::float;
+use crate::knapsack::{float, limits};
 use crate::problem::Problem;
 
 /// With more items than this wanted, kinds stand for them.
@@ -188,7 +188,8 @@ impl Kinds {
     }
 }
 
-// Lists of items that the same bins admit, where both would fit; `None` where they are too many.
+// Lists of items that the same bins admit, where both would fit, and that are under the same limits; `None` where they are
+// too many.
 fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
     let n_bins = problem.bins.len();
     let mut fits = Vec::with_capacity(problem.items.len());
@@ -203,6 +204,11 @@ fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
         fits.push(fit);
         admitted.push(admit);
     }
+    let limits = limits(problem);
+    let limited = |item: usize| {
+        let item = u32::try_from(item).unwrap_or(u32::MAX);
+        limits.iter().map(move |(items, _)| items.binary_search(&item).is_ok())
+    };
     let mut lists: Vec<Vec<usize>> = Vec::new();
     for item in 0..problem.items.len() {
         let is_like = |list: &Vec<usize>| {
@@ -210,6 +216,7 @@ fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
                 let (Some(a_fits), Some(b_fits)) = (fits.get(first), fits.get(item)) else { return false };
                 let (Some(a), Some(b)) = (admitted.get(first), admitted.get(item)) else { return false };
                 !a.symmetric_difference(b).any(|bin| a_fits.contains(bin) && b_fits.contains(bin))
+                    && limited(first).eq(limited(item))
             })
         };
         let at = lists.iter().position(is_like).unwrap_or(lists.len());

@@ -536,9 +536,9 @@ impl<'p> Knapsack<'p> {
     }
 }
 
-// Items of which a bin holds only so many together, whatever else is in it: the subjects of a rule that it counts. Those
-// that concern most items, one alone aside, as that has a limit of its own.
-fn limits(problem: &Problem) -> Vec<(Vec<u32>, u32)> {
+/// Items of which a bin holds only so many together, whatever else is in it: the subjects of a rule that it counts. Those
+/// that concern most items, one alone aside, as that has a limit of its own.
+pub(crate) fn limits(problem: &Problem) -> Vec<(Vec<u32>, u32)> {
     let mut limits: Vec<(Vec<u32>, u32)> = Vec::new();
     for rule in problem.rules.iter().filter(|rule| rule.at_most > 0) {
         let counted = |item: &&u32| rule.counted.binary_search(item).is_ok();

@@ -113,6 +113,7 @@ impl Planner<'_> {
         });
         let start: Vec<(Pattern, u32)> = start.collect();
         let budget = Budget {
+            work: 400_000,
             rounds: 200,
             steps: 60,
             deep_steps: 10_000_000,
