@@ -71,6 +71,16 @@ fn a_nominated_pod_goes_where_room_was_made_for_it_and_is_not_launched_for() {
 }
 
 #[test]
+fn the_table_lists_all_who_give_way_on_one_node() {
+    let small =
+        |name: &str| running("").replace("name: old,", &format!("name: {name},")).replace("cpu: '2'", "cpu: '1'");
+    let table = plan(&(NODE.to_owned() + &small("a") + &small("b") + &urgent("", "")), &CATALOGUE).stdout;
+    let expected =
+        "\nPods that give way to others of higher priority\n  default/a on node node-a\n  default/b on node node-a\n";
+    assert!(table.contains(expected), "{table}");
+}
+
+#[test]
 fn the_page_lists_who_gives_way_beside_the_other_tables() {
     let page = |manifests: &str| plan(manifests, &[&CATALOGUE[..], &["-o", "html"]].concat()).stdout;
     let preempting = page(&(NODE.to_owned() + &running(OWNED) + &urgent("", "")));

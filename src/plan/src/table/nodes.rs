@@ -217,17 +217,18 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         grid.row(cells);
     }
     grid.write("Existing nodes that get pods", writer)?;
-    write_preempted(plan, shown, writer)
+    write_preempted(plan, rows, writer)
 }
 
 // Who gives way, by node.
-fn write_preempted<W: Write>(plan: &Plan, shown: usize, writer: &mut W) -> io::Result<()> {
+fn write_preempted<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
     if plan.drawing.n_preempted() == 0 {
         return Ok(());
     }
     writeln!(writer, "\nPods that give way to others of higher priority")?;
     let nodes = plan.solution.nodes.iter().map(|entry| (entry.node, plan.drawing.preempted(entry.node)));
     let pods: Vec<(usize, &str)> = nodes.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, &**pod))).collect();
+    let shown = rows.shown(pods.len());
     for (node, pod) in pods.iter().take(shown) {
         let name = plan.cluster.nodes.get(*node).map_or("", |node| plan.cluster.symbols.text(node.name));
         writeln!(writer, "  {pod} on node {name}")?;
