@@ -17,15 +17,15 @@ pub(super) fn write_title<W: Write>(summary: &Summary, writer: &mut W) -> io::Re
     if left > 0 { write!(writer, ", {} unschedulable", thousands(left)) } else { Ok(()) }
 }
 
-/// The list of figures; so many running pods give way.
-pub(super) fn write<W: Write>(summary: &Summary, preempted: u64, writer: &mut W) -> io::Result<()> {
+/// The list of figures; `relaxed` is what the bound does not count on, and so many running pods give way.
+pub(super) fn write<W: Write>(summary: &Summary, relaxed: &[&str], preempted: u64, writer: &mut W) -> io::Result<()> {
     let gone = (preempted > 0).then(|| Figure {
         name: "Pods that give way",
         value: thousands(preempted),
         notes: vec!["to others of higher priority".to_owned()],
         ..Figure::default()
     });
-    for figure in figures(summary).into_iter().chain(gone) {
+    for figure in figures(summary, relaxed).into_iter().chain(gone) {
         let class = if figure.is_bad { " class=\"bad\"" } else { "" };
         write!(writer, "<div{class}><dt>{}</dt><dd>{}", Escaped(figure.name), Escaped(figure.value))?;
         if let Some((used, total)) = figure.bar {
@@ -51,11 +51,12 @@ struct Figure {
     is_bad: bool,
 }
 
-fn figures(summary: &Summary) -> Vec<Figure> {
+fn figures(summary: &Summary, relaxed: &[&str]) -> Vec<Figure> {
     let mut out = vec![cost(summary)];
     if let Some(bound) = summary.lower_bound {
         let mut notes = vec!["to put the same on new nodes cannot cost less".to_owned()];
         notes.extend(summary.gap().map(|gap| format!("this one is within {gap}")));
+        notes.extend(relaxed.iter().map(|relaxed| format!("even without {relaxed}")));
         out.push(Figure { name: "Lower bound", value: hourly(bound), notes, ..Figure::default() });
     }
     out.push(Figure {
@@ -106,7 +107,6 @@ fn members(name: &'static str, all: u64, left: u64) -> Figure {
     Figure { name, value, notes, is_bad: left > 0, ..Figure::default() }
 }
 
-/// By how much of the bound a cost is above it, as a percentage rounded up to hundredths; none above nothing.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,17 +117,18 @@ mod tests {
 
     fn page(summary: &Summary) -> String {
         let mut out = Vec::new();
-        write(summary, 0, &mut out).unwrap();
+        write(summary, &["minValues"], 0, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn a_bound_is_told_with_its_gap_where_one_was_asked_for() {
+    fn a_bound_is_told_with_its_gap_and_what_it_relaxes_where_one_was_asked_for() {
         let summary = Summary { hourly_cost: dollars(103), list_cost: dollars(103), ..Summary::default() };
         assert!(!page(&summary).contains("bound"));
         let page = page(&Summary { lower_bound: Some(dollars(100)), ..summary });
         assert!(page.contains("<dt>Lower bound</dt><dd>$100.00/h"), "{page}");
         assert!(page.contains("within 3.00%"), "{page}");
+        assert!(page.contains("even without minValues"), "{page}");
     }
 
     #[test]

@@ -36,7 +36,10 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "script" => writer.write_all(SCRIPT.as_bytes())?,
             "script-sha256" => writer.write_all(SCRIPT_SHA256.as_bytes())?,
             "title" => headline::write_title(&plan.summary(), writer)?,
-            "headline" => headline::write(&plan.summary(), plan.drawing.n_preempted() as u64, writer)?,
+            "headline" => {
+                let relaxed = plan.solution.bound.as_ref().map_or(&[][..], |bound| &bound.relaxed);
+                headline::write(&plan.summary(), relaxed, plan.drawing.n_preempted() as u64, writer)?;
+            }
             "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
             "offerings" => tables::write_offerings(plan, writer)?,
             "reservations" => tables::write_reservations(plan, writer)?,
