@@ -57,7 +57,12 @@ fn parse_yaml(text: &str) -> Result<Value<'_>, String> {
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| match error {
+        serde_saphyr::Error::MultipleDocuments { location, .. } => {
+            format!("expected one list of instance types, found another document at line {}", location.line())
+        }
+        error => error.to_string(),
+    })
 }
 
 impl fmt::Display for Value<'_> {

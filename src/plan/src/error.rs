@@ -18,7 +18,7 @@ pub enum PlanError {
     #[error(transparent)]
     Convert(#[from] ConvertError),
     /// The instance catalogue cannot be opened.
-    #[error("unable to read the instance catalogue {}: {source}", file.display())]
+    #[error("unable to read the instance catalogue {}", file.display())]
     ReadCatalogue {
         /// The file as it was given.
         file: PathBuf,
@@ -29,6 +29,6 @@ pub enum PlanError {
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
     /// A document cannot be written as JSON; none that is a JSON value.
-    #[error("unable to encode the input: {0}")]
+    #[error("unable to encode the input")]
     Encode(#[from] serde_json::Error),
 }

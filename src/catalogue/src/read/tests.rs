@@ -307,6 +307,10 @@ fn a_bad_offering_is_refused_by_its_place(#[case] offering: String, #[case] expe
 #[rstest]
 #[case("", "unable to read f: expected a list of instance types, found an empty file")]
 #[case(" \n", "unable to read f: expected a list of instance types, found an empty file")]
+#[case(
+    "kind: Pod\n---\nkind: Pod",
+    "unable to read f: expected one list of instance types, found another document at line 3"
+)]
 #[case("null", "f: the list: expected a list of instance types, found null")]
 #[case("{}", "f: the list: expected a list of instance types, found a map")]
 #[case("[1]", "f: [0]: expected a map of name, ")]
