@@ -23,7 +23,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
     node_cost: Money,
     /// At most this share of what is put on new nodes may be on nodes of any one value, or of one that is named: zone=0.5,
-    /// instanceType=20%, capacityType=spot=70%; measured by requested CPU, rounded up to whole nodes; may be repeated
+    /// instanceType=20%, capacityType=spot=70%; measured by requested CPU, rounded up to a whole pod; may be repeated
     #[arg(long, value_name = "KEY[=VALUE]=SHARE", value_delimiter = ',', value_parser = parse_max_share)]
     max_share: Vec<MaxShare>,
     /// Launch types with GPUs or other accelerators also for pods that ask for none, where these are cheapest
@@ -54,8 +54,11 @@ pub(crate) struct Asked {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum EffortArg {
+    /// Pack once, first fit
     Low,
+    /// Try other packings, and search for a cheaper one in about a second
     Default,
+    /// Search longer, for up to minutes
     High,
 }
 
