@@ -5,7 +5,7 @@ use berth_provisioning::{NodePlan, Options, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 use rustc_hash::FxHashMap;
 
-use crate::deal::{Deal, Share};
+use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
 use crate::joining::{Joined, Place, join};
 
@@ -159,8 +159,9 @@ impl Drawing {
     }
 
     /// The Reservation that a pod which was placed by itself draws from on a node.
-    pub(crate) fn joins(&self, place: Place, pod: &str) -> Option<u32> {
-        self.joined.get(&place)?.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
+    pub(crate) fn joins(&self, place: Place, pod: MemberName<'_>) -> Option<u32> {
+        let (drawn, pod) = (self.joined.get(&place)?, pod.to_string());
+        drawn.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
 
     /// What of a kind was bound to an existing node.

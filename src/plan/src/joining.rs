@@ -4,9 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe};
+use berth_model::{ClassId, Cluster, Holding, Labels, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe};
 use berth_provisioning::{Claims, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, draws_from};
+use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, Share};
 
@@ -29,7 +30,8 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
         return joined;
     }
     let deal = Deal::new(cluster, universe, solution);
-    let site = Site { cluster, universe, deal: &deal };
+    let ids = cluster.reservations.iter().map(|known| cluster.symbols.text(known.name)).zip(0..).collect();
+    let site = Site { cluster, universe, deal: &deal, ids };
     let chosen = site.choose_all(bundled, solution);
     for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
         let Some(node) = cluster.nodes.get(entry.node).filter(|_| site.has_owners(shares)) else { continue };
@@ -45,7 +47,7 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
                 let mut room = NodeRoom::new(site.room(claims, shares));
                 site.hold(shares, copy, bundled, &mut room);
                 let drawn = joined.entry(Place::Claim(at, copy)).or_default();
-                of_one = site.draw(shares, copy, &berth_model::Labels::default(), &mut room, drawn);
+                of_one = site.draw(shares, copy, &Labels::default(), &mut room, drawn);
             }
         }
         released.push(of_one);
@@ -62,6 +64,8 @@ struct Site<'a> {
     cluster: &'a Cluster,
     universe: &'a Universe,
     deal: &'a Deal<'a>,
+    /// Reservations by name.
+    ids: FxHashMap<&'a str, u32>,
 }
 
 impl Site<'_> {
@@ -106,11 +110,7 @@ impl Site<'_> {
     fn reservations(&self, shares: &[Share], copy: u32) -> Vec<u32> {
         let shares = shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Reservation);
         let members = shares.flat_map(|share| self.deal.members(share.of_node(copy)));
-        let id = |name: String| {
-            let mut known = self.cluster.reservations.iter().zip(0..);
-            known.find(|(known, _)| self.cluster.symbols.text(known.name) == name).map(|(_, id)| id)
-        };
-        members.filter_map(|member| id(member.to_string())).collect()
+        members.filter_map(|member| self.ids.get(member.to_string().as_str()).copied()).collect()
     }
 
     fn hold(&self, shares: &[Share], copy: u32, bundled: &Draws, room: &mut NodeRoom) {
@@ -166,7 +166,7 @@ impl Site<'_> {
         let mut changes = false;
         for (before, owner) in owners {
             let spec = self.cluster.specs.get(owner.spec as usize)?;
-            let id = draws_from(self.cluster, &berth_model::Labels::default(), Room::from(&room), spec)?;
+            let id = draws_from(self.cluster, &Labels::default(), Room::from(&room), spec)?;
             room.add_pod(&spec.requests, Some(id));
             if self.is_for_one(id) {
                 room.release(id);
@@ -207,7 +207,7 @@ impl Site<'_> {
         &self,
         shares: &[Share],
         copy: u32,
-        labels: &berth_model::Labels,
+        labels: &Labels,
         room: &mut NodeRoom,
         drawn: &mut Vec<(Box<str>, u32)>,
     ) -> Resources {

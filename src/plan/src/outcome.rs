@@ -204,9 +204,10 @@ fn coming(
         }
         for (name, at) in deal.members_with_rows(share.of_node(copy)) {
             let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
-            let draws = plan.drawing.joins(place, &name.to_string());
-            let requests = plan.cluster.specs.get(row.spec as usize).map(|spec| spec.requests.clone());
-            came.drawn.extend(draws.zip(requests));
+            let draws = plan.drawing.joins(place, name);
+            if let Some((id, spec)) = draws.zip(plan.cluster.specs.get(row.spec as usize)) {
+                came.drawn.push((id, spec.requests.clone()));
+            }
             came.pods.push(bound(row.namespace, name.own().into(), row.spec, row.labels, draws));
         }
     }
