@@ -547,31 +547,22 @@ fn hold(f: &mut Fixture, cpu: &str, policy: &str) {
 
 #[test]
 fn room_of_reservations_is_kept_for_owners() {
-    let draw =
-        |f: &mut Fixture| f.plan["nodes"][0]["allocations"] = json!([{"pod": "default/fits", "reservation": "held"}]);
+    let draw = |f: &mut Fixture, cpu: &str, policy: &str| {
+        hold(f, cpu, policy);
+        f.plan["nodes"][0]["allocations"] = json!([{"pod": "default/fits", "reservation": "held"}]);
+    };
     assert_fine(|f| hold(f, "1", "Aligned"));
     assert_caught("resources", "node-1", |f| hold(f, "1500m", "Aligned"));
     // More is held than pods that run have left: owners may have theirs of it, as long as pods fit.
-    assert_fine(|f| {
-        hold(f, "2500m", "Aligned");
-        draw(f);
-    });
+    assert_fine(|f| draw(f, "2500m", "Aligned"));
     assert_caught("resources", "node-1", |f| {
-        hold(f, "2500m", "Aligned");
-        draw(f);
+        draw(f, "2500m", "Aligned");
         f.pod_spec("running")["containers"][0]["resources"]["requests"]["cpu"] = "3500m".into();
     });
-    assert_fine(|f| {
-        hold(f, "1500m", "Aligned");
-        draw(f);
-    });
-    assert_caught("reservation", "Restricted", |f| {
-        hold(f, "500m", "Restricted");
-        draw(f);
-    });
+    assert_fine(|f| draw(f, "1500m", "Aligned"));
+    assert_caught("reservation", "Restricted", |f| draw(f, "500m", "Restricted"));
     assert_caught("reservation", "none of its owners", |f| {
-        hold(f, "1500m", "Aligned");
-        draw(f);
+        draw(f, "1500m", "Aligned");
         f.object("Pod", "fits")["metadata"]["labels"] = json!({"app": "other"});
     });
     assert_caught("coverage", "1 Reservations are pending", |f| {

@@ -81,7 +81,8 @@ pub fn gpu_types_for_any_pod(seed: u64) -> bool {
 }
 
 /// Plans the case twice and lists all that is wrong: the input refused, a panic, bytes that differ between the two,
-/// every violation that the checker finds, whom the scheduler refuses where the plan has them, a bound above the cost, and a plan worse than that of first fit alone.
+/// every violation that the checker finds, whom the scheduler refuses where the plan has them, a bound above the cost, and
+/// a plan worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
     let mut options = Options::default();

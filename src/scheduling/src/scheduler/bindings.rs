@@ -88,8 +88,9 @@ impl Bindings {
         &self.evicted
     }
 
-    /// Makes it so: who was bound runs on its node and is pending no more, who was evicted is gone, or pending under its old name
-    /// where its controller makes another, and Reservations are where they were placed. Says who went where, by name: Reservations, then pods by class and node.
+    /// Makes it so: who was bound runs on its node and is pending no more, who was evicted is gone, or pending under its
+    /// old name where its controller makes another, and Reservations are where they were placed. Says who went where, by
+    /// name: Reservations, then pods by class and node.
     ///
     /// The cluster is the one that the scheduler looked at, unchanged since.
     pub fn apply(self, cluster: &mut Cluster) -> Vec<Placement> {
