@@ -1,5 +1,6 @@
 //! From planned nodes to NodeClaims: which types and which requirements a claim names.
 
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use berth_model::{Bin, ClassId, Column, ColumnTable, Constraint, CounterId, Requirement, Requirements, Sym};
@@ -11,6 +12,28 @@ use crate::solution::{Claims, NodePlan, Solution, Unschedulable};
 
 /// A pool, a set of its columns, and the planned one.
 type ListKey = (usize, FixedBitSet, usize);
+
+/// All that decides whether a paid node can list what minValues asks for.
+#[derive(PartialEq, Eq, Hash)]
+struct Listing {
+    pool: usize,
+    planned: usize,
+    columns: FixedBitSet,
+    open: Requirements,
+    /// Those of the columns that limits and shares leave beside the planned one.
+    listed: FixedBitSet,
+    /// The columns of which a finite supply has instances left.
+    supplied: Rc<FixedBitSet>,
+}
+
+/// What is known of nodes that could be listed, or not: packing asks about all nodes of a pool again whenever one changes.
+#[derive(Default)]
+pub(crate) struct Listings(FxHashMap<Listing, bool>);
+
+impl Listings {
+    // Each is about a kibibyte.
+    const MOST: usize = 20_000;
+}
 
 /// What many groups share.
 #[derive(Default)]
@@ -121,26 +144,36 @@ impl Planner<'_> {
             let is_near = (column.zone, column.os) == (planned.zone, planned.os);
             if is_near { u8::from(column.capacity_type != planned.capacity_type) } else { 2 }
         };
-        let mut least: Option<FixedBitSet> = None;
-        for far in 0..=2 {
-            for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at)) {
-                let may_do = |column: &Column| {
-                    column.slots.is_none() && column.price >= planned.price && distance(column) == far
-                };
-                if table.columns.get(at).is_some_and(may_do) && self.fits_alone(bin.pool, at) {
-                    listed.insert(at);
-                    if self.can_list(table, bin, listed) {
-                        return;
-                    }
-                    if least.is_none() && self.keeps_min_values(table, listed, &bin.open, bin.planned) {
-                        least = Some(listed.clone());
-                    }
-                }
-            }
+        let may_do = |column: &Column| column.slots.is_none() && column.price >= planned.price;
+        let mut candidates: Vec<(u8, usize)> = Vec::new();
+        for at in bin.columns.ones().filter(|&at| !table.reserved.contains(at) && !listed.contains(at)) {
+            let column = table.columns.get(at).filter(|column| may_do(column) && self.fits_alone(bin.pool, at));
+            candidates.extend(column.map(|column| (distance(column), at)));
         }
-        if let Some(least) = least {
-            *listed = least;
+        candidates.sort_unstable();
+        // So many of them as are enough, whatever a claim can tell apart: more never have fewer values.
+        let first = |count: usize| {
+            let mut wide = listed.clone();
+            wide.extend(candidates.iter().take(count).map(|(_, at)| *at));
+            wide
+        };
+        let keeps = |set: &FixedBitSet| self.keeps_min_values(table, set, &bin.open, bin.planned);
+        let (mut enough, mut most) = (candidates.len().min(1), candidates.len());
+        while enough < most {
+            let middle = enough + (most - enough) / 2;
+            if keeps(&first(middle)) { most = middle } else { enough = middle + 1 }
         }
+        let least = first(enough);
+        let mut wide = least.clone();
+        let mut more = candidates.iter().skip(enough);
+        while !self.can_list(table, bin, &wide) {
+            let Some((_, at)) = more.next() else {
+                *listed = least;
+                return;
+            };
+            wide.insert(*at);
+        }
+        *listed = wide;
     }
 
     /// Whether limits may keep a node of the pool from listing what minValues asks for, or shares from being planned as the
@@ -153,18 +186,40 @@ impl Planner<'_> {
     /// Whether every paid node of a pool can list what minValues asks for, and nothing that is cheaper than planned.
     pub(crate) fn keeps_lists(&self, pool: usize) -> bool {
         let Some(table) = self.tables.get(pool).filter(|_| self.limits_lists(pool)) else { return true };
-        let mut known: FxHashMap<usize, FixedBitSet> = FxHashMap::default();
+        let has_left = |column: &Column| column.slots.is_some_and(|slot| self.state.free_slots(slot) > 0);
+        let columns = table.columns.iter().enumerate();
+        let supplied: FixedBitSet = columns.filter(|(_, column)| has_left(column)).map(|(at, _)| at).collect();
+        let supplied = Rc::new(supplied);
+        let mut instead: FxHashMap<usize, FixedBitSet> = FxHashMap::default();
+        let mut known = self.listings.borrow_mut();
+        if known.0.len() > Listings::MOST {
+            known.0.clear();
+        }
         let bins = self.state.bins().iter().filter(|bin| bin.pool == pool && bin.nodes > 0);
         let mut paid = bins.filter(|bin| !table.reserved.contains(bin.planned));
         paid.all(|bin| {
-            let instead = known.entry(bin.planned).or_insert_with(|| self.instead(pool, table, bin.planned));
+            let instead = instead.entry(bin.planned).or_insert_with(|| self.instead(pool, table, bin.planned));
             let mut listed = bin.columns.clone();
             listed.intersect_with(instead);
             listed.insert(bin.planned);
-            if !self.can_list(table, bin, &listed) {
-                self.widen(table, bin, &mut listed);
+            let listing = Listing {
+                pool,
+                planned: bin.planned,
+                columns: bin.columns.clone(),
+                open: bin.open.clone(),
+                listed,
+                supplied: Rc::clone(&supplied),
+            };
+            match known.0.entry(listing) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let mut listed = new.key().listed.clone();
+                    if !self.can_list(table, bin, &listed) {
+                        self.widen(table, bin, &mut listed);
+                    }
+                    *new.insert(self.can_list(table, bin, &listed))
+                }
             }
-            self.can_list(table, bin, &listed)
         })
     }
 

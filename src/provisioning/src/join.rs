@@ -197,7 +197,8 @@ impl Planner<'_> {
                     columns.intersection(columns_with).any(|at| !table.reserved.contains(at))
                 }
             };
-            table.values(key).iter().filter(|(_, with)| counted(with)).count() >= least as usize
+            let least = least as usize;
+            table.values(key).iter().filter(|(_, with)| counted(with)).take(least).count() >= least
         })
     }
 

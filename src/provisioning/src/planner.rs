@@ -1,5 +1,6 @@
 //! The state of a solve, and the order in which classes are packed.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use berth_model::{
@@ -41,6 +42,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) remaining: Resources,
     /// The columns that are no dearer than any with as much room, by pool and admitted columns.
     pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
+    /// Nodes whose claims could list what minValues asks for within limits, or not.
+    pub(crate) listings: RefCell<crate::claims::Listings>,
     /// By class: how many were not placed, with the demand that was tried last.
     pub(crate) left: Vec<(ClassId, u32)>,
     /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
@@ -90,6 +93,7 @@ impl<'a> Planner<'a> {
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),
             frontiers: FxHashMap::default(),
+            listings: RefCell::default(),
             left: Vec::new(),
             placed_as: FxHashMap::default(),
             heaviest: FxHashMap::default(),

@@ -8,7 +8,8 @@ impl Planner<'_> {
     pub(crate) fn shrink(&mut self) {
         for index in 0..self.state.bins().len() {
             let Some(column) = self.cheapest_column(index) else { continue };
-            let pool = self.state.bins().get(index).map_or(0, |bin| bin.pool);
+            let Some(bin) = self.state.bins().get(index).filter(|bin| bin.planned != column) else { continue };
+            let pool = bin.pool;
             if !self.limits_lists(pool) {
                 self.move_bin(index, column);
                 continue;
