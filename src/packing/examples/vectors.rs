@@ -32,7 +32,7 @@ fn main() {
                 println!(
                     "{dimensions:>10}  {sizes:<9}  {seed:>4}  {:>9}  {bins:>6}  {relaxed:>14}  {proved:>6}  {:>22.1}%",
                     first_fit(&problem),
-                    (f64::from(bins) / answer.relaxed - 1.0) * 100.0
+                    ((f64::from(bins) / answer.relaxed - 1.0) * 100.0).max(0.0)
                 );
             }
         }
