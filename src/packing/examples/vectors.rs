@@ -16,10 +16,13 @@ fn main() {
             for seed in 0..seeds {
                 let problem = random(items, dimensions, (least, most), seed);
                 let budget = Budget {
+                    work: 1_500_000,
                     rounds: 300,
-                    deep_steps: 1_000,
+                    steps: 1_000,
+                    deep_steps: 20_000,
                     dives: 300,
-                    share: 0.05,
+                    dive_rounds: 4,
+                    share: 0.02,
                     repairs: 30,
                     branches: 100,
                     proofs: 3,

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Budget;
 use crate::kinds::{Kinds, MANY};
 use crate::knapsack::{Depth, Filling, Knapsack};
-use crate::master::{Master, Prices};
+use crate::master::{Master, Prices, Warm};
 use crate::problem::{BinType, Pattern, Problem};
 
 /// The patterns known so far.
@@ -20,7 +20,8 @@ pub(crate) struct Generator<'p> {
     known: FxHashSet<Pattern>,
     groups: Vec<Alike>,
     kinds: Option<Kinds>,
-    penalty: f64,
+    /// By item: what leaving out one costs in linear programs, more than any packing of it.
+    penalties: Vec<f64>,
     /// No packing of all items costs less.
     pub(crate) bound: f64,
     /// Columns of the linear programs solved so far.
@@ -70,6 +71,9 @@ const FEWER: usize = 2;
 /// Patterns that a round looks for at least. Where types of bins are few, what the best filling leaves is filled again,
 /// and again, which finds patterns that can be used beside each other.
 const PARTS: usize = 64;
+
+/// Rounds with kinds that finer ones follow, at most.
+const EARLY_ROUNDS: u32 = 30;
 
 /// How long to generate.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +126,6 @@ type Alike = Vec<usize>;
 
 impl<'p> Generator<'p> {
     pub(crate) fn new(problem: &'p Problem) -> Self {
-        let dearest = problem.bins.iter().map(|bin| bin.cost).fold(0.0, f64::max);
         let mut alike: FxHashMap<Key<'_>, usize> = FxHashMap::default();
         let mut groups: Vec<Alike> = Vec::new();
         for (index, bin) in problem.bins.iter().enumerate() {
@@ -141,7 +144,7 @@ impl<'p> Generator<'p> {
             known: FxHashSet::default(),
             groups,
             kinds: None,
-            penalty: (dearest * 4.0).max(1.0),
+            penalties: penalties(problem),
             bound: 0.0,
             work: 0,
         }
@@ -173,14 +176,22 @@ impl<'p> Generator<'p> {
     pub(crate) fn solve_all(&mut self, budget: Budget) -> Option<Prices> {
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
-        let stages = Kinds::stages(problem);
-        let is_small = stages.is_empty();
+        let stages = Kinds::stages(problem, budget.prices);
+        // What dives ask for again and again is to be had soon.
+        let coarse = stages.get(1).or(stages.first()).cloned();
+        let is_by_item = stages.is_empty() || problem.items.len() <= budget.prices;
+        let mut stages = stages.into_iter().map(Some).chain(is_by_item.then_some(None)).peekable();
         let mut prices = None;
-        for kinds in stages.into_iter().map(Some).chain(is_small.then_some(None)) {
+        while let Some(kinds) = stages.next() {
+            let mut rounds = Rounds::from(budget);
+            if stages.peek().is_some() {
+                rounds = Rounds { at_most: rounds.at_most.min(EARLY_ROUNDS), proofs: 0, ..rounds };
+            }
             self.kinds = kinds;
             self.work = 0;
-            prices = self.solve(&counts, &problem.stocks, budget.into(), true);
+            prices = self.solve(&counts, &problem.stocks, rounds, true);
         }
+        self.kinds = coarse;
         prices
     }
 
@@ -188,6 +199,7 @@ impl<'p> Generator<'p> {
     /// over. `is_whole` says that all items are to be packed, so that what is learned bounds the whole.
     pub(crate) fn solve(&mut self, counts: &[u32], stocks: &[f64], rounds: Rounds, is_whole: bool) -> Option<Prices> {
         let mut tolerance = LOOSEST;
+        let mut warm: Option<Warm> = None;
         let mut proofs = 0;
         let mut steps = rounds.steps;
         let choices = self.groups.len().saturating_mul(self.problem.items.len().max(HUNDRED)) / HUNDRED;
@@ -202,11 +214,13 @@ impl<'p> Generator<'p> {
                 stocks,
                 columns: &self.columns,
                 kinds: self.stand_ins(counts),
-                penalty: self.penalty,
+                penalties: &self.penalties,
                 breaks_ties: is_last,
+                warm: warm.take(),
                 tolerance: if is_last { TIGHTEST } else { tolerance },
             };
-            let prices = master.solve()?;
+            let mut prices = master.solve()?;
+            warm = prices.warm.take();
             if is_last {
                 return Some(prices);
             }
@@ -242,7 +256,7 @@ impl<'p> Generator<'p> {
                 is_last = true;
             }
             if proofs == 0 {
-                self.forget_dear(&prices);
+                self.forget_dear(&prices, warm.as_mut());
             }
         }
         None
@@ -365,7 +379,7 @@ impl<'p> Generator<'p> {
         let mut rents = prices.rents.clone();
         rents.resize(problem.stocks.len(), 0.0);
         let worths = problem.items.iter().zip(&prices.worths);
-        let earned: f64 = worths.map(|(item, worth)| f64::from(item.count) * worth.min(self.penalty)).sum();
+        let earned: f64 = worths.map(|(item, worth)| f64::from(item.count) * worth).sum();
         let bins = || problem.bins.iter().zip(at_most).filter(|(_, at_most)| **at_most > 0.0);
         for (bin, at_most) in bins() {
             let short = at_most - rent(&bin.draws, &rents) - bin.cost;
@@ -391,7 +405,7 @@ impl<'p> Generator<'p> {
     }
 
     // Keeps the linear program small: columns that are far from being used are forgotten.
-    fn forget_dear(&mut self, prices: &Prices) {
+    fn forget_dear(&mut self, prices: &Prices, warm: Option<&mut Warm>) {
         let at_most = 12 * (self.problem.items.len().min(MANY) + self.problem.stocks.len()) + 1_000;
         if self.columns.len() <= at_most {
             return;
@@ -424,6 +438,10 @@ impl<'p> Generator<'p> {
                 *keep = true;
             }
         }
+        if let Some(warm) = warm {
+            let mut keeps = keep.iter();
+            warm.uses.retain(|_| keeps.next().copied().unwrap_or(true));
+        }
         let mut keeps = keep.into_iter();
         let known = &mut self.known;
         self.columns.retain(|column| {
@@ -434,6 +452,21 @@ impl<'p> Generator<'p> {
             stays
         });
     }
+}
+
+// Twice what a bin for one alone costs, of those that any number can be had of.
+fn penalties(problem: &Problem) -> Vec<f64> {
+    let dearest = problem.bins.iter().map(|bin| bin.cost).fold(0.0, f64::max);
+    let most = (dearest * 4.0).max(1.0);
+    let bins: Vec<(u32, &BinType)> =
+        (0..).zip(&problem.bins).filter(|(_, bin)| bin.draws.is_empty() && bin.loads.is_empty()).collect();
+    let alone = |item: u32| {
+        let holds = |&&(bin, kind): &&(u32, &BinType)| {
+            kind.admits.contains(item as usize) && problem.allows(&Pattern { bin, items: vec![(item, 1)] })
+        };
+        bins.iter().filter(holds).map(|(_, bin)| (bin.cost + bin.bias) * 2.0).fold(most, f64::min)
+    };
+    (0..).zip(&problem.items).map(|(item, _)| alone(item)).collect()
 }
 
 pub(crate) fn rent(draws: &[(usize, f64)], rents: &[f64]) -> f64 {

@@ -2,7 +2,10 @@
 //!
 //! Mehrotra's predictor and corrector over the normal equations, which are as small as the rows are few: a dense
 //! factorisation of them takes a fraction of what a general solver spends on ordering and on sparse bookkeeping. Stopped
-//! early it leaves prices in the middle of those that are nearly as good.
+//! early it leaves prices in the middle of those that are nearly as good. A program that is another's with a few columns
+//! more begins where that one was still well inside, which saves most of the way.
+
+use crate::normal::{Normal, add, dot};
 
 /// `minimise costs · x` where `rows · x = sides`, `x >= 0`.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +23,42 @@ pub(crate) struct Program {
 pub(crate) struct Answer {
     pub(crate) amounts: Vec<f64>,
     pub(crate) prices: Vec<f64>,
+    /// Where to begin when the program has changed a little.
+    pub(crate) near: Near,
 }
 
+/// A point well inside, not far from the best.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Near {
+    /// By column, 0 where nothing is known.
+    pub(crate) amounts: Vec<f64>,
+    /// By row.
+    pub(crate) prices: Vec<f64>,
+    /// What an amount times its reduced cost is about.
+    pub(crate) product: f64,
+}
+
+/// Amounts, prices, and reduced costs.
+type Point = (Vec<f64>, Vec<f64>, Vec<f64>);
+
+/// How much of what is new is used to begin with.
+const LITTLE: f64 = 0.1;
+
+/// What is open between cost and earnings where a point is near enough to begin at next time, and yet inside.
+const NEARBY: f64 = 0.3;
+
 const ITERATIONS: usize = 100;
+const WARM_ITERATIONS: usize = 40;
 
 /// How far a step goes of the way to where something becomes negative.
 const STEP: f64 = 0.995;
+
+/// Corrections of a step at most (Gondzio, 1996): how much farther it is to go, the part of that which makes one worth its
+/// while, and how far from the centre products may be.
+const CORRECTIONS: usize = 4;
+const FARTHER: f64 = 0.3;
+const WORTH: f64 = 0.1;
+const NEAR: f64 = 0.1;
 
 impl Program {
     pub(crate) fn new(sides: Vec<f64>) -> Self {
@@ -39,7 +72,7 @@ impl Program {
         self.starts.push(self.entries.len());
     }
 
-    fn column(&self, at: usize) -> &[(u32, f64)] {
+    pub(crate) fn column(&self, at: usize) -> &[(u32, f64)] {
         let from = self.starts.get(at).copied().unwrap_or(0);
         let to = self.starts.get(at + 1).copied().unwrap_or(from);
         self.entries.get(from..to).unwrap_or_default()
@@ -62,15 +95,32 @@ impl Program {
         self.column(at).iter().map(|&(row, entry)| entry * prices.get(row as usize).copied().unwrap_or(0.0)).sum()
     }
 
-    #[expect(clippy::many_single_char_names, reason = "the field's own: amounts x, prices y, reduced costs z")]
-    /// Solves it to a relative `tolerance`; `None` where that is not reached.
-    pub(crate) fn solve(&self, tolerance: f64) -> Option<Answer> {
+    /// Solves it to a relative `tolerance`, if possible from a point that is near; `None` where that is not reached.
+    pub(crate) fn solve(&self, tolerance: f64, near: Option<&Near>) -> Option<Answer> {
         let (n, m) = (self.costs.len(), self.sides.len());
         if n == 0 || m == 0 {
             return None;
         }
         let mut normal = Normal::new(self);
-        let (mut x, mut y, mut z) = self.start(&mut normal)?;
+        let from_near = near
+            .map(|near| self.inside(near))
+            .and_then(|start| self.solve_from(start, &mut normal, tolerance, WARM_ITERATIONS));
+        from_near.or_else(|| {
+            let start = self.start(&mut normal)?;
+            self.solve_from(start, &mut normal, tolerance, ITERATIONS)
+        })
+    }
+
+    #[expect(clippy::many_single_char_names, reason = "the field's own: amounts x, prices y, reduced costs z")]
+    fn solve_from(
+        &self,
+        (mut x, mut y, mut z): Point,
+        normal: &mut Normal,
+        tolerance: f64,
+        iterations: usize,
+    ) -> Option<Answer> {
+        let (n, m) = (self.costs.len(), self.sides.len());
+        let mut near: Option<Near> = None;
         let scale_of = |numbers: &[f64]| 1.0 + numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
         let (side_scale, cost_scale) = (scale_of(&self.sides), scale_of(&self.costs));
         let mut primal = vec![0.0; m];
@@ -79,7 +129,7 @@ impl Program {
         let mut complement = vec![0.0; n];
         let mut step = Step::new(n, m);
         let mut foreseen = Step::new(n, m);
-        for _ in 0..ITERATIONS {
+        for _ in 0..iterations {
             self.times(&x, &mut primal);
             primal.iter_mut().zip(&self.sides).for_each(|(have, side)| *have = side - *have);
             for at in 0..n {
@@ -90,10 +140,14 @@ impl Program {
             let gap = (cost - earned).abs() / (1.0 + earned.abs());
             let most = |numbers: &[f64]| numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
             let feasible = tolerance.clamp(1e-9, 1e-3);
-            if gap <= tolerance && most(&primal) <= feasible * side_scale && most(&dual) <= feasible * cost_scale {
-                return Some(Answer { amounts: x, prices: y });
-            }
             let mu = dot(&x, &z) / float(n);
+            let is_feasible = most(&primal) <= feasible * side_scale && most(&dual) <= feasible * cost_scale;
+            if near.is_none() || gap >= NEARBY {
+                near = Some(Near { amounts: x.clone(), prices: y.clone(), product: mu });
+            }
+            if gap <= tolerance && is_feasible {
+                return Some(Answer { amounts: x, prices: y, near: near.unwrap_or_default() });
+            }
             if !mu.is_finite() || !gap.is_finite() {
                 return None;
             }
@@ -105,7 +159,7 @@ impl Program {
             for at in 0..n {
                 complement[at] = -x[at] * z[at];
             }
-            self.direction(&normal, &primal, &dual, &complement, (&x, &z, &weights), &mut foreseen);
+            self.direction(normal, &primal, &dual, &complement, (&x, &z, &weights), &mut foreseen);
             let (ahead, dual_ahead) = (reach(&x, &foreseen.x), reach(&z, &foreseen.z));
             let after: f64 =
                 (0..n).map(|at| (x[at] + ahead * foreseen.x[at]) * (z[at] + dual_ahead * foreseen.z[at])).sum::<f64>()
@@ -114,8 +168,27 @@ impl Program {
             for at in 0..n {
                 complement[at] = centring * mu - x[at] * z[at] - foreseen.x[at] * foreseen.z[at];
             }
-            self.direction(&normal, &primal, &dual, &complement, (&x, &z, &weights), &mut step);
-            let (forward, dual_forward) = ((STEP * reach(&x, &step.x)).min(1.0), (STEP * reach(&z, &step.z)).min(1.0));
+            self.direction(normal, &primal, &dual, &complement, (&x, &z, &weights), &mut step);
+            let (mut forward, mut dual_forward) = (reach(&x, &step.x), reach(&z, &step.z));
+            // Solving again is cheap beside factoring: whatever is far from the centre is brought nearer, as long as that
+            // lets a step go farther.
+            for _ in 0..CORRECTIONS {
+                let (ahead, dual_ahead) = ((forward + FARTHER).min(1.0), (dual_forward + FARTHER).min(1.0));
+                let goal = centring * mu;
+                for at in 0..n {
+                    let product = (x[at] + ahead * step.x[at]) * (z[at] + dual_ahead * step.z[at]);
+                    let near = product.clamp(goal * NEAR, goal / NEAR);
+                    complement[at] += (near - product).max(-goal / NEAR);
+                }
+                self.direction(normal, &primal, &dual, &complement, (&x, &z, &weights), &mut foreseen);
+                let (next, dual_next) = (reach(&x, &foreseen.x), reach(&z, &foreseen.z));
+                if next < forward + FARTHER * WORTH || dual_next < dual_forward + FARTHER * WORTH {
+                    break;
+                }
+                std::mem::swap(&mut step, &mut foreseen);
+                (forward, dual_forward) = (next, dual_next);
+            }
+            let (forward, dual_forward) = ((STEP * forward).min(1.0), (STEP * dual_forward).min(1.0));
             add(&mut x, forward, &step.x);
             add(&mut y, dual_forward, &step.y);
             add(&mut z, dual_forward, &step.z);
@@ -123,9 +196,26 @@ impl Program {
         None
     }
 
+    // A point that is inside and has the prices of one that was near.
+    fn inside(&self, near: &Near) -> Point {
+        let mut x = near.amounts.clone();
+        let y = near.prices.clone();
+        x.resize(self.costs.len(), 0.0);
+        let mut z = vec![0.0; x.len()];
+        let product = near.product.max(f64::MIN_POSITIVE);
+        for (at, (x, z)) in x.iter_mut().zip(&mut z).enumerate() {
+            let over = self.costs[at] - self.priced(at, &y);
+            // What is new is used a little, so that it does not upset the rest.
+            let most = if *x > 0.0 { *x } else { LITTLE };
+            *z = if *x > 0.0 { over } else { over.abs() }.max(product / most * NEAR);
+            *x = x.max((product / *z).min(most));
+        }
+        (x, y, z)
+    }
+
     // Mehrotra's starting point: least squares, moved inside.
     #[expect(clippy::many_single_char_names, reason = "the field's own: amounts x, prices y, reduced costs z")]
-    fn start(&self, normal: &mut Normal) -> Option<(Vec<f64>, Vec<f64>, Vec<f64>)> {
+    fn start(&self, normal: &mut Normal) -> Option<Point> {
         let (n, m) = (self.costs.len(), self.sides.len());
         normal.factor(self, &vec![1.0; n]);
         let mut prices = self.sides.clone();
@@ -190,146 +280,10 @@ impl Step {
     }
 }
 
-/// The normal equations, factored: the lower triangle by rows. What comes first in few columns together, as stocks do,
-/// costs little.
-struct Normal {
-    m: usize,
-    lower: Vec<f64>,
-    /// By row: where what is not certainly 0 begins.
-    first: Vec<usize>,
-}
-
-impl Normal {
-    fn new(program: &Program) -> Self {
-        let m = program.sides.len();
-        let mut first: Vec<usize> = (0..m).collect();
-        for at in 0..program.costs.len() {
-            let column = program.column(at);
-            let Some(&(lowest, _)) = column.first() else { continue };
-            for &(row, _) in column {
-                first[row as usize] = first[row as usize].min(lowest as usize);
-            }
-        }
-        Normal { m, lower: vec![0.0; m * m], first }
-    }
-
-    // Cholesky's factor of rows · weights · rowsᵀ.
-    fn factor(&mut self, program: &Program, weights: &[f64]) {
-        let m = self.m;
-        self.lower.fill(0.0);
-        for (at, weight) in weights.iter().enumerate() {
-            let column = program.column(at);
-            for (of, &(row, entry)) in column.iter().enumerate() {
-                let by = weight * entry;
-                let Some(into) = self.lower.get_mut(row as usize * m..) else { continue };
-                for &(other, entry) in &column[..=of] {
-                    into[other as usize] += by * entry;
-                }
-            }
-        }
-        let largest = (0..m).map(|at| self.lower[at * m + at]).fold(0.0, f64::max);
-        let mut row = 0;
-        while row < m {
-            let (above, below) = self.lower.split_at_mut(row * m);
-            let rows = BLOCK.min(m - row);
-            let block = &mut below[..rows * m];
-            let starts = &self.first[row..row + rows];
-            let start = starts.iter().copied().min().unwrap_or(row);
-            // Rows together, so that each of those above is read once for all of them.
-            for (column, other) in above.chunks_exact(m).enumerate().skip(start) {
-                let from = start.max(self.first[column]);
-                if rows == BLOCK {
-                    let sums = dots(block, m, from, &other[from..column]);
-                    for (at, sum) in sums.into_iter().enumerate() {
-                        let entry = &mut block[at * m + column];
-                        *entry = (*entry - sum) / other[column];
-                    }
-                } else {
-                    for here in block.chunks_exact_mut(m) {
-                        here[column] = (here[column] - dot(&here[from..column], &other[from..column])) / other[column];
-                    }
-                }
-            }
-            for at in 0..rows {
-                let (done, here) = block.split_at_mut(at * m);
-                for (other, column) in done.chunks_exact(m).zip(row..) {
-                    here[column] = (here[column] - dot(&here[start..column], &other[start..column])) / other[column];
-                }
-                let column = row + at;
-                let rest = here[column] - dot(&here[start..column], &here[start..column]);
-                // A row that the others make up gets no price of its own.
-                here[column] = if rest > largest * 1e-24 { rest.sqrt() } else { 1e64 };
-            }
-            row += rows;
-        }
-    }
-
-    fn solve(&self, side: &mut [f64]) {
-        let m = self.m;
-        for row in 0..m {
-            let here = &self.lower[row * m..][..=row];
-            let from = self.first[row];
-            side[row] = (side[row] - dot(&here[from..row], &side[from..row])) / here[row];
-        }
-        for row in (0..m).rev() {
-            let here = &self.lower[row * m..][..=row];
-            side[row] /= here[row];
-            let by = side[row];
-            let from = self.first[row];
-            add(&mut side[from..row], -by, &here[from..row]);
-        }
-    }
-}
-
 // How far one can go before something is negative.
 fn reach(numbers: &[f64], step: &[f64]) -> f64 {
     let ways = numbers.iter().zip(step).filter(|(_, by)| **by < 0.0).map(|(number, by)| -number / by);
     ways.fold(1.0 / STEP, f64::min)
-}
-
-fn add(numbers: &mut [f64], by: f64, others: &[f64]) {
-    numbers.iter_mut().zip(others).for_each(|(number, other)| *number += by * other);
-}
-
-/// Rows that are factored together.
-const BLOCK: usize = 4;
-
-// The products of the rows of a block, from a column on, with part of another row.
-fn dots(block: &[f64], m: usize, from: usize, other: &[f64]) -> [f64; BLOCK] {
-    let n = other.len();
-    let row = |at: usize| &block[at * m + from..at * m + from + n];
-    let rows = [row(0), row(1), row(2), row(3)];
-    let mut lanes = [[0.0; 4]; BLOCK];
-    let whole = n - n % 4;
-    let mut at = 0;
-    while at < whole {
-        let others = &other[at..at + 4];
-        for (lanes, row) in lanes.iter_mut().zip(&rows) {
-            let here = &row[at..at + 4];
-            for lane in 0..4 {
-                lanes[lane] += here[lane] * others[lane];
-            }
-        }
-        at += 4;
-    }
-    let mut sums = [0.0; BLOCK];
-    for ((sum, lanes), row) in sums.iter_mut().zip(&lanes).zip(&rows) {
-        *sum = lanes.iter().sum::<f64>() + row[whole..].iter().zip(&other[whole..]).map(|(a, b)| a * b).sum::<f64>();
-    }
-    sums
-}
-
-// In lanes, always in the same order.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    let (a_whole, b_whole) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = a_whole.remainder().iter().zip(b_whole.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in a_whole.zip(b_whole) {
-        for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-            *lane += a * b;
-        }
-    }
-    lanes.iter().sum::<f64>() + rest
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count of columns")]

@@ -21,6 +21,9 @@ const OF_EACH: u64 = 64;
 /// Prices that all kinds have together, about.
 const PRICES: usize = 240;
 
+/// How many times as many there are from stage to stage.
+const FINER: usize = 3;
+
 /// Kinds of items.
 #[derive(Clone, Debug)]
 pub(crate) struct Kinds {
@@ -64,23 +67,28 @@ impl Ord for Group {
 
 impl Kinds {
     /// First such as size alone makes, of which there are few, so that their prices are found soon; then such as the same
-    /// bins admit. None where items are few, or there are many of each.
-    pub(crate) fn stages(problem: &Problem) -> Vec<Self> {
+    /// bins admit; then finer ones with up to so many prices. None where items are few, or there are many of each.
+    pub(crate) fn stages(problem: &Problem, prices: usize) -> Vec<Self> {
         let total: u64 = problem.items.iter().map(|item| u64::from(item.count)).sum();
         if problem.items.len() <= MANY || total > problem.items.len() as u64 * OF_EACH {
             return Vec::new();
         }
         let all: Vec<usize> = (0..problem.items.len()).collect();
-        let alike = alike(problem, MANY);
-        let mut stages = vec![Kinds::divide(problem, vec![all])];
-        if let Some(alike) = alike.filter(|lists| lists.len() > 1) {
-            stages.push(Kinds::divide(problem, alike));
+        let alike = alike(problem, MANY).filter(|lists| lists.len() > 1);
+        let mut stages = vec![Kinds::divide(problem, vec![all.clone()], PRICES)];
+        if let Some(alike) = &alike {
+            stages.push(Kinds::divide(problem, alike.clone(), PRICES));
+        }
+        let mut finer = PRICES * FINER;
+        while finer < prices && finer < problem.items.len() {
+            stages.push(Kinds::divide(problem, alike.clone().unwrap_or_else(|| vec![all.clone()]), finer));
+            finer *= FINER;
         }
         stages
     }
 
     // Divides lists of items until they have all prices that there may be.
-    fn divide(problem: &Problem, lists: Vec<Vec<usize>>) -> Self {
+    fn divide(problem: &Problem, lists: Vec<Vec<usize>>, prices: usize) -> Self {
         let n_resources = problem.n_resources();
         let largest: Vec<f64> = (0..n_resources)
             .map(|at| {
@@ -119,7 +127,7 @@ impl Kinds {
         };
         let mut groups: BinaryHeap<Group> = lists.into_iter().map(&mut group).collect();
         // Each size by itself where sizes are few.
-        let most = if n_sizes <= PRICES { usize::MAX } else { PRICES };
+        let most = if n_sizes <= prices { usize::MAX } else { prices };
         while groups.len().saturating_mul(n_resources + 1) < most {
             let Some(mut widest) = groups.pop() else { break };
             if widest.differ <= 0.0 {

@@ -26,6 +26,7 @@ mod kinds;
 mod knapsack;
 mod master;
 mod merge;
+mod normal;
 mod problem;
 mod repair;
 mod round;
@@ -66,6 +67,8 @@ pub struct Budget {
     pub proof_nodes: u32,
     /// See `proof_nodes`.
     pub proofs: u32,
+    /// Items whose worths are found one by one; where there are more, and few of each, kinds of them have so many prices.
+    pub prices: usize,
     /// What may stay open between the bound and what the linear program costs, relative.
     pub gap: f64,
 }
@@ -85,6 +88,7 @@ impl Default for Budget {
             nodes: 300,
             proof_nodes: 20_000,
             proofs: 20,
+            prices: 0,
             gap: 1e-3,
         }
     }

@@ -6,7 +6,7 @@ use good_lp::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::interior::Program;
+use crate::interior::{Near, Program};
 use crate::kinds::Kinds;
 use crate::problem::{BinType, Pattern, Problem};
 
@@ -21,6 +21,20 @@ pub(crate) struct Prices {
     pub(crate) rents: Vec<f64>,
     /// What all of it costs.
     pub(crate) value: f64,
+    /// Where the next program may begin.
+    pub(crate) warm: Option<Warm>,
+}
+
+/// Where a program with the same items may begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Warm {
+    /// By column, as far as they were known.
+    pub(crate) uses: Vec<f64>,
+    /// By row of items.
+    prices: Vec<f64>,
+    /// By stock.
+    rents: Vec<f64>,
+    product: f64,
 }
 
 impl Prices {
@@ -41,10 +55,12 @@ pub(crate) struct Master<'a> {
     pub(crate) columns: &'a [Pattern],
     /// Where items are many, kinds of them whose worths follow from their sizes.
     pub(crate) kinds: Option<&'a Kinds>,
-    /// What leaving out one item costs: more than any packing of it.
-    pub(crate) penalty: f64,
+    /// By item: what leaving out one costs, more than any packing of it.
+    pub(crate) penalties: &'a [f64],
     /// Makes equally good answers differ a little in cost, so that one with few columns is found.
     pub(crate) breaks_ties: bool,
+    /// Where to begin, if that is known.
+    pub(crate) warm: Option<Warm>,
     /// How exactly it is solved, relative. An early stop leaves prices in the middle of those that are equally good.
     pub(crate) tolerance: f64,
 }
@@ -67,6 +83,8 @@ struct Rows {
 struct Want {
     /// How much one is of the row at most.
     largest: f64,
+    /// What leaving out one costs at most.
+    penalty: f64,
     /// No more of them than there are can be of use, as bins need one each: one more may save what it lets be used.
     is_exact: bool,
 }
@@ -78,7 +96,7 @@ impl Rows {
 }
 
 /// With more rows than this a dense factorisation takes longer than a sparse one.
-const DENSE: usize = 900;
+const DENSE: usize = 2_400;
 
 impl Master<'_> {
     /// Solves it; `None` where there is nothing to solve or no solver finds an answer.
@@ -88,7 +106,8 @@ impl Master<'_> {
         }
         let rows = self.rows();
         let inside = if rows.sides.len() <= DENSE { self.solve_inside(&rows) } else { None };
-        let (uses, by_row) = inside.or_else(|| self.solve_by_library(&rows))?;
+        let (uses, by_row, warm) =
+            inside.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
         let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
         let least = |row: u32| if rows.is_exact(row) { f64::NEG_INFINITY } else { 0.0 };
         let worth =
@@ -98,6 +117,7 @@ impl Master<'_> {
             rents: rows.stocks.iter().map(|row| row.map_or(0.0, |row| (-price(row)).max(0.0))).collect(),
             uses,
             value: 0.0,
+            warm,
         };
         prices.value =
             prices.uses.iter().zip(self.bins()).map(|(uses, bin)| uses * bin.map_or(0.0, |bin| bin.cost)).sum();
@@ -128,12 +148,13 @@ impl Master<'_> {
         let mut of_price: FxHashMap<u32, u32> = FxHashMap::default();
         for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
+            let penalty = self.penalties.get(item).copied().unwrap_or(0.0);
             let parts = self.kinds.and_then(|kinds| kinds.parts(item));
             let is_exact = self.kinds.is_none() && self.problem.is_needed(item);
             for &(price, share) in parts.unwrap_or(&own) {
                 let row = *of_price.entry(price).or_insert_with(|| {
                     rows.sides.push(0.0);
-                    rows.wants.push(Want { largest: 0.0, is_exact });
+                    rows.wants.push(Want { largest: 0.0, penalty: 0.0, is_exact });
                     u32::try_from(rows.sides.len() - 1).unwrap_or(u32::MAX)
                 });
                 if let Some(side) = rows.sides.get_mut(row as usize) {
@@ -141,6 +162,7 @@ impl Master<'_> {
                 }
                 if let Some(want) = rows.wants.get_mut(row as usize - n_stocks) {
                     want.largest = want.largest.max(share);
+                    want.penalty = want.penalty.max(penalty);
                 }
                 if let Some(parts) = rows.items.get_mut(item) {
                     parts.push((row, share));
@@ -171,9 +193,9 @@ impl Master<'_> {
     }
 
     // What leaving out one unit of each row costs, those of stocks aside.
-    fn penalties<'r>(&'r self, rows: &'r Rows) -> impl Iterator<Item = (u32, f64)> + 'r {
+    fn penalties(rows: &Rows) -> impl Iterator<Item = (u32, f64)> {
         let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
-        (first..).zip(&rows.wants).map(|(row, want)| (row, self.penalty / want.largest))
+        (first..).zip(&rows.wants).map(|(row, want)| (row, want.penalty / want.largest))
     }
 
     fn cost(&self, at: usize, bin: &BinType) -> f64 {
@@ -181,14 +203,14 @@ impl Master<'_> {
         (bin.cost + bin.bias) * tie
     }
 
-    // How often to use each column, and the price of each row.
-    fn solve_inside(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
+    // How often to use each column, the price of each row, and where to begin next time.
+    fn solve_inside(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
         let mut program = Program::new(rows.sides.clone());
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             program.push(bin.map_or(0.0, |bin| self.cost(at, bin)), self.entries(rows, column));
         }
-        // More than wanted, at no gain; less, for the penalty; stocks that stay.
-        for (row, penalty) in self.penalties(rows) {
+        // More than wanted, at no gain; less, for the penalty; stocks that stay. In the order of `near`.
+        for (row, penalty) in Self::penalties(rows) {
             if !rows.is_exact(row) {
                 program.push(0.0, [(row, -1.0)]);
             }
@@ -197,16 +219,61 @@ impl Master<'_> {
         for row in rows.stocks.iter().flatten() {
             program.push(0.0, [(*row, 1.0)]);
         }
-        let mut answer = program.solve(self.tolerance)?;
+        let near = self.warm.as_ref().and_then(|warm| self.near(rows, warm));
+        let mut answer = program.solve(self.tolerance, near.as_ref())?;
         answer.amounts.truncate(self.columns.len());
-        Some((answer.amounts, answer.prices))
+        answer.near.amounts.truncate(self.columns.len());
+        let Near { amounts, prices, product } = answer.near;
+        let rent = |row: &Option<u32>| row.map_or(0.0, |row| -prices.get(row as usize).copied().unwrap_or(0.0));
+        let warm = Warm {
+            rents: rows.stocks.iter().map(rent).collect(),
+            prices: prices.get(rows.n_stocks..).unwrap_or_default().to_vec(),
+            uses: amounts,
+            product,
+        };
+        Some((answer.amounts, answer.prices, (!warm.prices.is_empty()).then_some(warm)))
+    }
+
+    // Where this program begins: what follows the columns has what they leave.
+    fn near(&self, rows: &Rows, warm: &Warm) -> Option<Near> {
+        if warm.prices.len() != rows.wants.len() {
+            return None;
+        }
+        let mut prices = vec![0.0; rows.n_stocks];
+        for (row, rent) in rows.stocks.iter().zip(&warm.rents) {
+            if let Some(price) = row.and_then(|row| prices.get_mut(row as usize)) {
+                *price = -rent;
+            }
+        }
+        prices.extend(&warm.prices);
+        let mut amounts = warm.uses.clone();
+        amounts.resize(self.columns.len(), 0.0);
+        let mut over: Vec<f64> = rows.sides.iter().map(|side| -side).collect();
+        for (column, uses) in self.columns.iter().zip(&amounts) {
+            for (row, amount) in self.entries(rows, column) {
+                if let Some(over) = over.get_mut(row as usize) {
+                    *over += amount * uses;
+                }
+            }
+        }
+        let (stocks, items) = over.split_at(rows.n_stocks.min(over.len()));
+        for (over, row) in items.iter().zip((0..).map(|at| at + rows.n_stocks)) {
+            if !rows.is_exact(u32::try_from(row).unwrap_or(u32::MAX)) {
+                amounts.push(over.max(0.0));
+            }
+            amounts.push((-over).max(0.0));
+        }
+        amounts.extend(
+            rows.stocks.iter().flatten().map(|row| stocks.get(*row as usize).map_or(0.0, |over| (-over).max(0.0))),
+        );
+        Some(Near { amounts, prices, product: warm.product })
     }
 
     // The same by a general solver, which is handed the dual: it has a variable for each row only.
     fn solve_by_library(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
         let mut variables = ProblemVariables::new();
         let mut by_row: Vec<Variable> = (0..rows.n_stocks).map(|_| variables.add(variable().max(0.0))).collect();
-        by_row.extend(self.penalties(rows).map(|(row, most)| {
+        by_row.extend(Self::penalties(rows).map(|(row, most)| {
             let price = variable().max(most);
             variables.add(if rows.is_exact(row) { price } else { price.min(0.0) })
         }));
@@ -305,14 +372,15 @@ mod tests {
                 stocks: &problem.stocks,
                 columns: &columns,
                 kinds: None,
-                penalty: 50.0,
+                penalties: &vec![50.0; counts.len()],
                 breaks_ties: false,
+                warm: None,
                 tolerance: 1e-8,
             };
             let rows = master.rows();
             prop_assume!(!columns.is_empty() && counts.iter().any(|count| *count > 0));
             let earned = |prices: &[f64]| rows.sides.iter().zip(prices).map(|(side, price)| side * price).sum::<f64>();
-            let (uses, prices) = master.solve_inside(&rows).expect("an answer");
+            let (uses, prices, _) = master.solve_inside(&rows).expect("an answer");
             let (_, by_library) = master.solve_by_library(&rows).expect("an answer");
             let (ours, theirs) = (earned(&prices), earned(&by_library));
             prop_assert!((ours - theirs).abs() <= 1e-5 * theirs.abs().max(1.0), "{ours} against {theirs}");

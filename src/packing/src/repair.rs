@@ -7,6 +7,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::generate::Rounds;
 use crate::kinds::MANY;
+use crate::master::Prices;
 use crate::problem::Pattern;
 use crate::round::Dive;
 use crate::whole::Restricted;
@@ -29,8 +30,8 @@ const ROUNDS: u32 = 12;
 const CHEAPER: f64 = 1e-7;
 
 impl Dive<'_, '_> {
-    /// Repairs the plan, with the columns and worths of the linear program that it was made of.
-    pub(crate) fn repair(&mut self, columns: &[Pattern], worths: &[f64]) {
+    /// Repairs the plan, with the columns and prices of the linear program that it was made of.
+    pub(crate) fn repair(&mut self, columns: &[Pattern], prices: &Prices) {
         if !self.is_done() {
             return;
         }
@@ -41,7 +42,7 @@ impl Dive<'_, '_> {
             if failed > 8 {
                 break;
             }
-            let freed = self.choose(worths, failed, turn);
+            let freed = self.choose(prices, failed, turn);
             if freed.is_empty() {
                 break;
             }
@@ -49,7 +50,7 @@ impl Dive<'_, '_> {
             let cost = self.cost();
             self.free(&freed);
             self.generator.work = 0;
-            if self.pays(columns, worths, &freed) && self.is_done() && self.cost() < cost * (1.0 - CHEAPER) {
+            if self.pays(columns, prices, &freed) && self.is_done() && self.cost() < cost * (1.0 - CHEAPER) {
                 failed = 0;
                 continue;
             }
@@ -69,14 +70,15 @@ impl Dive<'_, '_> {
     }
 
     // The bins that hold least for their cost, and after failures ever more others, by chance.
-    fn choose(&self, worths: &[f64], failed: u32, turn: u32) -> BTreeMap<Pattern, u32> {
+    fn choose(&self, prices: &Prices, failed: u32, turn: u32) -> BTreeMap<Pattern, u32> {
         let total: u32 = self.plan.values().sum();
         let goal = crate::round::whole(f64::from(total) * SHARE).max(BINS);
         let mut order: Vec<(f64, &Pattern, u32)> = self
             .plan
             .iter()
-            .filter(|(pattern, _)| self.price(pattern) > 0.0)
-            .map(|(pattern, &bins)| (worth(pattern, worths) / self.price(pattern), pattern, bins))
+            .map(|(pattern, &bins)| (self.rented(pattern, prices), pattern, bins))
+            .filter(|(rented, ..)| *rented > 0.0)
+            .map(|(rented, pattern, bins)| (worth(pattern, &prices.worths) / rented, pattern, bins))
             .collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
         let worst = goal - goal * failed.min(4) / 6;
@@ -132,7 +134,7 @@ impl Dive<'_, '_> {
     }
 
     // Packs what is free anew, if the linear program for it leaves hope; says whether it did.
-    fn pays(&mut self, columns: &[Pattern], worths: &[f64], freed: &BTreeMap<Pattern, u32>) -> bool {
+    fn pays(&mut self, columns: &[Pattern], prices: &Prices, freed: &BTreeMap<Pattern, u32>) -> bool {
         self.generator.take_columns();
         for pattern in freed.keys().chain(columns) {
             let mut pattern = pattern.clone();
@@ -140,7 +142,8 @@ impl Dive<'_, '_> {
                 *n = (*n).min(self.counts.get(*item as usize).copied().unwrap_or(0));
                 *n > 0
             });
-            if freed.contains_key(&pattern) || worth(&pattern, worths) >= self.price(&pattern) * USEFUL {
+            if freed.contains_key(&pattern) || worth(&pattern, &prices.worths) >= self.rented(&pattern, prices) * USEFUL
+            {
                 self.generator.add(pattern);
             }
         }

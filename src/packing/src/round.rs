@@ -42,7 +42,7 @@ impl<'g, 'p> Dive<'g, 'p> {
         self.generator.work = 0;
         let columns = if self.budget.repairs > 0 { self.generator.columns.clone() } else { Vec::new() };
         self.descend(prices.clone());
-        self.repair(&columns, &prices.worths);
+        self.repair(&columns, prices);
         self.plan.into_iter().collect()
     }
 
@@ -177,7 +177,7 @@ impl<'g, 'p> Dive<'g, 'p> {
     }
 
     // What a bin costs, rents of stocks included.
-    fn rented(&self, pattern: &Pattern, prices: &Prices) -> f64 {
+    pub(crate) fn rented(&self, pattern: &Pattern, prices: &Prices) -> f64 {
         let bin = self.problem.bins.get(pattern.bin as usize);
         bin.map_or(0.0, |bin| bin.cost + bin.bias + self.problem.rent_of(pattern, &prices.rents))
     }
