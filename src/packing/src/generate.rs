@@ -35,6 +35,9 @@ const ENOUGH: f64 = 1e-6;
 const TIGHTEST: f64 = 1e-8;
 const EAGER: f64 = 0.02;
 
+/// The same after a proof, a share of what may stay open.
+const CENTRAL: f64 = 0.2;
+
 /// After an exact search of bins has found something.
 const AGAIN: f64 = 1e-3;
 
@@ -46,7 +49,10 @@ const DEAR: f64 = 0.1;
 
 /// What exact searches may do in a round, and in a proof: relaxations solved, times their columns.
 const WORK: u64 = 1_500_000;
-const PROOF_WORK: u64 = 20_000_000;
+const PROOF_WORK: u64 = 100_000_000;
+
+/// Relaxations that each exact search may solve, whatever the others leave.
+const FEW_NODES: u32 = 300;
 
 /// Steps of quick searches in a proof, of all types of bins together: where few items fill a bin, they see all fillings
 /// sooner than relaxations prove anything.
@@ -71,6 +77,10 @@ const FEWER: usize = 2;
 /// Patterns that a round looks for at least. Where types of bins are few, what the best filling leaves is filled again,
 /// and again, which finds patterns that can be used beside each other.
 const PARTS: usize = 64;
+
+/// Where so many rounds make a program cheaper by less than this, relative, it is time for a proof.
+const PATIENCE: usize = 4;
+const SLOW: f64 = 3e-4;
 
 /// Rounds with kinds that finer ones follow, at most.
 const EARLY_ROUNDS: u32 = 30;
@@ -201,6 +211,7 @@ impl<'p> Generator<'p> {
         let mut tolerance = LOOSEST;
         let mut warm: Option<Warm> = None;
         let mut proofs = 0;
+        let mut values: Vec<f64> = Vec::new();
         let mut steps = rounds.steps;
         let choices = self.groups.len().saturating_mul(self.problem.items.len().max(HUNDRED)) / HUNDRED;
         let most_steps = (rounds.deep_steps / u32::try_from(choices).unwrap_or(u32::MAX).max(1)).max(steps);
@@ -232,10 +243,22 @@ impl<'p> Generator<'p> {
             if gained < LITTLE {
                 steps = steps.saturating_mul(DEEPER).min(most_steps);
             }
+            values.push(prices.value);
+            let before = values.len().checked_sub(PATIENCE + 1).and_then(|at| values.get(at));
+            let is_slow = rounds.proofs > 0 && before.is_some_and(|before| prices.value > before * (1.0 - SLOW));
             if is_whole && self.bound >= prices.value * (1.0 - rounds.gap) {
                 is_last = true;
+            } else if is_slow && proofs < rounds.proofs {
+                values.clear();
+                proofs += 1;
+                let (gained, is_enough) = self.prove(asked, rounds, is_whole);
+                is_last = is_enough;
+                // What is known and yet worth more than its bin, a more exact answer prices right.
+                tolerance = if gained > 0.0 { AGAIN } else { (tolerance * 0.1).max(ENOUGH) };
             } else if gained > NOTICED {
-                tolerance = (gained * EAGER).clamp(ENOUGH, tolerance.max(ENOUGH));
+                // Proofs want prices from the middle.
+                let least = if proofs > 0 { rounds.gap * CENTRAL } else { ENOUGH };
+                tolerance = (gained * EAGER).max(least).min(tolerance.max(least));
             } else if tolerance > ENOUGH {
                 tolerance *= 0.1;
             } else if steps < most_steps {
@@ -243,14 +266,8 @@ impl<'p> Generator<'p> {
                 tolerance = AGAIN;
             } else if proofs < rounds.proofs {
                 proofs += 1;
-                let slack = 1.0 + rounds.gap * 0.1;
-                let steps = PROOF_STEPS / u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
-                let depth = Depth { steps: steps.max(rounds.steps), nodes: rounds.proof_nodes, slack };
-                let (gained, at_most) = self.price(asked, depth, PROOF_WORK);
-                if is_whole {
-                    self.bound = self.bound.max(self.certify(&prices, &at_most));
-                }
-                is_last = gained <= 0.0 || is_whole && self.bound >= prices.value * (1.0 - rounds.gap);
+                let (gained, is_enough) = self.prove(asked, rounds, is_whole);
+                is_last = is_enough || gained <= 0.0;
                 tolerance = AGAIN;
             } else {
                 is_last = true;
@@ -260,6 +277,19 @@ impl<'p> Generator<'p> {
             }
         }
         None
+    }
+
+    // Searches bins as exactly as may be. Says by how much the best is worth more than its bin, and whether enough is
+    // proved.
+    fn prove(&mut self, asked: Asked<'_>, rounds: Rounds, is_whole: bool) -> (f64, bool) {
+        let steps = PROOF_STEPS / u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        let slack = 1.0 + rounds.gap * 0.1;
+        let depth = Depth { steps: steps.max(rounds.steps), nodes: rounds.proof_nodes, slack };
+        let (gained, at_most) = self.price(asked, depth, PROOF_WORK);
+        if is_whole {
+            self.bound = self.bound.max(self.certify(asked.prices, &at_most));
+        }
+        (gained, is_whole && self.bound >= asked.prices.value * (1.0 - rounds.gap))
     }
 
     // Adds for each type of bin the patterns that would improve the linear program most. Returns by how much the best
@@ -288,13 +318,17 @@ impl<'p> Generator<'p> {
         order.retain(|&at| fillings.get(at).is_some_and(|known| promise(known) > 1.0 + 1e-8));
         let promises: Vec<f64> = fillings.iter().map(promise).collect();
         order.sort_by(|a, b| promises.get(*b).partial_cmp(&promises.get(*a)).unwrap_or(std::cmp::Ordering::Equal));
-        for at in order {
+        for (at, left) in order.iter().copied().zip((1..=order.len() as u64).rev()) {
             if depth.nodes == 0 || work == 0 {
                 break;
             }
             let Some((least, thresholds, filling)) = fillings.get_mut(at) else { continue };
             let Some(&(first, _)) = thresholds.first() else { continue };
             let (worths, counts) = asked.of(self.problem, first);
+            // The work is shared fairly, so that one hard type does not keep all others from being proved.
+            let columns = self.problem.bins.get(first).map_or(1, |bin| bin.admits.count_ones(..).max(1) as u64);
+            let share = u32::try_from(work / left / columns).unwrap_or(u32::MAX).max(FEW_NODES);
+            let depth = Depth { nodes: depth.nodes.min(share), ..depth };
             let exact = self.knapsack.fill(first, &worths, &counts, *least, depth);
             work = work.saturating_sub(exact.work);
             let quick = std::mem::replace(filling, exact);
@@ -372,8 +406,9 @@ impl<'p> Generator<'p> {
     }
 
     // A bound from prices under which no filling is worth more than `at_most` of its bin: rents of stocks are raised
-    // until bins that draw from them pay for themselves, where that loses less than to scale all prices down until they
-    // do. What is left is a solution of the linear program's dual over all patterns, known or not.
+    // until bins that draw from them pay for themselves, where that loses less than to scale prices down until they do;
+    // all prices, or those of the items that may be in such a bin. What is left is a solution of the linear program's dual
+    // over all patterns, known or not.
     fn certify(&self, prices: &Prices, at_most: &[f64]) -> f64 {
         let problem = self.problem;
         let mut rents = prices.rents.clone();
@@ -394,14 +429,29 @@ impl<'p> Generator<'p> {
             }
         }
         let mut scale = 1.0_f64;
+        let mut scales = vec![1.0_f64; problem.items.len()];
         for (bin, at_most) in bins() {
-            let over = at_most - rent(&bin.draws, &rents);
-            if over > bin.cost * (1.0 + 1e-12) {
-                scale = scale.min((bin.cost / over).max(0.0));
+            let rent = rent(&bin.draws, &rents);
+            if at_most - rent <= bin.cost * (1.0 + 1e-12) {
+                continue;
+            }
+            scale = scale.min((bin.cost / (at_most - rent)).max(0.0));
+            let of_items = (bin.cost + rent) / at_most;
+            for item in bin.admits.ones() {
+                if let Some(scale) = scales.get_mut(item) {
+                    *scale = of_items.min(*scale);
+                }
             }
         }
         let rented: f64 = problem.stocks.iter().zip(&rents).map(|(stock, rent)| stock * rent).sum();
-        scale * (earned - rented)
+        let of_all = scale * (earned - rented);
+        if prices.worths.iter().any(|worth| *worth < 0.0) {
+            // What a filling loses by such an item would be less.
+            return of_all;
+        }
+        let worths = problem.items.iter().zip(&prices.worths).zip(&scales);
+        let by_item: f64 = worths.map(|((item, worth), scale)| f64::from(item.count) * worth * scale).sum();
+        of_all.max(by_item - rented)
     }
 
     // Keeps the linear program small: columns that are far from being used are forgotten.

@@ -1,4 +1,4 @@
-//! Rounding loses most in the last bins. Some bins at a time, the ones that hold least for what they cost among them, are
+//! Rounding loses most in the last bins. Some bins at a time, the ones that waste most of what they cost among them, are
 //! emptied and packed anew, which a small linear program says beforehand whether it can pay.
 
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl Dive<'_, '_> {
         self.problem.bins.get(pattern.bin as usize).map_or(0.0, |bin| bin.cost + bin.bias)
     }
 
-    // The bins that hold least for their cost, and after failures ever more others, by chance.
+    // The bins whose items are worth least beside their cost and rents, and after failures ever more others, by chance.
     fn choose(&self, prices: &Prices, failed: u32, turn: u32) -> BTreeMap<Pattern, u32> {
         let total: u32 = self.plan.values().sum();
         let goal = crate::round::whole(f64::from(total) * SHARE).max(BINS);
@@ -78,7 +78,7 @@ impl Dive<'_, '_> {
             .iter()
             .map(|(pattern, &bins)| (self.rented(pattern, prices), pattern, bins))
             .filter(|(rented, ..)| *rented > 0.0)
-            .map(|(rented, pattern, bins)| (worth(pattern, &prices.worths) / rented, pattern, bins))
+            .map(|(rented, pattern, bins)| (worth(pattern, &prices.worths) - rented, pattern, bins))
             .collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
         let worst = goal - goal * failed.min(4) / 6;

@@ -113,13 +113,14 @@ impl Planner<'_> {
         });
         let start: Vec<(Pattern, u32)> = start.collect();
         let budget = Budget {
-            work: 400_000,
+            work: 800_000,
             rounds: 200,
             steps: 60,
             deep_steps: 10_000_000,
             nodes: 300,
             proofs: 20,
-            proof_nodes: 20_000,
+            proof_nodes: 300_000,
+            prices: 1_500,
             ..Budget::default()
         };
         Bound { cost: below(berth_packing::bound(&problem, &start, budget)), relaxed: relaxed.names() }

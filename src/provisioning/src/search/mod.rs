@@ -90,6 +90,7 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             share: 0.2,
             repairs: 30,
             branches: 50,
+            prices: 1_500,
             ..Budget::default()
         },
     }
