@@ -63,8 +63,11 @@ impl Planner<'_> {
             for pools in levels.iter() {
                 left -= self.fill_bins(scope, left, pools, true);
             }
-            for pools in levels.iter() {
-                left -= self.buy(scope, left, pools, true);
+            // A large slot may take what many small nodes would.
+            if !self.strategy.spares_limits {
+                for pools in levels.iter() {
+                    left -= self.buy(scope, left, pools, true);
+                }
             }
         }
         for pools in levels.iter() {
@@ -268,6 +271,9 @@ impl Planner<'_> {
         let mut left = count;
         while left > 0 {
             let mut choices = self.new_nodes(scope, left, pools, reserved);
+            if self.has_reserved && self.strategy.spares_limits {
+                choices.extend(self.new_nodes(scope, left, pools, true));
+            }
             if !reserved && !self.strategy.never_grows {
                 choices.extend(self.growths(scope, left, pools));
             }
@@ -414,7 +420,8 @@ impl Planner<'_> {
                             || !self.shares.is_empty()
                     };
                     let has_min_values = self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty());
-                    if has_min_values || likely.is_empty() || likely.iter().any(may_fail) {
+                    let asks_all = has_min_values || (self.strategy.spares_limits && self.is_limited(pool));
+                    if asks_all || likely.is_empty() || likely.iter().any(may_fail) {
                         candidates.extend(&frontier.columns);
                     } else {
                         candidates = likely;
@@ -454,15 +461,24 @@ impl Planner<'_> {
                 if pods == 0 {
                     continue;
                 }
-                let (cost, shared_by) = match (reserved, self.strategy.large_slots_first) {
-                    (true, true) => (Money::from_pico(1), pods),
-                    (true, false) => (column.list_price + self.options.node_cost, pods.min(sharers)),
-                    (false, _) => (column.price + self.options.node_cost, pods.min(sharers)),
-                };
+                let cost = self.cost_to_open(pool, at, column, reserved);
+                let shared_by = if reserved && self.strategy.large_slots_first { pods } else { pods.min(sharers) };
                 choices.push(Choice { pool, column: at, bin: None, pods, cost, shared_by });
             }
         }
         choices
+    }
+
+    // What new nodes are compared by.
+    fn cost_to_open(&self, pool: usize, at: usize, column: &berth_model::Column, reserved: bool) -> Money {
+        match (reserved, self.strategy.large_slots_first) {
+            _ if self.strategy.spares_limits => {
+                column.price + self.options.node_cost + self.taken_of_limits(pool, at, None)
+            }
+            (true, true) => Money::from_pico(1),
+            (true, false) => column.list_price + self.options.node_cost,
+            (false, _) => column.price + self.options.node_cost,
+        }
     }
 
     // What a node must hold for one pod of a demand and those of other classes that must join such a pod.
@@ -512,7 +528,10 @@ impl Planner<'_> {
             if pods == 0 {
                 continue;
             }
-            let cost = Money::from_pico((column.price - planned.price).pico().max(0));
+            let mut cost = Money::from_pico((column.price - planned.price).pico().max(0));
+            if self.strategy.spares_limits {
+                cost += self.taken_of_limits(bin.pool, at, Some(bin.planned));
+            }
             choices.push(Choice {
                 pool: bin.pool,
                 column: at,

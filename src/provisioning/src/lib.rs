@@ -34,6 +34,7 @@ mod shares;
 mod shrink;
 mod slots;
 mod solution;
+mod sparing;
 
 use berth_model::{Cluster, Universe};
 

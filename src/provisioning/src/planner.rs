@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, CounterId, MemberKind, PodClass, PodSpec, Requirement, ResourceId,
-    Resources, Snapshot, Sym, Universe,
+    ClassId, Cluster, ColumnTable, Constraint, CounterId, MemberKind, Money, PodClass, PodSpec, Requirement,
+    ResourceId, Resources, Snapshot, Sym, Universe,
 };
 use berth_scheduling::{Passage, demands, filter_admits_node, filter_passages};
 use fixedbitset::FixedBitSet;
@@ -117,10 +117,24 @@ impl<'a> Planner<'a> {
                 self.left.push((id, class.count));
             }
         }
-        let keys: FxHashMap<ClassId, _> = order.iter().map(|&id| (id, self.order_key(id))).collect();
-        order.sort_by(|a, b| keys.get(a).cmp(&keys.get(b)));
-        let mut waiting: Vec<(ClassId, u32)> =
-            order.into_iter().map(|id| (id, self.universe.class(id).map_or(0, |class| class.count))).collect();
+        self.pack_in_order(
+            order.into_iter().map(|id| (id, self.universe.class(id).map_or(0, |class| class.count))).collect(),
+        );
+    }
+
+    /// Packs what was left over, where it finds room now.
+    pub(crate) fn pack_left(&mut self) {
+        let is_refused =
+            |planner: &Self, id| planner.universe.class(id).is_none_or(|class| planner.spec(class).refusal.is_some());
+        let left = std::mem::take(&mut self.left);
+        let (refused, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(|&(id, _)| is_refused(self, id));
+        self.left = refused;
+        self.pack_in_order(waiting);
+    }
+
+    fn pack_in_order(&mut self, mut waiting: Vec<(ClassId, u32)>) {
+        let keys: FxHashMap<ClassId, _> = waiting.iter().map(|&(id, _)| (id, self.order_key(id))).collect();
+        waiting.sort_by(|(a, _), (b, _)| keys.get(a).cmp(&keys.get(b)));
         loop {
             let mut failed = Vec::new();
             let mut progressed = false;
@@ -184,7 +198,7 @@ impl<'a> Planner<'a> {
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
         use std::cmp::Reverse;
         let Some(class) = self.universe.class(id) else {
-            return (Reverse(0), MemberKind::Pod, false, (false, 0), false, Reverse((0, 0)), id);
+            return (Reverse(0), MemberKind::Pod, false, (false, Money::ZERO, 0), false, Reverse((0, 0)), id);
         };
         let spec = self.spec(class);
         let reserved = Requirement::value(self.cluster.well_known.reserved);
@@ -219,7 +233,9 @@ impl<'a> Planner<'a> {
             (true, false) => usize::from(!class.required.iter().any(is_spread)),
             _ => admitting,
         };
-        (Reverse(priority), class.kind, !only_reserved, (is_free, admitting), !has_devices, Reverse(size), id)
+        let of_limits = if self.strategy.spares_limits { self.least_of_limits(id) } else { Money::ZERO };
+        let first = (is_free, of_limits, admitting);
+        (Reverse(priority), class.kind, !only_reserved, first, !has_devices, Reverse(size), id)
     }
 
     /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.

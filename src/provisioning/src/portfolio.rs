@@ -31,6 +31,11 @@ pub(crate) struct Strategy {
     pub(crate) leaves_room: bool,
     /// Price a new node by all pods that may still come to share it, rather than by the class's own.
     pub(crate) shares_with_later: bool,
+    /// Buy room by what it takes of NodePool limits, rather than by its price, and order classes by how much of them the
+    /// smallest node takes that holds a pod. Tried only where limits leave pods out.
+    pub(crate) spares_limits: bool,
+    /// Where limits are spared, order classes by how much of them a pod takes, not a node.
+    pub(crate) frugal_first: bool,
 }
 
 /// Classes packed at most by [`Effort::Default`] and [`Effort::High`], over all strategies.
@@ -51,24 +56,43 @@ impl Planner<'_> {
         self.pack_by_best_strategy_within_shares(effort);
         // Where shares are rounded up to a node, one is the plan.
         if effort != Effort::Low && !self.shares.is_by_node() {
-            self.pack_anew(effort);
+            let has_left = self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class));
+            if has_left {
+                self.pack_anew(effort, true);
+            }
+            self.pack_anew(effort, false);
         }
     }
 
-    // The search's plan is kept if it is better.
-    fn pack_anew(&mut self, effort: Effort) {
+    // The search's plan is kept if it is better: where it was to place what has no place, if it places more.
+    fn pack_anew(&mut self, effort: Effort, with_left: bool) {
         let (before, mark) = (self.score(), self.state.mark());
-        let is_better = self.search(effort) && {
+        let books = (self.left.clone(), self.placed_as.clone(), self.relaxations);
+        let is_better = self.search(effort, with_left) && {
+            self.shrink();
+            self.fill_with_left();
             self.shrink();
             self.match_slots();
             self.shrink();
             // What a claim may list depends on what all others of its pool leave of limits.
-            self.score() < before && self.keeps_shares() && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+            let score = self.score();
+            (if with_left { score.0 < before.0 } else { score < before })
+                && self.keeps_shares()
+                && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
         };
         if !is_better {
             self.state.rollback(mark);
+            (self.left, self.placed_as, self.relaxations) = books;
         }
         self.state.forget(mark);
+    }
+
+    // What has no place may have one now.
+    fn fill_with_left(&mut self) {
+        if self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
+            self.strategy = Strategy { spares_limits: true, ..Strategy::default() };
+            self.pack_left();
+        }
     }
 
     // Where shares leave pods without a place, they are rounded up to a node if one takes more: nobody can split that.
@@ -132,23 +156,31 @@ impl Planner<'_> {
             strategies.insert(1, Strategy { topology_first: true, ..base });
         }
         strategies.truncate((budget / n_classes).max(least));
-        if strategies.len() == 1 {
+        let sparing = self.sparing_strategies(budget, n_classes);
+        if strategies.len() == 1 && sparing.is_empty() {
             self.pack_by(base);
             return;
         }
         let start = self.state.mark();
         let mut best: Option<(Score, bool, Strategy)> = None;
-        let mut current = Strategy::default();
-        for strategy in strategies {
+        let (mut current, mut leaves_out) = (Strategy::default(), true);
+        for strategy in strategies.into_iter().chain(sparing) {
+            if strategy.spares_limits && !leaves_out {
+                break;
+            }
             self.state.rollback(start);
             self.pack_by(strategy);
             current = strategy;
+            // No more is to be won once one packing leaves out none for limits.
+            leaves_out = leaves_out && self.limits_leave_out();
             let score = self.score();
             // Shares that are rounded up to a node are for plans of one.
             let is_of_several = self.shares.is_by_node() && score.5 > 1;
-            // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all.
+            // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
+            // need to be spared but for the pods that they leave out.
+            let is_for_more = strategy.drops_preferences || strategy.spares_limits;
             let is_better = |(least, was_of_several, _): &(Score, bool, Strategy)| {
-                let is_less = if strategy.drops_preferences { score.0 < least.0 } else { score < *least };
+                let is_less = if is_for_more { score.0 < least.0 } else { score < *least };
                 (is_of_several, !is_less) < (*was_of_several, true)
             };
             if best.as_ref().is_none_or(is_better) {

@@ -1,11 +1,13 @@
 //! Nodes are taken out of the plan, and others put in their place.
 
-use berth_model::{Bin, Resources};
+use std::collections::BTreeMap;
+
+use berth_model::{Bin, ClassId, Resources};
 use berth_packing::Pattern;
 use smallvec::SmallVec;
 
 use super::offers::Offers;
-use super::rows::{Member, Rows};
+use super::rows::{Member, Rows, is_counted_nowhere};
 use crate::planner::Planner;
 use crate::shares::Move;
 
@@ -40,7 +42,7 @@ impl Planner<'_> {
         out
     }
 
-    /// Puts nodes in by a plan over rows and offers; false if some pods found no node.
+    /// Puts nodes in by a plan over rows and offers; false if some pods found no node, those aside that had none.
     pub(crate) fn put_plan_in(&mut self, rows: &Rows<'_>, offers: &Offers, plan: &[(Pattern, u32)]) -> bool {
         let mut left: Vec<Vec<u32>> =
             rows.list.iter().map(|row| row.members.iter().map(|member| member.count).collect()).collect();
@@ -62,14 +64,68 @@ impl Planner<'_> {
             }
         }
         // What a pattern could not take goes where it is cheapest by itself.
-        left.iter().enumerate().all(|(row, members)| {
-            let mut members = members.iter().enumerate();
-            members.all(|(member, &count)| count == 0 || self.put_alone(rows, offers, (row, member), count))
-        })
+        let mut placeless: BTreeMap<ClassId, u32> = BTreeMap::new();
+        for (row, member) in rows.by_priority(self) {
+            let count = left.get(row).and_then(|members| members.get(member)).copied().unwrap_or(0);
+            let rest = if count == 0 { 0 } else { self.put_alone(rows, offers, (row, member), count) };
+            if rest == 0 {
+                continue;
+            }
+            let Some(member) = rows.list.get(row).and_then(|row| row.members.get(member)) else { return false };
+            if rows.waiting.is_empty() {
+                return false;
+            }
+            *placeless.entry(member.class).or_default() += rest;
+        }
+        self.exchange(rows, &placeless)
     }
 
-    fn put_alone(&mut self, rows: &Rows<'_>, offers: &Offers, (row, member): (usize, usize), mut left: u32) -> bool {
-        let Some(definition) = rows.list.get(row) else { return false };
+    // Pods that had no place may have one now, and others none.
+    fn exchange(&mut self, rows: &Rows<'_>, placeless: &BTreeMap<ClassId, u32>) -> bool {
+        let mut changes: BTreeMap<ClassId, i64> = BTreeMap::new();
+        for &(class, count) in &rows.waiting {
+            *changes.entry(class).or_default() -= i64::from(count);
+        }
+        for (&class, &count) in placeless {
+            *changes.entry(class).or_default() += i64::from(count);
+        }
+        for (class, more_left) in changes.into_iter().filter(|(_, change)| *change != 0) {
+            let Some(prepared) = rows.prepared.get(&class) else { return false };
+            // A spread may not do without one of its own.
+            if !is_counted_nowhere(self, prepared) {
+                return false;
+            }
+            let pods = u32::try_from(more_left.unsigned_abs()).unwrap_or(u32::MAX);
+            for &counter in &prepared.demand.host_counts {
+                if more_left < 0 {
+                    self.state.add_count(counter, None, pods);
+                } else {
+                    self.state.remove_count(counter, None, pods);
+                }
+            }
+            let given_up = u64::from(pods) * prepared.demand.relaxed as u64;
+            if more_left < 0 {
+                self.relaxations += given_up;
+                self.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
+            } else {
+                self.relaxations = self.relaxations.saturating_sub(given_up);
+            }
+            let at = self.left.iter().position(|(known, _)| *known == class).unwrap_or(self.left.len());
+            if at == self.left.len() {
+                self.left.push((class, 0));
+            }
+            if let Some((_, left)) = self.left.get_mut(at) {
+                *left = if more_left < 0 { left.saturating_sub(pods) } else { left.saturating_add(pods) };
+            }
+        }
+        self.left.retain(|(_, left)| *left > 0);
+        self.left.sort_unstable();
+        true
+    }
+
+    // Says how many found no node.
+    fn put_alone(&mut self, rows: &Rows<'_>, offers: &Offers, (row, member): (usize, usize), mut left: u32) -> u32 {
+        let Some(definition) = rows.list.get(row) else { return left };
         let caps_itself = !definition.host.is_empty() || !definition.ports.is_empty();
         let mut ways: Vec<(i128, usize, u32)> = offers
             .offers
@@ -101,10 +157,10 @@ impl Planner<'_> {
                 }
             }
             if left == 0 {
-                return true;
+                break;
             }
         }
-        false
+        left
     }
 
     // How many nodes of a column, each with such a load and such a smallest pod, supplies, limits and shares allow.

@@ -28,10 +28,16 @@ const MANY_ROWS: usize = 512;
 const PODS_PER_MANY_ROWS: u64 = 200;
 
 impl Planner<'_> {
-    /// Packs anew what is on new nodes. The state is changed even if the plan is worse, or is none at all: then false
-    /// is returned, and the caller rolls back.
-    pub(crate) fn search(&mut self, effort: Effort) -> bool {
-        let rows = rows::Rows::gather(self);
+    /// Packs anew what is on new nodes, and `with_left` what has no place, too. The state is changed even if the plan is
+    /// worse, or is none at all: then false is returned, and the caller rolls back.
+    pub(crate) fn search(&mut self, effort: Effort, with_left: bool) -> bool {
+        let mut rows = rows::Rows::gather(self);
+        if with_left {
+            rows.add_left(self);
+            if rows.waiting.is_empty() {
+                return false;
+            }
+        }
         let pods: u64 = rows.list.iter().map(|row| u64::from(row.count())).sum();
         let is_small = rows.list.len() <= FEW_ROWS;
         let per_row = if rows.list.len() > MANY_ROWS { PODS_PER_MANY_ROWS } else { PODS_PER_ROW };

@@ -1,5 +1,7 @@
 //! Rows: pods on new nodes that packing cannot tell apart.
 
+use std::collections::hash_map::Entry;
+
 use berth_model::{Bin, ClassId, Constraint, CounterId, HostPort, Resources, Sym};
 use berth_scheduling::demands;
 use fixedbitset::FixedBitSet;
@@ -36,6 +38,13 @@ impl Row {
     pub(crate) fn count(&self) -> u32 {
         self.members.iter().fold(0, |sum, member| sum.saturating_add(member.count))
     }
+
+    fn add(&mut self, class: ClassId, pins: Vec<(Sym, Sym)>, count: u32) {
+        match self.members.iter_mut().find(|member| member.class == class && member.pins == pins) {
+            Some(member) => member.count = member.count.saturating_add(count),
+            None => self.members.push(Member { class, pins, count }),
+        }
+    }
 }
 
 /// What makes rows one: everything but the members. Pods whose labels no column decides go by class.
@@ -61,14 +70,22 @@ pub(crate) struct Rows<'a> {
     /// Bins, each with its rows and how many pods of each a node holds.
     pub(crate) bins: Vec<(usize, Vec<(u32, u32)>)>,
     pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
+    /// Pods among the members that have no place yet.
+    pub(crate) waiting: Vec<(ClassId, u32)>,
+    ids: FxHashMap<Key, u32>,
 }
 
 impl<'a> Rows<'a> {
     /// The rows of what is on new nodes, as far as patterns can express what they need.
     pub(crate) fn gather(planner: &Planner<'a>) -> Self {
-        let mut rows = Rows { list: Vec::new(), bins: Vec::new(), prepared: FxHashMap::default() };
+        let mut rows = Rows {
+            list: Vec::new(),
+            bins: Vec::new(),
+            prepared: FxHashMap::default(),
+            waiting: Vec::new(),
+            ids: FxHashMap::default(),
+        };
         let mut unfit: FxHashMap<ClassId, bool> = FxHashMap::default();
-        let mut ids: FxHashMap<Key, u32> = FxHashMap::default();
         let mut known: FxHashMap<Kind, u32> = FxHashMap::default();
         for (index, bin) in planner.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
             let is_unfit = bin.contents.iter().any(|(class, _)| {
@@ -90,27 +107,10 @@ impl<'a> Rows<'a> {
                 let least_weight = least_weight(planner, bin);
                 let id = *known.entry((class, pins.clone(), least_weight)).or_insert_with(|| {
                     let key = key(planner, prepared, &pins, class, least_weight);
-                    let next = u32::try_from(rows.list.len()).unwrap_or(u32::MAX);
-                    *ids.entry(key).or_insert_with_key(|key| {
-                        rows.list.push(Row {
-                            requests: key.requests.clone(),
-                            weight: key.weight,
-                            columns: key.columns.clone(),
-                            least_weight: key.least_weight,
-                            host: key.host.clone(),
-                            host_counts: key.host_counts.clone(),
-                            ports: key.ports.clone(),
-                            members: Vec::new(),
-                        });
-                        next
-                    })
+                    row_of(&mut rows.ids, &mut rows.list, key)
                 });
                 if let Some(row) = rows.list.get_mut(id as usize) {
-                    let count = each.saturating_mul(bin.nodes);
-                    match row.members.iter_mut().find(|member| member.class == class && member.pins == pins) {
-                        Some(member) => member.count = member.count.saturating_add(count),
-                        None => row.members.push(Member { class, pins, count }),
-                    }
+                    row.add(class, pins, each.saturating_mul(bin.nodes));
                 }
                 match contents.iter_mut().find(|(row, _)| *row == id) {
                     Some((_, n)) => *n += each,
@@ -122,6 +122,70 @@ impl<'a> Rows<'a> {
         }
         rows
     }
+
+    /// Adds pods that have no place for want of what others took. Those that are counted in domains are left to first
+    /// fit: how many of them a domain may have depends on how many the others get.
+    pub(crate) fn add_left(&mut self, planner: &Planner<'a>) {
+        for &(class, count) in &planner.left {
+            if !planner.may_want_what_others_took(class) {
+                continue;
+            }
+            let prepared = match self.prepared.entry(class) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => match prepare_left(planner, class) {
+                    Some(prepared) => new.insert(prepared),
+                    None => continue,
+                },
+            };
+            if !is_counted_nowhere(planner, prepared) {
+                continue;
+            }
+            let key = key(planner, prepared, &[], class, Some(0));
+            let id = row_of(&mut self.ids, &mut self.list, key);
+            if let Some(row) = self.list.get_mut(id as usize) {
+                row.add(class, Vec::new(), count);
+                self.waiting.push((class, count));
+            }
+        }
+        // The first members of a row are the last to be left out.
+        let priority = |class: ClassId| planner.universe.class(class).map_or(0, |class| planner.spec(class).priority);
+        for row in &mut self.list {
+            row.members.sort_by_key(|member| std::cmp::Reverse(priority(member.class)));
+        }
+    }
+
+    /// Rows and their members, those of the highest priority first.
+    pub(crate) fn by_priority(&self, planner: &Planner<'_>) -> Vec<(usize, usize)> {
+        let all = self.list.iter().enumerate();
+        let mut all: Vec<(i32, usize, usize)> = all
+            .flat_map(|(row, definition)| {
+                let members = definition.members.iter().enumerate();
+                members.map(move |(member, definition)| {
+                    let class = planner.universe.class(definition.class);
+                    (class.map_or(0, |class| planner.spec(class).priority), row, member)
+                })
+            })
+            .collect();
+        all.sort_by_key(|&(priority, ..)| std::cmp::Reverse(priority));
+        all.into_iter().map(|(_, row, member)| (row, member)).collect()
+    }
+}
+
+fn row_of(ids: &mut FxHashMap<Key, u32>, list: &mut Vec<Row>, key: Key) -> u32 {
+    let next = u32::try_from(list.len()).unwrap_or(u32::MAX);
+    *ids.entry(key).or_insert_with_key(|key| {
+        list.push(Row {
+            requests: key.requests.clone(),
+            weight: key.weight,
+            columns: key.columns.clone(),
+            least_weight: key.least_weight,
+            host: key.host.clone(),
+            host_counts: key.host_counts.clone(),
+            ports: key.ports.clone(),
+            members: Vec::new(),
+        });
+        next
+    })
 }
 
 // The demand under which all of a class's pods were placed; `None` where patterns cannot express what it needs: company
@@ -131,6 +195,33 @@ fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
     let (level, way) = (*placed)?;
     let demand = demands(planner.cluster, planner.universe, class).into_iter().nth(level)?;
     let prepared = Prepared::alternatives(planner, &demand).into_iter().nth(way)?;
+    is_expressible(planner, &prepared).then_some(prepared)
+}
+
+// Of a class that has pods without a place: as the others were placed, if there are any; else as all its preferences
+// have it, since those of pods that find a place for giving one up are first fit's to drop.
+fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
+    if planner.placed_as.contains_key(&class) {
+        return prepare(planner, class);
+    }
+    let demand = demands(planner.cluster, planner.universe, class).into_iter().next()?;
+    let mut ways = Prepared::alternatives(planner, &demand).into_iter();
+    let prepared = ways.next().filter(|_| ways.next().is_none())?;
+    (prepared.spec.refusal.is_none() && is_expressible(planner, &prepared)).then_some(prepared)
+}
+
+/// Whether pods of a demand neither choose a domain nor count in one, and on every node alike for what counts by node.
+pub(crate) fn is_counted_nowhere(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
+    let demand = &prepared.demand;
+    let is_filtered = |counter: &CounterId| {
+        planner.universe.counters.get(counter.index()).is_none_or(|counter| counter.filter.is_some())
+    };
+    let is_by_domain = !demand.keyed.is_empty() || !demand.keyed_counts.is_empty() || !demand.decided_keys.is_empty();
+    !is_by_domain && !demand.host_counts.iter().any(is_filtered)
+}
+
+fn is_expressible(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
+    let demand = &prepared.demand;
     let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Together { .. }));
     let is_steady = |counter: &CounterId| {
         let definition = planner.universe.counters.get(counter.index());
@@ -147,7 +238,7 @@ fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
     let counters = || demand.keyed_counts.iter().chain(&demand.host_counts);
     let volumes = &prepared.spec.volumes;
     let is_alone = is_alone && volumes.exclusive_claims.is_empty() && volumes.disks.is_empty();
-    (is_alone && counters().all(is_steady)).then_some(prepared)
+    is_alone && counters().all(is_steady)
 }
 
 fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {

@@ -1,6 +1,8 @@
 //! NodePool limits and finite paid offerings.
 
-use crate::mk::{INSTANCE_TYPE, mk_world, pod};
+use berth_provisioning::{Effort, Options};
+
+use crate::mk::{INSTANCE_TYPE, World, ZONE, mk_world, pod};
 
 #[test]
 fn a_limit_is_debited_with_the_planned_type_and_trims_the_list() {
@@ -119,4 +121,67 @@ fn min_values_within_limits_lists_nothing_cheaper_than_planned() {
     assert_eq!(plan.claims(), ["2 × large on-demand a: web:1"]);
     assert_eq!(plan.listed(), [["large", "many", "cheap-cpu"]]);
     assert_eq!(plan.left(), ["1 × web"], "another node of 4 cpus would be launched as a large one, beyond the limit");
+}
+
+/// What first fit leaves over.
+fn left_by_first_fit(world: &World) -> Vec<String> {
+    world.plan_with(&Options { effort: Effort::Low, ..Options::default() }).left()
+}
+
+#[test]
+fn room_that_uses_up_a_limit_is_not_bought_for_being_cheap_where_that_leaves_pods_out() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(8);
+    world.mk_type("small", 2).with("disk", 2).on_demand("a", 200);
+    world.mk_type("large", 8).with("disk", 2).on_demand("a", 100);
+    world.mk_pods("web", 8, &pod(500).resource("disk", 1));
+    assert_eq!(left_by_first_fit(&world), ["6 × web"]);
+    assert_eq!(world.plan().claims(), ["4 × small on-demand a: web:2"]);
+}
+
+#[test]
+fn a_large_slot_does_not_take_the_limit_from_small_nodes_that_hold_more_pods() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(8);
+    world.mk_type("small", 2).with("disk", 2).on_demand("a", 200).on_demand("b", 200);
+    world.mk_type("large", 8).with("disk", 2).reserved("a", "r-1", 1, 100);
+    world.mk_pods("web", 8, &pod(500).resource("disk", 1).app("web").spread(ZONE, 1, "web"));
+    assert_eq!(left_by_first_fit(&world), ["7 × web"]);
+    assert_eq!(world.plan().left(), [""; 0]);
+}
+
+#[test]
+fn pods_that_first_fit_leaves_out_for_a_limit_are_packed_with_the_others() {
+    // Two of 4 CPUs fill a node but for 2, so that one of 3 is left over; 4 + 3 + 3 is a whole node.
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.mk_type("ten", 10).on_demand("a", 100);
+    world.mk_pods("four", 2, &pod(4000));
+    world.mk_pods("three", 4, &pod(3000));
+    assert_eq!(left_by_first_fit(&world), ["1 × three"]);
+    assert_eq!(world.plan().claims(), ["2 × ten on-demand a: four:1 three:2"]);
+}
+
+#[test]
+fn pods_that_first_fit_leaves_out_for_a_finite_supply_are_packed_with_the_others() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("ten", 10).finite("a", 100, 2);
+    world.mk_pods("four", 2, &pod(4000));
+    world.mk_pods("three", 4, &pod(3000));
+    assert_eq!(left_by_first_fit(&world), ["1 × three"]);
+    assert_eq!(world.plan().claims(), ["2 × ten on-demand a: four:1 three:2"]);
+}
+
+#[test]
+fn many_small_pods_do_not_take_a_limit_from_one_of_higher_priority() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(8);
+    world.mk_type("small", 2).with("disk", 2).on_demand("a", 200);
+    world.mk_type("large", 8).with("disk", 2).on_demand("a", 900);
+    world.mk_pods("first", 1, &pod(7000).resource("disk", 1).priority(10));
+    world.mk_pods("web", 8, &pod(500).resource("disk", 1));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: first:1 web:1"]);
+    assert_eq!(plan.left(), ["7 × web"]);
 }

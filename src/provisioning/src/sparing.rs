@@ -1,0 +1,112 @@
+//! Where limits leave pods out, packings that spare them: room is bought by what it takes of limits, not by its price.
+
+use berth_model::{ClassId, Money};
+use berth_scheduling::demands;
+
+use crate::planner::Planner;
+use crate::portfolio::Strategy;
+use crate::prepared::Prepared;
+
+/// All that is left of a limit, in dollars: more than any node costs, so that prices decide between equals only.
+const ALL: i128 = 1_000_000_000;
+
+impl Planner<'_> {
+    /// The packings to be tried where limits leave pods out, as many as the budget of packed classes allows.
+    pub(crate) fn sparing_strategies(&self, budget: usize, n_classes: usize) -> Vec<Strategy> {
+        if budget == 0 || !(0..self.tables.len()).any(|pool| self.is_limited(pool)) {
+            return Vec::new();
+        }
+        let base = Strategy { spares_limits: true, ..Strategy::default() };
+        let flat = Strategy { ignores_priority: true, ..base };
+        let mut strategies = vec![
+            base,
+            Strategy { frugal_first: true, ..base },
+            Strategy { constrained_first: true, ..base },
+            Strategy { by_share: true, ..base },
+            flat,
+            Strategy { drops_preferences: true, ..base },
+            Strategy { topology_first: true, ..base },
+            Strategy { leaves_room: true, ..base },
+            Strategy { topology_first: true, leaves_room: true, ..flat },
+        ];
+        strategies.truncate((budget / n_classes).max(1));
+        strategies
+    }
+
+    /// Whether a pod was left out that some node within limits might hold, had others not used them up.
+    pub(crate) fn limits_leave_out(&self) -> bool {
+        let is_within = |planner: &Self, pool, at| planner.is_limited(pool) && planner.fits_alone(pool, at);
+        self.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
+    }
+
+    // Whether some column that holds a pod is such.
+    fn may_fit(&self, id: ClassId, is_such: impl Fn(&Self, usize, usize) -> bool) -> bool {
+        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return false };
+        let ways = Prepared::alternatives(self, &demand);
+        ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
+            let mut pools = 0..self.tables.len();
+            pools.any(|pool| self.fitting(way, pool).into_iter().any(|at| is_such(self, pool, at)))
+        })
+    }
+
+    // The columns of a pool that hold a pod.
+    fn fitting(&self, way: &Prepared<'_>, pool: usize) -> Vec<usize> {
+        let Some((table, Some(admission))) = self.tables.get(pool).zip(way.admissions.get(pool)) else {
+            return Vec::new();
+        };
+        let mut columns = admission.columns.clone();
+        table.keep_fitting(&mut columns, way.requests);
+        columns.ones().collect()
+    }
+
+    /// Whether a pod that was left out might be on a node within limits and supplies, had others not used them up.
+    pub(crate) fn may_want_what_others_took(&self, id: ClassId) -> bool {
+        self.may_fit(id, |planner, pool, at| {
+            let column = planner.tables.get(pool).and_then(|table| table.columns.get(at));
+            planner.fits_alone(pool, at)
+                && (planner.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
+        })
+    }
+
+    /// What a node of a column takes of what its pool's limits leave, in place of another where that is given.
+    pub(crate) fn taken_of_limits(&self, pool: usize, column: usize, instead: Option<usize>) -> Money {
+        let (Some(definition), Some((used, nodes)), Some(capacity)) =
+            (self.cluster.node_pools.get(pool), self.state.pool_use(pool), self.capacity(pool, column))
+        else {
+            return Money::ZERO;
+        };
+        let given_up = instead.and_then(|column| self.capacity(pool, column));
+        let mut most = 0;
+        for &(resource, limit) in &definition.limits {
+            let each = capacity.get(resource) - given_up.map_or(0, |capacity| capacity.get(resource));
+            let left = limit.saturating_sub(used.get(resource)).max(1);
+            most = most.max(share(i128::from(each.max(0)), i128::from(left)));
+        }
+        if let (Some(limit), None) = (definition.node_limit, instead) {
+            most = most.max(share(1, i128::from(u64::from(limit).saturating_sub(nodes).max(1))));
+        }
+        Money::from_pico(most)
+    }
+
+    /// What the least node that holds a pod of a class takes of limits, or what a pod takes of a node full of them:
+    /// nothing where one is to be had without.
+    pub(crate) fn least_of_limits(&self, id: ClassId) -> Money {
+        let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return Money::ZERO };
+        let way = Prepared::new(self, &demand);
+        let count = self.universe.class(id).map_or(1, |class| class.count);
+        let of_pool = |pool| self.fitting(&way, pool).into_iter().map(move |at| (pool, at));
+        let all = (0..self.tables.len()).flat_map(of_pool).map(|(pool, at)| {
+            let taken = self.taken_of_limits(pool, at, None);
+            let column = self.tables.get(pool).and_then(|table| table.columns.get(at));
+            let pods = column.map_or(1, |column| way.requests.times_in(&column.room, count).max(1));
+            if self.strategy.frugal_first { Money::from_pico(taken.pico() / i128::from(pods)) } else { taken }
+        });
+        all.min().unwrap_or(Money::ZERO)
+    }
+}
+
+// Of what is left, in pico-dollars of `ALL`; more than all of it counts as all.
+fn share(each: i128, left: i128) -> i128 {
+    const PICO: i128 = 1_000_000_000_000;
+    each.min(left) * 1_000_000_000 / left * (ALL * PICO / 1_000_000_000)
+}
