@@ -20,6 +20,8 @@ pub(crate) struct Generator<'p> {
     known: FxHashSet<Pattern>,
     groups: Vec<Alike>,
     kinds: Option<Kinds>,
+    /// Rows of linear programs that are factored densely, at most.
+    dense: usize,
     /// By item: what leaving out one costs in linear programs, more than any packing of it.
     penalties: Vec<f64>,
     /// No packing of all items costs less.
@@ -81,6 +83,9 @@ const PARTS: usize = 64;
 /// Where so many rounds make a program cheaper by less than this, relative, it is time for a proof.
 const PATIENCE: usize = 4;
 const SLOW: f64 = 3e-4;
+
+/// With more rows than this a dense factorisation takes longer than a sparse one.
+const DENSE: usize = 900;
 
 /// Rounds with kinds that finer ones follow, at most.
 const EARLY_ROUNDS: u32 = 30;
@@ -154,6 +159,7 @@ impl<'p> Generator<'p> {
             known: FxHashSet::default(),
             groups,
             kinds: None,
+            dense: DENSE,
             penalties: penalties(problem),
             bound: 0.0,
             work: 0,
@@ -187,6 +193,8 @@ impl<'p> Generator<'p> {
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let stages = Kinds::stages(problem, budget.prices);
+        // Many programs one after the other, each a little different, are worth it sooner.
+        self.dense = DENSE.max(budget.prices + budget.prices / 2);
         // What dives ask for again and again is to be had soon.
         let coarse = stages.get(1).or(stages.first()).cloned();
         let is_by_item = stages.is_empty() || problem.items.len() <= budget.prices;
@@ -228,6 +236,7 @@ impl<'p> Generator<'p> {
                 penalties: &self.penalties,
                 breaks_ties: is_last,
                 warm: warm.take(),
+                dense: self.dense,
                 tolerance: if is_last { TIGHTEST } else { tolerance },
             };
             let mut prices = master.solve()?;

@@ -61,6 +61,8 @@ pub(crate) struct Master<'a> {
     pub(crate) breaks_ties: bool,
     /// Where to begin, if that is known.
     pub(crate) warm: Option<Warm>,
+    /// Rows up to which it is factored densely, which begins where the last program left off.
+    pub(crate) dense: usize,
     /// How exactly it is solved, relative. An early stop leaves prices in the middle of those that are equally good.
     pub(crate) tolerance: f64,
 }
@@ -95,9 +97,6 @@ impl Rows {
     }
 }
 
-/// With more rows than this a dense factorisation takes longer than a sparse one.
-const DENSE: usize = 2_400;
-
 impl Master<'_> {
     /// Solves it; `None` where there is nothing to solve or no solver finds an answer.
     pub(crate) fn solve(&self) -> Option<Prices> {
@@ -105,7 +104,7 @@ impl Master<'_> {
             return None;
         }
         let rows = self.rows();
-        let inside = if rows.sides.len() <= DENSE { self.solve_inside(&rows) } else { None };
+        let inside = if rows.sides.len() <= self.dense { self.solve_inside(&rows) } else { None };
         let (uses, by_row, warm) =
             inside.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
         let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
@@ -375,6 +374,7 @@ mod tests {
                 penalties: &vec![50.0; counts.len()],
                 breaks_ties: false,
                 warm: None,
+                dense: usize::MAX,
                 tolerance: 1e-8,
             };
             let rows = master.rows();
