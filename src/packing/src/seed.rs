@@ -6,22 +6,25 @@ use crate::problem::{Item, Pattern, Problem};
 /// Bin types that each item is tried alone in.
 const TYPES_PER_ITEM: usize = 2;
 
-/// Makes known for each item the cheapest ways to pack it alone, of those without stocks, and one of each finite type.
+/// Makes known for each item the cheapest ways to pack it alone: without stocks, and where there are none, with them.
 pub(crate) fn seed(generator: &mut Generator<'_>) {
     let problem = generator.problem;
     for (item, index) in problem.items.iter().zip(0_u32..) {
-        let mut ways: Vec<(f64, u32, u32)> = Vec::new();
+        let mut ways: Vec<(bool, f64, u32, u32)> = Vec::new();
         for (bin, at) in problem.bins.iter().zip(0_u32..) {
-            if !bin.draws.is_empty() || !bin.admits.contains(index as usize) {
+            if !bin.admits.contains(index as usize) {
                 continue;
             }
             let n = alone(problem, index, item, at);
             if n > 0 {
-                ways.push(((bin.cost + bin.bias) / f64::from(n), at, n));
+                ways.push((!bin.draws.is_empty(), (bin.cost + bin.bias) / f64::from(n), at, n));
             }
         }
-        ways.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for &(_, bin, n) in ways.iter().take(TYPES_PER_ITEM) {
+        if ways.iter().any(|(draws, ..)| !draws) {
+            ways.retain(|(draws, ..)| !draws);
+        }
+        ways.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.2.cmp(&b.2)));
+        for &(_, _, bin, n) in ways.iter().take(TYPES_PER_ITEM) {
             generator.add(Pattern { bin, items: vec![(index, n)] });
         }
     }

@@ -302,6 +302,21 @@ fn nothing_to_pack_or_nothing_to_pack_it_into_is_no_plan_and_no_bound() {
 }
 
 #[test]
+fn where_every_type_of_bin_is_finite_a_search_needs_no_plan_to_begin_with() {
+    let problem = Problem {
+        items: vec![item(60, &[5]), item(60, &[3])],
+        bins: vec![bin(1.0, &[10], 2, Some(0)), bin(2.0, &[40], 2, Some(1))],
+        stocks: vec![64.0, 4.0],
+        ..Problem::default()
+    };
+    let answer = search(&problem, &[], Budget::default());
+    assert_eq!(problem.left_by(&answer.plan), [0, 0]);
+    // Four large bins with 13 of the small items each, 30 bins of two large ones, and three for what is left.
+    let cost = problem.cost_of(&answer.plan);
+    assert!(answer.bound <= cost && cost <= 41.0, "{cost} {answer:?}");
+}
+
+#[test]
 #[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
 fn a_thousand_kinds_of_items_are_packed_and_bounded_in_a_few_rounds() {
     // Sizes from 1% to 40% of a bin, of two resources, one or two of each.
