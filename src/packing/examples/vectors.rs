@@ -16,12 +16,12 @@ fn main() {
             for seed in 0..seeds {
                 let problem = random(items, dimensions, (least, most), seed);
                 let budget = Budget {
-                    work: 1_500_000,
+                    work: 4_000_000,
                     rounds: 300,
                     steps: 1_000,
                     deep_steps: 20_000,
                     dives: 300,
-                    dive_rounds: 4,
+                    dive_rounds: 10,
                     share: 0.02,
                     repairs: 30,
                     branches: 100,
@@ -33,7 +33,7 @@ fn main() {
                 // Bins are whole.
                 let (relaxed, proved) = ((answer.relaxed - 1e-4).ceil(), (answer.bound - 1e-4).ceil());
                 println!(
-                    "{dimensions:>10}  {sizes:<9}  {seed:>4}  {:>9}  {bins:>6}  {relaxed:>14}  {proved:>6}  {:>22.1}%",
+                    "{dimensions:>10}  {sizes:<9}  {seed:>4}  {:>9}  {bins:>6}  {relaxed:>14}  {proved:>6}  {:>22.2}%",
                     first_fit(&problem),
                     ((f64::from(bins) / answer.relaxed - 1.0) * 100.0).max(0.0)
                 );
