@@ -197,7 +197,8 @@ impl<'p> Generator<'p> {
         self.dense = DENSE.max(budget.prices + budget.prices / 2);
         // What dives ask for again and again is to be had soon.
         let coarse = stages.get(1).or(stages.first()).cloned();
-        let is_by_item = stages.is_empty() || problem.items.len() <= budget.prices;
+        let are_fine = stages.last().is_some_and(Kinds::are_of_one_size);
+        let is_by_item = stages.is_empty() || (problem.items.len() <= budget.prices && !are_fine);
         let mut stages = stages.into_iter().map(Some).chain(is_by_item.then_some(None)).peekable();
         let mut prices = None;
         while let Some(kinds) = stages.next() {

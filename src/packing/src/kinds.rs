@@ -34,6 +34,8 @@ pub(crate) struct Kinds {
     parts: Vec<Vec<(u32, f64)>>,
     /// How many prices there are.
     prices: u32,
+    /// Whether each is of items of one size, that the same bins admit.
+    are_of_one_size: bool,
 }
 
 /// Items that are a kind, and how much would be gained by dividing it, where, at which resource.
@@ -74,13 +76,16 @@ impl Kinds {
             return Vec::new();
         }
         let all: Vec<usize> = (0..problem.items.len()).collect();
-        let alike = alike(problem, MANY).filter(|lists| lists.len() > 1);
-        let mut stages = vec![Kinds::divide(problem, vec![all.clone()], PRICES)];
+        let alike = alike(problem, MANY);
+        let all_are_alike = alike.as_ref().is_some_and(|lists| lists.len() == 1);
+        let alike = alike.filter(|_| !all_are_alike);
+        let by_size = Kinds::divide(problem, vec![all.clone()], PRICES);
+        let mut stages = vec![Kinds { are_of_one_size: by_size.are_of_one_size && all_are_alike, ..by_size }];
         if let Some(alike) = &alike {
             stages.push(Kinds::divide(problem, alike.clone(), PRICES));
         }
         let mut finer = PRICES * FINER;
-        while finer < prices && finer < problem.items.len() {
+        while finer < prices && finer < problem.items.len() && !stages.iter().any(|kinds| kinds.are_of_one_size) {
             stages.push(Kinds::divide(problem, alike.clone().unwrap_or_else(|| vec![all.clone()]), finer));
             finer *= FINER;
         }
@@ -148,8 +153,13 @@ impl Kinds {
             groups.push(group(large));
         }
         let n_items = problem.items.len();
-        let mut kinds =
-            Kinds { of: vec![0; n_items], members: Vec::new(), parts: vec![Vec::new(); n_items], prices: 0 };
+        let mut kinds = Kinds {
+            of: vec![0; n_items],
+            members: Vec::new(),
+            parts: vec![Vec::new(); n_items],
+            prices: 0,
+            are_of_one_size: n_sizes <= prices,
+        };
         let mut groups = groups.into_vec();
         groups.sort_by_key(|group| group.number);
         for (group, kind) in groups.iter().zip(0..) {
@@ -172,6 +182,11 @@ impl Kinds {
             kinds.members.push(group.items.iter().filter_map(|item| u32::try_from(*item).ok()).collect());
         }
         kinds
+    }
+
+    /// Whether each is of items of one size, that the same bins admit, so that finer ones are of little use.
+    pub(crate) fn are_of_one_size(&self) -> bool {
+        self.are_of_one_size
     }
 
     /// How many prices they have.
