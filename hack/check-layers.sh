@@ -17,15 +17,22 @@ declare -A allowed=(
     [berth-catalogue]="berth-quantity"
     [berth-manifests]="berth-api berth-quantity"
     [berth-convert]="berth-api berth-catalogue berth-model berth-quantity"
+    [berth-state]="berth-api berth-catalogue berth-convert berth-model berth-quantity"
     [berth-scheduling]="berth-model"
     [berth-packing]=""
     [berth-provisioning]="berth-model berth-packing berth-scheduling"
-    [berth-cloudprovider-fake]="berth-catalogue berth-quantity"
+    [berth-cloudprovider]="berth-api berth-catalogue berth-quantity"
+    [berth-cloudprovider-fake]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
+    [berth-cloudprovider-aws]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
+    [berth-controllers]="berth-api berth-catalogue berth-cloudprovider berth-convert berth-model berth-plan berth-provisioning berth-quantity berth-scheduling berth-state"
+    [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
+    [berth-controller-manager]="berth-quantity"
+    [berth-kubelet]="berth-quantity"
     [berth-plan]="berth-api berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity"
-    [berth]="berth-api berth-plan"
+    [berth]="berth-api berth-controllers berth-plan berth-sandbox"
 )
-pure=(quantity catalogue model convert scheduling packing provisioning)
+pure=(quantity catalogue model convert state scheduling packing provisioning)
 
 # Names of the crates in a crate's tree of normal dependencies, itself aside.
 tree() {

@@ -1,0 +1,1 @@
+//! EC2: the catalogue of an account.

@@ -1,0 +1,1 @@
+//! The built-in controllers of a cluster, as a client of its API server: owners, garbage collection, nodes, volumes.

@@ -1,0 +1,1 @@
+//! Watches, the live state, decisions of the core, and writes: the controllers that run in a cluster.

@@ -1,0 +1,1 @@
+//! Stand-in kubelets: nodes that register, admit pods and run them through their phases, thousands in one task.
