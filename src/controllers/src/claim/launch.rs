@@ -1,0 +1,160 @@
+//! Launching: a token that is persisted before the call, and what an unknown outcome left is found by its tags.
+
+use std::collections::BTreeMap;
+
+use berth_api::{NodeClaimStatus, Operator, labels};
+use berth_cloudprovider::{Instance, LaunchRequest, LaunchToken, NodeClaimKey};
+use serde_json::json;
+
+use super::conditions::{self, Status};
+use super::memory::{Failure, Launch};
+use super::{Facts, Question, Todo, created, target};
+use crate::clock::after;
+use crate::view::pool_of;
+
+/// The annotation that holds the token of the launch: it is there before the cloud is asked.
+pub(crate) const TOKEN_ANNOTATION: &str = "berth.sh/launch-token";
+
+/// The next step of a NodeClaim that is not launched.
+pub(super) fn step(facts: &Facts<'_>) -> Todo {
+    if let Launch::Done(instance) = &facts.memory.launch {
+        return record(facts, instance);
+    }
+    let deadline = created(&facts.claim.metadata).map(|created| after(created, facts.timings.launch_timeout));
+    if deadline.is_some_and(|deadline| deadline <= facts.now) {
+        let message = format!("not launched within {:?}", facts.timings.launch_timeout);
+        return Todo::write(facts.delete()).telling(facts.notice("LaunchTimeout", message));
+    }
+    if let Launch::Failed(failure) = &facts.memory.launch {
+        let (reason, message) = match failure {
+            Failure::InsufficientCapacity(message) => ("InsufficientCapacityError", message),
+            Failure::NodeClassNotReady(message) => ("NodeClassNotReady", message),
+        };
+        return Todo::write(facts.delete()).telling(facts.notice(reason, message));
+    }
+    // What troubles the cloud is told once, not at each attempt.
+    if let Some((reason, message)) = &facts.memory.trouble
+        && let Some(write) = facts.condition(conditions::LAUNCHED, Status::Unknown, reason, message)
+    {
+        return Todo::write(write);
+    }
+    let todo = attempt(facts);
+    deadline.map_or_else(Todo::default, |deadline| super::earlier(todo, deadline))
+}
+
+fn attempt(facts: &Facts<'_>) -> Todo {
+    let Some(text) = token_text(facts) else {
+        // Nobody has asked for a launch without writing a token.
+        return match LaunchToken::new(facts.uid(), 1) {
+            Ok(token) => write_token(facts, &token),
+            Err(error) => refuse(facts, "LaunchFailed", &error.to_string()),
+        };
+    };
+    let Ok(token) = text.parse::<LaunchToken>() else {
+        return refuse(facts, "LaunchFailed", &format!("the annotation {TOKEN_ANNOTATION} holds {text:?}, no token"));
+    };
+    match &facts.memory.launch {
+        Launch::Again(request) => Todo::ask(Question::Create((**request).clone())),
+        Launch::Unknown if facts.memory.own_token.as_deref() == Some(text) => create(facts, token),
+        Launch::Unknown | Launch::Lost(_) => Todo::ask(Question::Find { uid: facts.uid() }),
+        Launch::Absent { since, looked } => {
+            if facts.memory.own_token.as_deref() == Some(text) {
+                return create(facts, token);
+            }
+            let shown_by = after(*since, facts.lag);
+            if *looked >= shown_by {
+                // The earlier attempt launched nothing; its request is not known, so this is another attempt.
+                return token.next_attempt().map_or_else(
+                    |error| refuse(facts, "LaunchFailed", &error.to_string()),
+                    |token| write_token(facts, &token),
+                );
+            }
+            if facts.now >= shown_by {
+                return Todo::ask(Question::Find { uid: facts.uid() });
+            }
+            Todo::wait(shown_by)
+        }
+        Launch::Done(_) | Launch::Failed(_) => Todo::default(),
+    }
+}
+
+/// The token that the NodeClaim holds.
+pub(super) fn token_text<'a>(facts: &'a Facts<'_>) -> Option<&'a str> {
+    facts.claim.metadata.annotations.as_ref()?.get(TOKEN_ANNOTATION).map(String::as_str)
+}
+
+fn write_token(facts: &Facts<'_>, token: &LaunchToken) -> Todo {
+    // Only over this version: whoever reads the token later knows that it was not there before.
+    Todo::write(facts.merge(json!({"metadata": {
+        "resourceVersion": facts.claim.metadata.resource_version,
+        "annotations": {TOKEN_ANNOTATION: token.to_string()},
+    }})))
+}
+
+fn refuse(facts: &Facts<'_>, reason: &str, message: &str) -> Todo {
+    facts.condition(conditions::LAUNCHED, Status::False, reason, message).map_or_else(Todo::default, Todo::write)
+}
+
+fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
+    let claim = facts.claim;
+    let Some(node_class) = claim.spec.node_class_ref.clone() else {
+        return refuse(facts, "LaunchFailed", "spec.nodeClassRef is not set, expected a node class of this cloud");
+    };
+    // A change of what is to be had wakes the job.
+    let Some(offers) = facts.offers else { return Todo::default() };
+    let target = match target::choose(claim, offers) {
+        Ok(target) => target,
+        Err(nothing) => {
+            let message = nothing.to_string();
+            return Todo::write(facts.delete()).telling(facts.notice("InsufficientCapacityError", message));
+        }
+    };
+    Todo::ask(Question::Create(LaunchRequest {
+        token,
+        node_claim: NodeClaimKey { name: claim.metadata.name.clone().unwrap_or_default(), uid: facts.uid() },
+        node_pool: pool_of(&claim.metadata).unwrap_or_default().to_owned(),
+        node_class,
+        target,
+        labels: claim.metadata.labels.clone().unwrap_or_default(),
+        taints: claim.spec.taints.clone(),
+        startup_taints: claim.spec.startup_taints.clone(),
+        tags: BTreeMap::new(),
+        user_data: None,
+    }))
+}
+
+/// Writes what was launched: labels first, so that a launched NodeClaim has them.
+fn record(facts: &Facts<'_>, instance: &Instance) -> Todo {
+    let known = facts.claim.metadata.labels.clone().unwrap_or_default();
+    let wanted = labels_of(facts, instance);
+    if wanted.iter().any(|(key, value)| known.get(key) != Some(value)) {
+        return Todo::write(facts.merge(json!({"metadata": {"labels": wanted}})));
+    }
+    let launched = facts.change_status(|status| fill(status, instance, facts));
+    launched.map_or_else(Todo::default, Todo::write)
+}
+
+fn fill(status: &mut NodeClaimStatus, instance: &Instance, facts: &Facts<'_>) {
+    status.provider_id = Some(instance.provider_id.0.clone());
+    status.image_id.clone_from(&instance.image_id);
+    status.capacity.clone_from(&instance.capacity);
+    status.allocatable.clone_from(&instance.allocatable);
+    let generation = facts.claim.metadata.generation;
+    let (all, now) = (&mut status.conditions, facts.now);
+    conditions::set(all, (conditions::LAUNCHED, Status::True), (conditions::LAUNCHED, ""), generation, now);
+    let waiting = ("NodeNotFound", "Node not registered with cluster");
+    conditions::set(all, (conditions::REGISTERED, Status::Unknown), waiting, generation, now);
+}
+
+/// The labels that the node will have: those of the instance, and what the NodeClaim requires to be one value.
+fn labels_of(facts: &Facts<'_>, instance: &Instance) -> BTreeMap<String, String> {
+    let single = facts.claim.spec.requirements.iter().filter_map(|requirement| {
+        let [value] = requirement.values.as_slice() else { return None };
+        // The instance decides what it is; a name that a node may not set has no label.
+        let is_in = requirement.operator == Operator::In && requirement.key != labels::HOSTNAME;
+        is_in.then(|| (requirement.key.clone(), value.clone()))
+    });
+    let mut all: BTreeMap<String, String> = single.collect();
+    all.extend(instance.labels.clone());
+    all
+}

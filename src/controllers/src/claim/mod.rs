@@ -1,0 +1,271 @@
+//! The life of a NodeClaim: launched, registered, initialised, and in the end drained and terminated.
+//!
+//! [`step`] looks at one NodeClaim and what was observed around it, and says the one thing to do next. It sends nothing
+//! and remembers nothing: what a process must remember between two steps is in [`Memory`], and every step is safe to
+//! repeat by a process that remembers nothing.
+
+pub(crate) mod conditions;
+mod drain;
+mod initialize;
+mod launch;
+mod memory;
+mod register;
+pub(crate) mod target;
+mod terminate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, labels};
+use berth_cloudprovider::{LaunchRequest, ProviderId};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::clock::after;
+use crate::kind::{Key, Kind};
+use crate::notice::Notice;
+use crate::options::Timings;
+use crate::view::{PodName, PodRecord, Table};
+use crate::write::{Op, Write};
+
+pub(crate) use drain::{Eviction, Manner};
+pub(crate) use initialize::is_ready;
+pub(crate) use launch::TOKEN_ANNOTATION;
+pub(crate) use memory::{Launch, Memory, Verdict};
+pub(crate) use target::Offers;
+
+/// A NodeClaim and what was observed around it.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    pub(crate) claim: &'a NodeClaim,
+    /// The nodes with its provider id.
+    pub(crate) nodes: Vec<&'a Arc<Node>>,
+    /// The pods on these nodes.
+    pub(crate) pods: Vec<&'a Arc<PodRecord>>,
+    /// The volumes that are attached to these nodes.
+    pub(crate) attachments: Vec<&'a Arc<VolumeAttachment>>,
+    /// The PersistentVolumes of PersistentVolumeClaims.
+    pub(crate) volumes: &'a Table<PodName, String>,
+    /// What is to be had of its node class now; `None` while that is not known.
+    pub(crate) offers: Option<&'a Offers>,
+    pub(crate) memory: &'a Memory,
+    pub(crate) timings: &'a Timings,
+    /// How long the cloud may take to show a launch.
+    pub(crate) lag: Duration,
+    pub(crate) now: Timestamp,
+}
+
+/// What to do next, and what to tell.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Todo {
+    pub(crate) next: Next,
+    pub(crate) notices: Vec<Notice>,
+    /// Pods that must leave the node; asked for side by side with all else.
+    pub(crate) evictions: Vec<Eviction>,
+}
+
+/// The next step.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) enum Next {
+    /// Nothing until something changes.
+    #[default]
+    Idle,
+    /// Nothing until something changes, or until then.
+    Wait(Timestamp),
+    /// Write this.
+    Write(Box<Write>),
+    /// Ask the cloud this.
+    Ask(Box<Question>),
+}
+
+/// A call of the cloud.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "boxed by whoever keeps it")]
+pub(crate) enum Question {
+    /// Which instances carry the NodeClaim's uid?
+    Find {
+        /// The uid.
+        uid: String,
+    },
+    /// Launch this.
+    Create(LaunchRequest),
+    /// Is it still there?
+    Get(ProviderId),
+    /// Shut it down.
+    Delete(ProviderId),
+    /// Which instances are there?
+    All,
+    /// What does a node class offer?
+    Types(NodeClassRef),
+}
+
+// === impl Todo ===
+
+impl Todo {
+    pub(crate) fn write(write: Write) -> Self {
+        Self { next: Next::Write(Box::new(write)), ..Self::default() }
+    }
+
+    pub(crate) fn ask(question: Question) -> Self {
+        Self { next: Next::Ask(Box::new(question)), ..Self::default() }
+    }
+
+    pub(crate) fn wait(until: Timestamp) -> Self {
+        Self { next: Next::Wait(until), ..Self::default() }
+    }
+
+    pub(crate) fn telling(mut self, notice: Notice) -> Self {
+        self.notices.push(notice);
+        self
+    }
+}
+
+/// The one thing to do next for a NodeClaim.
+pub(crate) fn step(facts: &Facts<'_>) -> Todo {
+    let claim = facts.claim;
+    if claim.metadata.deletion_timestamp.is_some() {
+        return if has_finalizer(&claim.metadata) { terminate::step(facts) } else { Todo::default() };
+    }
+    if !has_finalizer(&claim.metadata) {
+        return Todo::write(facts.merge(json!({"metadata": {
+            "resourceVersion": claim.metadata.resource_version,
+            "finalizers": with_finalizer(&claim.metadata),
+        }})));
+    }
+    // Whoever deletes the node means its instance.
+    if facts.nodes.iter().any(|node| node.metadata.deletion_timestamp.is_some()) {
+        return Todo::write(facts.delete());
+    }
+    if let Some(expires) = expiry(claim) {
+        if expires <= facts.now {
+            let message = "the NodeClaim is older than its expireAfter";
+            return Todo::write(facts.delete()).telling(facts.notice("Expired", message));
+        }
+        return earlier(live(facts), expires);
+    }
+    live(facts)
+}
+
+fn live(facts: &Facts<'_>) -> Todo {
+    let status = facts.status();
+    if !conditions::is_true(&status.conditions, conditions::LAUNCHED) {
+        return launch::step(facts);
+    }
+    if !conditions::is_true(&status.conditions, conditions::REGISTERED) {
+        return register::step(facts);
+    }
+    if !conditions::is_true(&status.conditions, conditions::INITIALIZED) {
+        return initialize::step(facts);
+    }
+    Todo::default()
+}
+
+/// The same, looked at again at `time` at the latest.
+fn earlier(mut todo: Todo, time: Timestamp) -> Todo {
+    todo.next = match todo.next {
+        Next::Idle => Next::Wait(time),
+        Next::Wait(known) => Next::Wait(known.min(time)),
+        other => other,
+    };
+    todo
+}
+
+/// When a NodeClaim is too old.
+pub(crate) fn expiry(claim: &NodeClaim) -> Option<Timestamp> {
+    let age = claim.spec.expire_after.duration()?.to_std()?;
+    Some(after(created(&claim.metadata)?, age))
+}
+
+/// When an object was created.
+pub(crate) fn created(metadata: &ObjectMeta) -> Option<Timestamp> {
+    metadata.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+/// Whether the object waits for its node's end before it goes.
+pub(crate) fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    metadata.finalizers.iter().flatten().any(|known| known == labels::TERMINATION_FINALIZER)
+}
+
+fn with_finalizer(metadata: &ObjectMeta) -> Vec<String> {
+    let mut all = metadata.finalizers.clone().unwrap_or_default();
+    all.push(labels::TERMINATION_FINALIZER.to_owned());
+    all
+}
+
+/// A write that takes the termination finalizer off an object, over the version that was seen alone.
+pub(crate) fn without_finalizer(kind: Kind, metadata: &ObjectMeta) -> Write {
+    let kept: Vec<&String> =
+        metadata.finalizers.iter().flatten().filter(|known| *known != labels::TERMINATION_FINALIZER).collect();
+    let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "finalizers": kept}});
+    on(kind, metadata, Op::Merge(patch))
+}
+
+/// A write of an object without a namespace that was seen.
+pub(crate) fn on(kind: Kind, metadata: &ObjectMeta, op: Op) -> Write {
+    Write {
+        key: Key::cluster(kind, metadata.name.clone().unwrap_or_default()),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        op,
+    }
+}
+
+// === impl Facts ===
+
+impl Facts<'_> {
+    fn status(&self) -> NodeClaimStatus {
+        self.claim.status.clone().unwrap_or_default()
+    }
+
+    fn node(&self) -> Option<&Node> {
+        self.nodes.first().map(|node| &***node)
+    }
+
+    fn provider_id(&self) -> Option<ProviderId> {
+        let id = self.claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty())?;
+        Some(ProviderId(id))
+    }
+
+    fn uid(&self) -> String {
+        self.claim.metadata.uid.clone().unwrap_or_default()
+    }
+
+    fn merge(&self, patch: Value) -> Write {
+        on(Kind::NodeClaim, &self.claim.metadata, Op::Merge(patch))
+    }
+
+    fn delete(&self) -> Write {
+        on(Kind::NodeClaim, &self.claim.metadata, Op::Delete { grace: None })
+    }
+
+    fn notice(&self, reason: &'static str, message: impl Into<String>) -> Notice {
+        Notice::about(Kind::NodeClaim, &self.claim.metadata, reason, message)
+    }
+
+    /// Writes the status over the version that was seen, if `change` changes it.
+    fn change_status(&self, change: impl FnOnce(&mut NodeClaimStatus)) -> Option<Write> {
+        let before = self.status();
+        let mut status = before.clone();
+        change(&mut status);
+        let parts = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED];
+        conditions::summarise(&mut status.conditions, &parts, self.claim.metadata.generation, self.now);
+        if status == before {
+            return None;
+        }
+        let patch = json!({"metadata": {"resourceVersion": self.claim.metadata.resource_version}, "status": status});
+        Some(on(Kind::NodeClaim, &self.claim.metadata, Op::MergeStatus(patch)))
+    }
+
+    /// Sets a condition; `None` if it is so already.
+    fn condition(&self, type_: &str, status: conditions::Status, reason: &str, message: &str) -> Option<Write> {
+        let generation = self.claim.metadata.generation;
+        self.change_status(|known| {
+            conditions::set(&mut known.conditions, (type_, status), (reason, message), generation, self.now);
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

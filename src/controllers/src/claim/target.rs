@@ -1,0 +1,229 @@
+//! Which offerings a NodeClaim may be launched as, now.
+
+use std::collections::BTreeMap;
+
+use berth_api::{NodeClaim, Operator, Requirement, labels};
+use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry, Operator as EntryOperator};
+use berth_cloudprovider::{InstanceTypes, LaunchTarget, OfferingKey};
+use berth_quantity::Quantity;
+use jiff::Timestamp;
+
+/// The most offerings that one launch lists.
+const MAX_OFFERINGS: usize = 600;
+
+/// What is to be had of a node class.
+#[derive(Debug, Clone)]
+pub(crate) struct Offers {
+    /// What the cloud said.
+    pub(crate) types: InstanceTypes,
+    /// Offerings that had no instance left, and until when they are left alone.
+    pub(crate) exhausted: BTreeMap<OfferingKey, Timestamp>,
+    /// Reservations that had no slot left, and until when they are left alone.
+    pub(crate) full: BTreeMap<String, Timestamp>,
+}
+
+/// No offering will do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no instance type will do: {matching} offering(s) meet the requirements, {fitting} of them have room for the \
+     requests, none of which is available"
+)]
+pub(crate) struct Nothing {
+    matching: usize,
+    fitting: usize,
+}
+
+/// What a NodeClaim is launched as: a slot where its requirements leave one, else its paid offerings, cheapest first.
+pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget, Nothing> {
+    let requirements = &claim.spec.requirements;
+    let mut nothing = Nothing { matching: 0, fitting: 0 };
+    let mut paid: Vec<(Money, OfferingKey)> = Vec::new();
+    let mut slots: Vec<(Money, OfferingKey, &str)> = Vec::new();
+    for of_type in offers.types.catalogue.types() {
+        let fits = fits(of_type, &claim.spec.resources.requests);
+        for offering in &of_type.offerings {
+            let Some(capacity_type) = offering.capacity_type() else { continue };
+            if !requirements.iter().all(|requirement| admits(requirement, of_type, offering)) {
+                continue;
+            }
+            nothing.matching += 1;
+            if !fits {
+                continue;
+            }
+            nothing.fitting += 1;
+            let key = OfferingKey {
+                instance_type: of_type.name.clone(),
+                zone: offering.zone().map(str::to_owned),
+                capacity_type,
+            };
+            match (capacity_type, offering.reservation_id()) {
+                (CapacityType::Reserved, Some(id)) => {
+                    // Whether a slot is free the cloud says: its count may be older than what was just freed.
+                    if !offers.full.contains_key(id) {
+                        slots.push((of_type.list_price(offering), key, id));
+                    }
+                }
+                (CapacityType::Reserved, None) => {}
+                _ if offering.launchable().is_none() || offers.exhausted.contains_key(&key) => {}
+                _ => paid.push((offering.price, key)),
+            }
+        }
+    }
+    slots.sort();
+    if let Some((_, key, id)) = slots.into_iter().next() {
+        return Ok(LaunchTarget::Reserved {
+            reservation: id.to_owned(),
+            instance_type: key.instance_type,
+            zone: key.zone,
+        });
+    }
+    paid.sort();
+    paid.dedup_by(|a, b| a.1 == b.1);
+    paid.truncate(MAX_OFFERINGS);
+    if paid.is_empty() { Err(nothing) } else { Ok(LaunchTarget::Paid(paid.into_iter().map(|(_, key)| key).collect())) }
+}
+
+fn fits(of_type: &InstanceTypeEntry, requests: &BTreeMap<String, Quantity>) -> bool {
+    requests
+        .iter()
+        .all(|(name, amount)| amount.is_zero() || of_type.resources.get(name).is_some_and(|has| has >= amount))
+}
+
+/// Whether a node of an offering can meet a requirement. A label that the offering says nothing of comes from the
+/// NodeClaim.
+fn admits(requirement: &Requirement, of_type: &InstanceTypeEntry, offering: &OfferingEntry) -> bool {
+    let key = labels::normalized(&requirement.key);
+    let one = |value: &str| value_admitted(requirement, Some(value));
+    match key {
+        labels::INSTANCE_TYPE => return one(&of_type.name),
+        labels::ARCH => return one(&of_type.architecture),
+        labels::OS => return of_type.operating_systems.iter().any(|os| one(os)),
+        labels::NODEPOOL | labels::HOSTNAME => return true,
+        _ if labels::RESERVATION_IDS.contains(&key) => return value_admitted(requirement, offering.reservation_id()),
+        _ => {}
+    }
+    let Some(entry) = offering.requirements.iter().find(|entry| entry.key == key) else {
+        // Zones and capacity types that an offering does not name it does not have.
+        return if key == labels::ZONE { value_admitted(requirement, None) } else { true };
+    };
+    match entry.operator {
+        EntryOperator::In => entry.values.iter().any(|value| one(value)),
+        EntryOperator::DoesNotExist => value_admitted(requirement, None),
+        // Open sets: they meet whatever does not name a value that they exclude.
+        EntryOperator::NotIn => {
+            requirement.operator != Operator::In || requirement.values.iter().any(|value| !entry.values.contains(value))
+        }
+        _ => requirement.operator != Operator::DoesNotExist,
+    }
+}
+
+/// Whether a requirement admits a label's value, or its absence.
+fn value_admitted(requirement: &Requirement, value: Option<&str>) -> bool {
+    let listed = |value: &str| requirement.values.iter().any(|known| known == value);
+    let compared = |compare: fn(&i64, &i64) -> bool| {
+        let number = value.and_then(|value| value.parse().ok());
+        let bound = requirement.values.first().and_then(|bound| bound.parse().ok());
+        number.zip(bound).is_some_and(|(number, bound)| compare(&number, &bound))
+    };
+    match requirement.operator {
+        Operator::In => value.is_some_and(listed),
+        Operator::NotIn => !value.is_some_and(listed),
+        Operator::Exists => value.is_some(),
+        Operator::DoesNotExist => value.is_none(),
+        Operator::Gt => compared(i64::gt),
+        Operator::Lt => compared(i64::lt),
+        Operator::Gte => compared(i64::ge),
+        Operator::Lte => compared(i64::le),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn offering(price: f64, capacity: &str, zone: &str, id: Option<&str>) -> Value {
+        let mut all = vec![
+            json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]}),
+            json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}),
+        ];
+        all.extend(id.map(|id| json!({"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": [id]})));
+        let mut offering = json!({"Price": price, "Requirements": all});
+        if id.is_some() {
+            offering["Available"] = json!(2);
+        }
+        offering
+    }
+
+    fn offers() -> Offers {
+        let types = json!([
+            {"name": "small", "resources": {"cpu": "2", "memory": "4Gi"}, "offerings": [
+                offering(0.1, "on-demand", "a", None), offering(0.05, "spot", "b", None)]},
+            {"name": "large", "resources": {"cpu": "8", "memory": "16Gi"}, "offerings": [
+                offering(0.4, "on-demand", "a", None), offering(0.4, "reserved", "a", Some("cr-1"))]},
+        ]);
+        let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
+        let types = InstanceTypes { catalogue: Arc::new(catalogue), reservations: Vec::new() };
+        Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new() }
+    }
+
+    fn claim(requirements: &Value, cpu: &str) -> NodeClaim {
+        let resources = json!({"requests": {"cpu": cpu}});
+        let spec = json!({"requirements": requirements, "resources": resources});
+        serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": spec})).unwrap()
+    }
+
+    fn names(target: Result<LaunchTarget, Nothing>) -> Vec<String> {
+        match target {
+            Ok(LaunchTarget::Paid(all)) => all.iter().map(ToString::to_string).collect(),
+            Ok(LaunchTarget::Reserved { reservation, instance_type, .. }) => vec![reservation, instance_type],
+            Err(nothing) => vec![nothing.to_string()],
+        }
+    }
+
+    fn is_one_of(key: &str, values: &[&str]) -> Value {
+        json!({"key": key, "operator": "In", "values": values})
+    }
+
+    #[test]
+    fn paid_offerings_come_cheapest_first_and_exhausted_ones_not_at_all() {
+        let paid = json!([is_one_of("karpenter.sh/capacity-type", &["on-demand", "spot"])]);
+        let mut offers = offers();
+        let expected = ["small spot in b", "small on-demand in a", "large on-demand in a"];
+        assert_eq!(names(choose(&claim(&paid, "1"), &offers)), expected);
+        assert_eq!(names(choose(&claim(&paid, "3"), &offers)), ["large on-demand in a"]);
+        let spot = OfferingKey {
+            instance_type: "small".to_owned(),
+            zone: Some("b".to_owned()),
+            capacity_type: CapacityType::Spot,
+        };
+        offers.exhausted.insert(spot, Timestamp::MAX);
+        assert_eq!(names(choose(&claim(&paid, "1"), &offers)), &expected[1..]);
+    }
+
+    #[test]
+    fn a_slot_is_taken_where_the_requirements_leave_one_and_it_is_not_full() {
+        let mut offers = offers();
+        assert_eq!(names(choose(&claim(&json!([]), "1"), &offers)), ["cr-1", "large"]);
+        let pinned = json!([
+            is_one_of("karpenter.sh/capacity-type", &["reserved"]),
+            is_one_of("berth.sh/capacity-reservation-id", &["cr-1"])
+        ]);
+        assert_eq!(names(choose(&claim(&pinned, "1"), &offers)), ["cr-1", "large"]);
+        offers.full.insert("cr-1".to_owned(), Timestamp::MAX);
+        assert_eq!(choose(&claim(&pinned, "1"), &offers), Err(Nothing { matching: 1, fitting: 1 }));
+        let other = json!([is_one_of("berth.sh/capacity-reservation-id", &["cr-2"])]);
+        assert_eq!(choose(&claim(&other, "1"), &offers), Err(Nothing { matching: 0, fitting: 0 }));
+    }
+
+    #[test]
+    fn a_label_of_the_pool_s_own_is_not_asked_of_the_offering() {
+        let team = json!([is_one_of("team", &["web"]), is_one_of("topology.kubernetes.io/zone", &["b"])]);
+        assert_eq!(names(choose(&claim(&team, "1"), &offers())), ["small spot in b"]);
+        let nowhere = json!([is_one_of("topology.kubernetes.io/zone", &["z"])]);
+        assert!(choose(&claim(&nowhere, "1"), &offers()).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! Termination: taint, drain, wait for volumes, delete the instance, take the finalizers off. In this order, and
+//! whatever was done before is found again by a process that remembers nothing.
+
+use std::time::Duration;
+
+use berth_api::labels;
+use berth_cloudprovider::{LaunchToken, ProviderId};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use serde_json::json;
+
+use super::conditions::{self, Status};
+use super::drain::{Drain, drain, is_waited_for};
+use super::initialize::is_ready;
+use super::launch::token_text;
+use super::memory::{InstanceEnd, Launch};
+use super::{Facts, Question, Todo, has_finalizer, on, without_finalizer};
+use crate::clock::after;
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::view::PodName;
+use crate::write::Op;
+
+/// Load balancers leave a node with this label alone.
+const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// How often the cloud is asked whether an instance is gone.
+const POLL: Duration = Duration::from_secs(2);
+/// How often the cloud is asked about the instance of a node that is not ready.
+const ASK_ABOUT_LOST: Duration = Duration::from_secs(10);
+
+/// The next step of a NodeClaim that is being deleted.
+pub(super) fn step(facts: &Facts<'_>) -> Todo {
+    let deletion = facts.claim.metadata.deletion_timestamp.as_ref().map_or(facts.now, |time| time.0);
+    let annotations = facts.claim.metadata.annotations.as_ref();
+    let written = annotations.and_then(|all| all.get(labels::TERMINATION_TIMESTAMP));
+    let deadline = written.and_then(|text| text.parse::<Timestamp>().ok());
+    let grace = facts.claim.spec.termination_grace_period.as_ref().and_then(berth_api::GoDuration::to_std);
+    if let (Some(grace), None) = (grace, deadline) {
+        let deadline = conditions::whole_seconds(after(deletion, grace));
+        return Todo::write(facts.merge(json!({"metadata": {
+            "annotations": {labels::TERMINATION_TIMESTAMP: deadline.to_string()},
+        }})));
+    }
+    let instance = facts.provider_id().or_else(|| match &facts.memory.launch {
+        Launch::Done(instance) => Some(instance.provider_id.clone()),
+        _ => None,
+    });
+    let Some(id) = instance else { return without_instance(facts) };
+    if let Some(node) = facts.nodes.iter().find(|node| node.metadata.deletion_timestamp.is_none()) {
+        return Todo::write(on(Kind::Node, &node.metadata, Op::Delete { grace: None }));
+    }
+    if is_gone(facts) {
+        return finish(facts);
+    }
+    let is_over = deadline.is_some_and(|deadline| deadline <= facts.now);
+    let was_asked = conditions::is_true(&facts.status().conditions, conditions::INSTANCE_TERMINATING);
+    match facts.node() {
+        Some(node) if !is_over && !was_asked => {
+            leave(facts, node, deadline, &id).unwrap_or_else(|| end_instance(facts, id))
+        }
+        _ => end_instance(facts, id),
+    }
+}
+
+/// No instance is known: either none was asked for, or a call's outcome is not known.
+fn without_instance(facts: &Facts<'_>) -> Todo {
+    let token = token_text(facts);
+    let is_own = token.is_some() && facts.memory.own_token.as_deref() == token;
+    match &facts.memory.launch {
+        Launch::Failed(_) => finish(facts),
+        // What is no token was never used for a call.
+        _ if token.is_none_or(|token| token.parse::<LaunchToken>().is_err()) => finish(facts),
+        Launch::Unknown if is_own => finish(facts),
+        Launch::Absent { since, looked } if *looked >= after(*since, facts.lag) => finish(facts),
+        Launch::Absent { since, .. } if facts.now < after(*since, facts.lag) => Todo::wait(after(*since, facts.lag)),
+        Launch::Done(_) => Todo::default(),
+        Launch::Unknown | Launch::Lost(_) | Launch::Again(_) | Launch::Absent { .. } => {
+            Todo::ask(Question::Find { uid: facts.uid() })
+        }
+    }
+}
+
+/// Taint, drain, volumes; `None` once nothing holds the instance any more.
+fn leave(facts: &Facts<'_>, node: &Node, deadline: Option<Timestamp>, id: &ProviderId) -> Option<Todo> {
+    if let Some(patch) = cordon(node) {
+        return Some(Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch))));
+    }
+    let status = facts.status();
+    let mut todo = None;
+    if !conditions::is_true(&status.conditions, conditions::DRAINED) {
+        let drain = drain(facts.pods.iter().map(|pod| &***pod), deadline, facts.now);
+        if drain.n_waiting == 0 {
+            let write = facts.condition(conditions::DRAINED, Status::True, conditions::DRAINED, "")?;
+            return Some(Todo::write(write));
+        }
+        todo = Some(draining(facts, node, drain));
+    } else if !conditions::is_true(&status.conditions, conditions::VOLUMES_DETACHED) {
+        let n_attached = n_attached(facts);
+        if n_attached == 0 {
+            let reason = conditions::VOLUMES_DETACHED;
+            return Some(Todo::write(facts.condition(conditions::VOLUMES_DETACHED, Status::True, reason, "")?));
+        }
+        let message = format!("{n_attached} volume(s) are still attached");
+        let write =
+            facts.condition(conditions::VOLUMES_DETACHED, Status::Unknown, "AwaitingVolumeDetachment", &message);
+        todo = Some(write.map_or_else(Todo::default, Todo::write));
+    }
+    let mut todo = todo?;
+    if let Some(deadline) = deadline {
+        todo = super::earlier(todo, deadline);
+    }
+    // A node that does not answer may have lost its machine: then nothing will ever leave it.
+    if !is_ready(node) && !matches!(todo.next, super::Next::Write(_)) {
+        let ask_at = facts.memory.asked_at.map_or(facts.now, |asked| after(asked, ASK_ABOUT_LOST));
+        if ask_at <= facts.now {
+            todo.next = super::Next::Ask(Box::new(Question::Get(id.clone())));
+        } else {
+            todo = super::earlier(todo, ask_at);
+        }
+    }
+    Some(todo)
+}
+
+fn draining(facts: &Facts<'_>, node: &Node, drain: Drain) -> Todo {
+    let message = format!("waiting for {} pod(s) to leave", drain.n_waiting);
+    let mut todo = match facts.condition(conditions::DRAINED, Status::Unknown, "Draining", &message) {
+        Some(write) => Todo::write(write),
+        None => drain.wake.map_or_else(Todo::default, Todo::wait),
+    };
+    todo.evictions = drain.evictions;
+    todo.telling(Notice::about(Kind::Node, &node.metadata, "FailedDraining", message))
+}
+
+/// The taint and the label that a node which goes has; `None` if it has them.
+pub(crate) fn cordon(node: &Node) -> Option<serde_json::Value> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let has_label = node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(EXCLUDE_BALANCERS));
+    if has_label && taints.iter().any(is_disruption) {
+        return None;
+    }
+    let mut wanted: Vec<Taint> = taints.into_iter().filter(|taint| !is_disruption(taint)).collect();
+    wanted.push(Taint { key: labels::DISRUPTED_TAINT.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
+    Some(json!({
+        "metadata": {
+            "resourceVersion": node.metadata.resource_version, "labels": {EXCLUDE_BALANCERS: "karpenter"},
+        },
+        "spec": {"taints": wanted},
+    }))
+}
+
+/// Whether a taint says that the node is being disrupted.
+pub(crate) fn is_disruption(taint: &Taint) -> bool {
+    taint.key == labels::DISRUPTED_TAINT && taint.effect == "NoSchedule"
+}
+
+/// The volumes that must be detached: those of pods that stay until the end are not waited for.
+fn n_attached(facts: &Facts<'_>) -> usize {
+    let staying = facts.pods.iter().filter(|pod| pod.is_active() && !is_waited_for(pod, facts.now));
+    let claims = staying.flat_map(|pod| {
+        pod.volume_claims.iter().map(|claim| PodName { namespace: pod.name.namespace.clone(), name: claim.clone() })
+    });
+    let kept: Vec<&String> = claims.filter_map(|claim| facts.volumes.get(&claim)).collect();
+    let name = |attachment: &k8s_openapi::api::storage::v1::VolumeAttachment| {
+        attachment.spec.source.persistent_volume_name.clone()
+    };
+    facts.attachments.iter().filter(|known| name(known).is_none_or(|volume| !kept.contains(&&volume))).count()
+}
+
+fn end_instance(facts: &Facts<'_>, id: ProviderId) -> Todo {
+    let reason = conditions::INSTANCE_TERMINATING;
+    if facts.provider_id().is_some()
+        && let Some(write) = facts.condition(conditions::INSTANCE_TERMINATING, Status::True, reason, "")
+    {
+        return Todo::write(write);
+    }
+    match facts.memory.end {
+        InstanceEnd::Asked(at) if after(at, POLL) > facts.now => Todo::wait(after(at, POLL)),
+        // It cannot be trusted yet that the instance does not show.
+        InstanceEnd::Gone(_) if shows_at(facts) > facts.now => Todo::wait(shows_at(facts)),
+        _ => Todo::ask(Question::Delete(id)),
+    }
+}
+
+/// Whether the cloud does not have the instance any more, said after it would have shown.
+fn is_gone(facts: &Facts<'_>) -> bool {
+    matches!(facts.memory.end, InstanceEnd::Gone(at) if at >= shows_at(facts))
+}
+
+/// When the launch of the instance shows at the latest.
+fn shows_at(facts: &Facts<'_>) -> Timestamp {
+    let launched = match &facts.memory.launch {
+        Launch::Done(instance) => Some(instance.launched_at),
+        _ => conditions::true_since(&facts.status().conditions, conditions::LAUNCHED),
+    };
+    // Conditions are kept in whole seconds.
+    let lag =
+        SignedDuration::try_from(facts.lag).unwrap_or(SignedDuration::MAX).saturating_add(SignedDuration::from_secs(1));
+    launched.map_or(Timestamp::MIN, |launched| launched.saturating_add(lag).unwrap_or(Timestamp::MAX))
+}
+
+/// The finalizers come off: the node's first, as its NodeClaim is what leads to it.
+fn finish(facts: &Facts<'_>) -> Todo {
+    if let Some(node) = facts.nodes.iter().find(|node| has_finalizer(&node.metadata)) {
+        return Todo::write(without_finalizer(Kind::Node, &node.metadata));
+    }
+    Todo::write(without_finalizer(Kind::NodeClaim, &facts.claim.metadata))
+}

@@ -1,0 +1,538 @@
+//! One step at a time: what is seen of a NodeClaim, and what is done next.
+
+use std::collections::BTreeMap;
+
+use berth_cloudprovider::{CloudError, Instance, InstanceState, InstanceTypes, LaunchTarget, Launched, OfferingKey};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::view::Table;
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_750_000_000 + seconds).unwrap()
+}
+
+fn text(seconds: i64) -> String {
+    at(seconds).to_string()
+}
+
+/// What a step sees; tests change it and look at what is done.
+struct Scene {
+    claim: Value,
+    nodes: Vec<Value>,
+    pods: Vec<Value>,
+    attachments: Vec<Value>,
+    offers: Option<Offers>,
+    memory: Memory,
+    now: i64,
+}
+
+const LAG: Duration = Duration::from_secs(5);
+
+impl Scene {
+    fn new() -> Self {
+        let spec = json!({
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+            "requirements": [{"key": "team", "operator": "In", "values": ["web"]}],
+            "taints": [{"key": "dedicated", "value": "web", "effect": "NoSchedule"}],
+            "startupTaints": [{"key": "agent", "effect": "NoSchedule"}],
+            "resources": {"requests": {"cpu": "1"}}, "expireAfter": "Never",
+        });
+        let metadata = json!({
+            "name": "c", "uid": "uid-c", "resourceVersion": "7", "creationTimestamp": text(0),
+            "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web"},
+        });
+        let types = json!([{"name": "small", "resources": {"cpu": "2", "memory": "4Gi"}, "offerings": [{
+            "Price": 0.1, "Requirements": [
+                {"key": labels::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+                {"key": labels::ZONE, "operator": "In", "values": ["a"]}]}]}]);
+        let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
+        let types = InstanceTypes { catalogue: Arc::new(catalogue), reservations: Vec::new() };
+        Self {
+            claim: json!({"metadata": metadata, "spec": spec}),
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            attachments: Vec::new(),
+            offers: Some(Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new() }),
+            memory: Memory::default(),
+            now: 1,
+        }
+    }
+
+    fn with(mut self, change: &Value) -> Self {
+        json_patch::merge(&mut self.claim, change);
+        self
+    }
+
+    fn with_token(self, attempt: u32) -> Self {
+        self.with(&json!({"metadata": {"annotations": {TOKEN_ANNOTATION: format!("uid-c.{attempt}")}}}))
+    }
+
+    fn launched(self) -> Self {
+        self.with(&json!({"status": {"providerID": "fake:///i-1", "conditions": [
+            condition("Launched", "True"), condition("Registered", "Unknown")]}}))
+    }
+
+    fn registered(self) -> Self {
+        self.with(&json!({"status": {"providerID": "fake:///i-1", "nodeName": "n", "conditions": [
+            condition("Launched", "True"), condition("Registered", "True"), condition("Initialized", "Unknown")]}}))
+    }
+
+    fn deleted(self, at: i64) -> Self {
+        self.with(&json!({"metadata": {"deletionTimestamp": text(at)}}))
+    }
+
+    fn node(mut self, change: &Value) -> Self {
+        let mut node = json!({
+            "metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"},
+            "spec": {"providerID": "fake:///i-1", "taints": [{"key": labels::UNREGISTERED_TAINT, "effect": "NoExecute"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "2"}},
+        });
+        json_patch::merge(&mut node, change);
+        self.nodes.push(node);
+        self
+    }
+
+    fn registered_node(self, change: &Value) -> Self {
+        let mut all = json!({
+            "metadata": {"finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::REGISTERED: "true"}},
+            "spec": {"taints": []},
+        });
+        json_patch::merge(&mut all, change);
+        self.node(&all)
+    }
+
+    fn pod(mut self, change: &Value) -> Self {
+        let mut pod = json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "uid-p", "creationTimestamp": text(0)},
+            "spec": {"containers": [], "nodeName": "n"}, "status": {"phase": "Running"},
+        });
+        json_patch::merge(&mut pod, change);
+        self.pods.push(pod);
+        self
+    }
+
+    fn todo(&self) -> Todo {
+        let claim: NodeClaim = serde_json::from_value(self.claim.clone()).unwrap();
+        let nodes: Vec<Arc<Node>> =
+            self.nodes.iter().map(|node| Arc::new(serde_json::from_value(node.clone()).unwrap())).collect();
+        let pods: Vec<Arc<PodRecord>> = self
+            .pods
+            .iter()
+            .map(|pod| Arc::new(PodRecord::new(&serde_json::from_value::<Pod>(pod.clone()).unwrap()).unwrap()))
+            .collect();
+        let attachments: Vec<Arc<VolumeAttachment>> =
+            self.attachments.iter().map(|one| Arc::new(serde_json::from_value(one.clone()).unwrap())).collect();
+        let mut volumes = Table::default();
+        volumes.put(PodName { namespace: "default".to_owned(), name: "data".to_owned() }, "v", 1, "pv".to_owned());
+        step(&Facts {
+            claim: &claim,
+            nodes: nodes.iter().collect(),
+            pods: pods.iter().collect(),
+            attachments: attachments.iter().collect(),
+            volumes: &volumes,
+            offers: self.offers.as_ref(),
+            memory: &self.memory,
+            timings: &Timings::default(),
+            lag: LAG,
+            now: at(self.now),
+        })
+    }
+
+    fn next(&self) -> Next {
+        self.todo().next
+    }
+
+    /// Kind, verb and patch of the next step, which must be a write.
+    fn write(&self) -> (Kind, &'static str, Value) {
+        match self.next() {
+            Next::Write(write) => {
+                let patch = match &write.op {
+                    Op::Merge(patch) | Op::MergeStatus(patch) => patch.clone(),
+                    _ => Value::Null,
+                };
+                (write.key.kind, write.op.verb(), patch)
+            }
+            other => panic!("expected a write, found {other:?}"),
+        }
+    }
+
+    fn question(&self) -> Question {
+        match self.next() {
+            Next::Ask(question) => *question,
+            other => panic!("expected a question, found {other:?}"),
+        }
+    }
+}
+
+fn condition(type_: &str, status: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": text(1)})
+}
+
+fn instance(id: &str) -> Instance {
+    Instance {
+        provider_id: ProviderId(id.to_owned()),
+        state: InstanceState::Running,
+        offering: OfferingKey {
+            instance_type: "small".to_owned(),
+            zone: Some("a".to_owned()),
+            capacity_type: berth_catalogue::CapacityType::OnDemand,
+        },
+        reservation: None,
+        launched_at: at(1),
+        token: None,
+        tags: BTreeMap::new(),
+        image_id: Some("image".to_owned()),
+        labels: BTreeMap::from([(labels::INSTANCE_TYPE.to_owned(), "small".to_owned())]),
+        capacity: BTreeMap::new(),
+        allocatable: BTreeMap::new(),
+        interruption: None,
+    }
+}
+
+// Launch.
+
+#[test]
+fn the_finalizer_comes_before_anything_else() {
+    let scene = Scene::new().with(&json!({"metadata": {"finalizers": null}}));
+    let (kind, verb, patch) = scene.write();
+    assert_eq!((kind, verb), (Kind::NodeClaim, "patch"));
+    assert_eq!(patch["metadata"]["finalizers"], json!([labels::TERMINATION_FINALIZER]));
+}
+
+#[test]
+fn a_token_is_persisted_before_the_cloud_is_asked() {
+    let mut scene = Scene::new();
+    let (_, _, patch) = scene.write();
+    assert_eq!(patch["metadata"]["annotations"][TOKEN_ANNOTATION], "uid-c.1");
+    assert_eq!(patch["metadata"]["resourceVersion"], "7");
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let scene = scene.with_token(1);
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    assert_eq!(request.token.to_string(), "uid-c.1");
+    assert!(matches!(request.target, LaunchTarget::Paid(offerings) if offerings.len() == 1));
+}
+
+#[test]
+fn what_an_earlier_process_left_is_looked_for_until_it_would_have_shown() {
+    let mut scene = Scene::new().with_token(1);
+    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
+    scene.memory.found(Ok(Vec::new()), at(1));
+    assert_eq!(scene.next(), Next::Wait(at(6)));
+    scene.now = 6;
+    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
+    scene.memory.found(Ok(Vec::new()), at(6));
+    // Nobody knows what was asked for with the first token.
+    let (_, _, patch) = scene.write();
+    assert_eq!(patch["metadata"]["annotations"][TOKEN_ANNOTATION], "uid-c.2");
+    scene.memory.own_token = Some("uid-c.2".to_owned());
+    let scene = scene.with_token(2);
+    assert!(matches!(scene.question(), Question::Create(request) if request.token.attempt() == 2));
+}
+
+#[test]
+fn what_an_earlier_process_launched_is_adopted() {
+    let mut scene = Scene::new().with_token(1);
+    let gone = Instance { state: InstanceState::Terminated, ..instance("fake:///i-0") };
+    scene.memory.found(Ok(vec![gone, instance("fake:///i-1")]), at(1));
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, &patch["metadata"]["labels"][labels::INSTANCE_TYPE]), ("patch", &json!("small")));
+    assert_eq!(patch["metadata"]["labels"]["team"], "web");
+    let scene = scene.with(&json!({"metadata": {"labels": patch["metadata"]["labels"]}}));
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, &patch["status"]["providerID"]), ("patch status", &json!("fake:///i-1")));
+    assert_eq!(patch["status"]["conditions"][0]["type"], "Launched");
+}
+
+#[test]
+fn a_lost_answer_is_looked_for_and_the_same_request_repeated() {
+    let mut scene = Scene::new().with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    scene.memory.launched(request.clone(), Err(CloudError::OutcomeUnknown { message: "lost".to_owned() }));
+    // It is told in a condition first.
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, &patch["status"]["conditions"][0]["reason"]), ("patch status", &json!("OutcomeUnknown")));
+    let mut scene = scene.with(&json!({"status": patch["status"]}));
+    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
+    scene.memory.found(Ok(Vec::new()), at(2));
+    assert_eq!(scene.question(), Question::Create(request));
+}
+
+#[test]
+fn a_claim_that_the_cloud_refuses_for_good_goes_at_once() {
+    let mut scene = Scene::new().with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    let full = CloudError::ReservationFull { reservation: "cr-1".to_owned(), message: String::new() };
+    scene.memory.launched(request, Err(full));
+    assert_eq!(scene.write().1, "delete");
+    assert_eq!(scene.todo().notices[0].reason, "InsufficientCapacityError");
+    // Nothing was launched, so nothing has to be looked for.
+    let scene = scene.deleted(2);
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+}
+
+#[test]
+fn a_claim_without_any_offering_goes_at_once() {
+    let mut scene = Scene::new().with_token(1).with(&json!({"spec": {"resources": {"requests": {"cpu": "100"}}}}));
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    assert_eq!(scene.write().1, "delete");
+}
+
+#[test]
+fn a_claim_that_is_not_launched_in_time_goes() {
+    let mut scene = Scene::new().with_token(1);
+    scene.offers = None;
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    scene.now = 299;
+    assert_eq!(scene.next(), Next::Wait(at(300)));
+    scene.now = 300;
+    assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "LaunchTimeout"));
+    // What was launched is recorded even then.
+    scene.memory.launch = Launch::Done(Box::new(instance("fake:///i-1")));
+    assert_eq!(scene.write().1, "patch");
+}
+
+#[test]
+fn a_token_that_was_used_for_another_request_is_not_used_again() {
+    let mut scene = Scene::new().with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    scene.memory.launched(request, Err(CloudError::invalid("token", "used")));
+    scene.memory.trouble = None;
+    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
+}
+
+// Registration and initialisation.
+
+#[test]
+fn a_node_gets_all_that_its_claim_promises_in_one_write() {
+    let scene = Scene::new().launched().node(&json!({}));
+    let (kind, _, patch) = scene.write();
+    assert_eq!(kind, Kind::Node);
+    assert_eq!(patch["metadata"]["resourceVersion"], "9");
+    assert_eq!(patch["metadata"]["labels"], json!({labels::NODEPOOL: "web", labels::REGISTERED: "true"}));
+    assert_eq!(patch["metadata"]["finalizers"], json!([labels::TERMINATION_FINALIZER]));
+    assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "uid-c");
+    let keys: Vec<&Value> = patch["spec"]["taints"].as_array().unwrap().iter().map(|taint| &taint["key"]).collect();
+    assert_eq!(keys, ["dedicated", "agent"]);
+    assert_eq!(scene.todo().notices, []);
+}
+
+#[test]
+fn taints_are_left_alone_where_the_node_says_so() {
+    let scene = Scene::new().launched().node(&json!({"metadata": {"labels": {labels::DO_NOT_SYNC_TAINTS: "true"}}}));
+    assert_eq!(scene.write().2["spec"]["taints"], json!([]));
+}
+
+#[test]
+fn a_node_that_was_open_to_pods_is_told_of() {
+    let scene = Scene::new().launched().node(&json!({"spec": {"taints": null}}));
+    assert_eq!(scene.todo().notices[0].reason, "UnregisteredTaintMissing");
+}
+
+#[test]
+fn a_claim_is_registered_once_its_node_has_everything() {
+    let scene = Scene::new().launched().registered_node(&json!({}));
+    let (kind, verb, patch) = scene.write();
+    assert_eq!((kind, verb, &patch["status"]["nodeName"]), (Kind::NodeClaim, "patch status", &json!("n")));
+}
+
+#[test]
+fn a_node_that_never_joins_costs_its_claim() {
+    let mut scene = Scene::new().launched();
+    assert_eq!(scene.next(), Next::Wait(at(900)));
+    scene.now = 900;
+    assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "RegistrationTimeout"));
+}
+
+#[test]
+fn two_nodes_of_one_instance_are_a_fault() {
+    let scene = Scene::new().launched().node(&json!({})).node(&json!({"metadata": {"name": "n2"}}));
+    let conditions = scene.write().2["status"]["conditions"].clone();
+    assert!(conditions.to_string().contains("MultipleNodesFound"));
+}
+
+#[rstest::rstest]
+#[case::not_ready(json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}), "NodeNotReady")]
+#[case::startup(json!({"spec": {"taints": [{"key": "agent", "effect": "NoSchedule"}]}}), "StartupTaintsExist")]
+#[case::ephemeral(
+    json!({"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}}),
+    "KnownEphemeralTaintsExist"
+)]
+#[case::resources(json!({"status": {"allocatable": {"cpu": "0"}}}), "ResourceNotRegistered")]
+fn a_node_is_not_initialised(#[case] node: Value, #[case] reason: &str) {
+    let scene = Scene::new().registered().registered_node(&node);
+    assert!(scene.write().2["status"]["conditions"].to_string().contains(reason));
+}
+
+#[test]
+fn a_node_is_labelled_and_then_its_claim_is_initialised() {
+    let scene = Scene::new().registered().registered_node(&json!({}));
+    assert_eq!(scene.write().2["metadata"]["labels"], json!({labels::INITIALIZED: "true"}));
+    let labels = json!({"metadata": {"labels": {labels::INITIALIZED: "true"}}});
+    let scene = Scene::new().registered().registered_node(&labels);
+    let conditions = scene.write().2["status"]["conditions"].clone();
+    assert!(conditions.as_array().unwrap().iter().all(|condition| condition["status"] == "True"), "{conditions}");
+}
+
+#[test]
+fn an_expired_claim_goes() {
+    let mut scene = Scene::new().registered().with(&json!({"spec": {"expireAfter": "1h"}}));
+    scene.now = 3599;
+    assert_eq!(scene.write().1, "patch status");
+    scene.now = 3600;
+    assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "Expired"));
+}
+
+#[test]
+fn a_claim_goes_with_its_node() {
+    let deleted = json!({"metadata": {"deletionTimestamp": text(1)}});
+    let scene = Scene::new().registered().registered_node(&deleted);
+    assert_eq!((scene.write().0, scene.write().1), (Kind::NodeClaim, "delete"));
+}
+
+// Termination.
+
+#[test]
+fn a_claim_that_was_never_launched_ends_at_once() {
+    let scene = Scene::new().deleted(1);
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+}
+
+#[test]
+fn a_claim_whose_launch_nobody_remembers_ends_once_nothing_can_show_any_more() {
+    let mut scene = Scene::new().with_token(1).deleted(1);
+    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
+    scene.memory.found(Ok(Vec::new()), at(1));
+    assert_eq!(scene.next(), Next::Wait(at(6)));
+    scene.now = 6;
+    scene.memory.found(Ok(Vec::new()), at(6));
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+    // And what shows is shut down.
+    scene.memory.launch = Launch::Absent { since: at(6), looked: at(6) };
+    scene.memory.found(Ok(vec![instance("fake:///i-1")]), at(7));
+    assert_eq!(scene.question(), Question::Delete(ProviderId("fake:///i-1".to_owned())));
+}
+
+#[test]
+fn a_node_goes_in_order_taint_drain_volumes_instance_finalizers() {
+    let mut scene = Scene::new().registered().deleted(1).registered_node(&json!({})).pod(&json!({}));
+    scene.now = 100;
+    scene.attachments.push(json!({"metadata": {"name": "va"}, "spec": {"attacher": "x", "nodeName": "n",
+        "source": {"persistentVolumeName": "pv"}}, "status": {"attached": true}}));
+    assert_eq!((scene.write().0, scene.write().1), (Kind::Node, "delete"));
+    json_patch::merge(&mut scene.nodes[0], &json!({"metadata": {"deletionTimestamp": text(2)}}));
+    let (kind, _, patch) = scene.write();
+    assert_eq!((kind, &patch["spec"]["taints"][0]["key"]), (Kind::Node, &json!(labels::DISRUPTED_TAINT)));
+    json_patch::merge(&mut scene.nodes[0], &patch);
+    let take = |scene: &mut Scene| {
+        let (kind, verb, patch) = scene.write();
+        assert_eq!((kind, verb), (Kind::NodeClaim, "patch status"));
+        json_patch::merge(&mut scene.claim, &json!({"status": patch["status"]}));
+        patch["status"]["conditions"].to_string()
+    };
+    assert!(take(&mut scene).contains("Draining"));
+    assert_eq!(scene.todo().evictions[0].manner, Manner::Evict);
+    assert_eq!(scene.next(), Next::Idle);
+    scene.pods.clear();
+    assert!(take(&mut scene).contains(r#""reason":"Drained""#));
+    assert!(take(&mut scene).contains("AwaitingVolumeDetachment"));
+    assert_eq!(scene.next(), Next::Idle);
+    scene.attachments.clear();
+    assert!(take(&mut scene).contains(r#""reason":"VolumesDetached""#));
+    assert!(take(&mut scene).contains(r#""reason":"InstanceTerminating""#));
+    let id = ProviderId("fake:///i-1".to_owned());
+    assert_eq!(scene.question(), Question::Delete(id.clone()));
+    scene.memory.deleted(&id, Ok(()), at(100));
+    assert_eq!(scene.next(), Next::Wait(at(102)));
+    scene.now = 102;
+    assert_eq!(scene.question(), Question::Delete(id.clone()));
+    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(102));
+    let (kind, _, patch) = scene.write();
+    assert_eq!((kind, &patch["metadata"]["finalizers"]), (Kind::Node, &json!([])));
+    scene.nodes.clear();
+    let (kind, _, patch) = scene.write();
+    assert_eq!((kind, &patch["metadata"]["finalizers"]), (Kind::NodeClaim, &json!([])));
+}
+
+#[test]
+fn volumes_of_pods_that_stay_are_not_waited_for() {
+    let drained = json!({"status": {"conditions": [condition("Launched", "True"), condition("Registered", "True"),
+        condition("Drained", "True")]}});
+    let volume = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let staying = json!({"spec": {"tolerations": [{"operator": "Exists"}], "volumes": volume}});
+    let mut node = json!({"metadata": {"deletionTimestamp": text(2)}});
+    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
+    let mut scene = Scene::new().registered().with(&drained).deleted(1).registered_node(&node).pod(&staying);
+    scene.attachments.push(json!({"metadata": {"name": "va"}, "spec": {"attacher": "x", "nodeName": "n",
+        "source": {"persistentVolumeName": "pv"}}, "status": {"attached": true}}));
+    assert!(scene.write().2["status"]["conditions"].to_string().contains(r#""reason":"VolumesDetached""#));
+}
+
+#[test]
+fn the_grace_period_of_the_node_ends_a_drain() {
+    let mut node = json!({"metadata": {"deletionTimestamp": text(2)}});
+    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
+    let scene = Scene::new().registered().deleted(10).registered_node(&node).pod(&json!({}));
+    let scene = scene.with(&json!({"spec": {"terminationGracePeriod": "60s"}}));
+    let (_, _, patch) = scene.write();
+    assert_eq!(patch["metadata"]["annotations"][labels::TERMINATION_TIMESTAMP], text(70));
+    let mut scene = scene.with(&patch);
+    scene.now = 40;
+    assert_eq!(scene.todo().evictions[0].manner, Manner::Delete { grace: 30 });
+    scene.now = 70;
+    assert!(scene.write().2["status"]["conditions"].to_string().contains("InstanceTerminating"));
+}
+
+#[test]
+fn a_node_whose_machine_is_gone_is_not_drained() {
+    let mut node = json!({"metadata": {"deletionTimestamp": text(2)},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
+    let draining = json!({"status": {"conditions": [condition("Launched", "True"), condition("Registered", "True"),
+        {"type": "Drained", "status": "Unknown", "reason": "Draining", "message": "waiting for 1 pod(s) to leave",
+         "lastTransitionTime": text(2)},
+        {"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "Initialized=Unknown",
+         "lastTransitionTime": text(2)}]}});
+    let mut scene = Scene::new().registered().with(&draining).deleted(1).registered_node(&node).pod(&json!({}));
+    scene.now = 100;
+    assert_eq!(scene.question(), Question::Get(ProviderId("fake:///i-1".to_owned())));
+    scene.memory.got(Ok(instance("fake:///i-1")), at(100));
+    assert_eq!(scene.next(), Next::Wait(at(110)));
+    scene.memory.got(Err(CloudError::NotFound { what: String::new() }), at(100));
+    assert_eq!((scene.write().0, &scene.write().2["metadata"]["finalizers"]), (Kind::Node, &json!([])));
+}
+
+#[test]
+fn that_a_fresh_instance_does_not_show_says_nothing() {
+    let mut scene = Scene::new().launched().deleted(2);
+    let terminating = json!({"status": {"conditions": [condition("Launched", "True"),
+        condition("InstanceTerminating", "True")]}});
+    scene = scene.with(&terminating);
+    scene.now = 2;
+    let id = ProviderId("fake:///i-1".to_owned());
+    // The sum of the conditions is written first.
+    let (_, _, patch) = scene.write();
+    let mut scene = scene.with(&json!({"status": patch["status"]}));
+    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(2));
+    assert_eq!(scene.next(), Next::Wait(at(7)));
+    scene.now = 7;
+    assert_eq!(scene.question(), Question::Delete(id.clone()));
+    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(7));
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+}
+
+#[test]
+fn a_launch_that_succeeds_is_remembered_until_it_is_written() {
+    let mut memory = Memory::default();
+    let scene = Scene::new().with_token(1);
+    let mut own = scene;
+    own.memory.own_token = Some("uid-c.1".to_owned());
+    let Question::Create(request) = own.question() else { panic!("a launch") };
+    let launched = Launched { instance: instance("fake:///i-1"), exhausted: Vec::new() };
+    assert_eq!(memory.launched(request, Ok(launched)), Verdict::GoOn);
+    assert!(matches!(memory.launch, Launch::Done(_)));
+}

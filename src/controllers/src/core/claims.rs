@@ -1,0 +1,120 @@
+//! Jobs of NodeClaims: gather the facts, take the next step, take in the answers.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Answer, Core, Job, class_key};
+use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
+use crate::write::{Op, Write};
+
+impl Core {
+    pub(super) fn step_claim(&mut self, name: &str, now: Timestamp) {
+        let job = Job::Claim(name.to_owned());
+        let Some(claim) = self.view.claims.get(&name.to_owned()).cloned() else {
+            return self.queue.forget(&job);
+        };
+        let Some(class) = claim.spec.node_class_ref.as_ref().filter(|_| self.serves(&claim)) else {
+            return self.queue.forget(&job);
+        };
+        let class_name = class_key(class);
+        if self.node_classes.insert(class_name.clone(), class.clone()).is_none() {
+            self.queue.add(Job::Offers(class_name.clone()));
+        }
+        let uid = claim.metadata.uid.clone().unwrap_or_default();
+        let memory = self.memories.entry(uid.clone()).or_default();
+        let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
+        let nodes: Vec<_> = nodes.collect();
+        let names = nodes.iter().filter_map(|node| node.metadata.name.as_deref());
+        let facts = Facts {
+            claim: &claim,
+            pods: names.clone().flat_map(|node| self.view.pods_on(node)).collect(),
+            attachments: names.flat_map(|node| self.view.attachments_on(node)).collect(),
+            nodes,
+            volumes: &self.view.volumes,
+            offers: self.offers.get(&class_name),
+            memory,
+            timings: &self.options.timings,
+            lag: self.provider.consistency_lag(),
+            now,
+        };
+        let todo = claim::step(&facts);
+        for notice in todo.notices {
+            self.tell(notice, now);
+        }
+        for eviction in todo.evictions {
+            self.want_eviction(&eviction);
+        }
+        match todo.next {
+            Next::Idle => {}
+            Next::Wait(until) => self.queue.add_at(job, until),
+            Next::Write(write) => {
+                if let Some(token) = written_token(&write)
+                    && let Some(memory) = self.memories.get_mut(&uid)
+                {
+                    memory.own_token = Some(token);
+                }
+                self.write(job, *write);
+            }
+            Next::Ask(question) => self.ask(job, *question),
+        }
+    }
+
+    pub(super) fn claim_answered(&mut self, name: &str, answer: Answer, now: Timestamp) {
+        let job = Job::Claim(name.to_owned());
+        let Some(claim) = self.view.claims.get(&name.to_owned()).map(Arc::clone) else {
+            // It is gone, with its finalizer taken off by someone else; what was launched is garbage now.
+            self.queue.succeed(job.clone());
+            return self.queue.forget(&job);
+        };
+        if let Answer::Created(_, created) = &answer {
+            let class = claim.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
+            self.learn_from_launch(&class, created, now);
+        }
+        let memory = self.memories.entry(claim.metadata.uid.clone().unwrap_or_default()).or_default();
+        let verdict = match answer {
+            Answer::Instances(found) => memory.found(found, now),
+            Answer::Created(request, outcome) => {
+                if request.node_claim.uid == claim.metadata.uid.clone().unwrap_or_default() {
+                    memory.launched(request, outcome)
+                } else {
+                    Verdict::GoOn
+                }
+            }
+            Answer::Instance(outcome) => memory.got(outcome, now),
+            Answer::Deleted(id, outcome) => memory.deleted(&id, outcome, now),
+            Answer::Types(_) => Verdict::GoOn,
+        };
+        if let Some((reason, message)) = &memory.trouble {
+            tracing::warn!(claim = name, reason, message, "the cloud could not do it");
+        }
+        match verdict {
+            Verdict::GoOn => self.queue.succeed(job),
+            Verdict::Later(wait) => self.queue.fail(job, wait, now),
+        }
+    }
+
+    /// Memories of NodeClaims that are gone are dropped with the next round of garbage collection.
+    pub(super) fn forget_gone_claims(&mut self) {
+        let view = &self.view;
+        let known: std::collections::BTreeSet<&str> = view.claims.uids().map(|(_, uid)| uid).collect();
+        self.memories.retain(|uid, _| known.contains(uid.as_str()));
+    }
+
+    /// The instance that a NodeClaim has, as far as this process knows.
+    pub(super) fn instance_of(memory: Option<&Memory>, claim: &berth_api::NodeClaim) -> Option<String> {
+        let written = claim.status.as_ref().and_then(|status| status.provider_id.clone());
+        written.filter(|id| !id.is_empty()).or_else(|| match memory.map(|memory| &memory.launch) {
+            Some(Launch::Done(instance)) => Some(instance.provider_id.0.clone()),
+            _ => None,
+        })
+    }
+}
+
+/// The token that a write puts into a NodeClaim.
+fn written_token(write: &Write) -> Option<String> {
+    let Op::Merge(patch) = &write.op else { return None };
+    patch.get("metadata")?.get("annotations")?.get(TOKEN_ANNOTATION).and_then(Value::as_str).map(str::to_owned)
+}

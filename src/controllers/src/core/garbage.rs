@@ -1,0 +1,156 @@
+//! Garbage both ways: instances that no NodeClaim is for, and NodeClaims whose instance is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::labels;
+use berth_cloudprovider::{CloudError, Instance, InstanceState, ProviderId, tag};
+use jiff::Timestamp;
+
+use super::{Core, Job};
+use crate::claim::conditions;
+use crate::claim::{Question, has_finalizer, is_ready, on, without_finalizer};
+use crate::clock::{after, elapsed};
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::write::Op;
+
+impl Core {
+    /// The cloud said which instances there are.
+    pub(super) fn listed(&mut self, instances: Result<Vec<Instance>, CloudError>, now: Timestamp) {
+        let instances = match instances {
+            Ok(instances) => instances,
+            Err(error) => {
+                tracing::warn!(%error, "unable to list instances");
+                return self.queue.fail(Job::Garbage, std::time::Duration::from_secs(1), now);
+            }
+        };
+        self.forget_gone_claims();
+        let there: BTreeMap<&str, &Instance> = instances
+            .iter()
+            .filter(|instance| instance.state != InstanceState::Terminated)
+            .map(|instance| (instance.provider_id.as_str(), instance))
+            .collect();
+        self.garbage.retain(|id| there.contains_key(id.as_str()));
+        let unclaimed: Vec<String> = there
+            .values()
+            .filter(|instance| instance.state.is_alive() && self.is_garbage(instance, now))
+            .map(|instance| instance.provider_id.0.clone())
+            .collect();
+        for id in unclaimed {
+            tracing::warn!(instance = id, "no NodeClaim is for this instance");
+            self.garbage.insert(id.clone());
+            self.queue.add(Job::Collect(id));
+        }
+        let vanished: Vec<String> = self.vanished(&there.keys().copied().collect(), now);
+        for name in vanished {
+            self.queue.add(Job::Check(name));
+        }
+        self.queue.put_off(Job::Garbage, after(now, self.options.timings.garbage_period));
+    }
+
+    /// Whether an instance of this cluster is nobody's.
+    fn is_garbage(&self, instance: &Instance, now: Timestamp) -> bool {
+        let (Some(name), Some(uid)) = (instance.tags.get(tag::NODE_CLAIM), instance.tags.get(tag::NODE_CLAIM_UID))
+        else {
+            return false;
+        };
+        // A launch that is under way may not be known here yet.
+        let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
+        if elapsed(instance.launched_at, now) < settles {
+            return false;
+        }
+        if !self.view.has_claim(name, uid) {
+            return true;
+        }
+        let claim = self.view.claims.get(name).filter(|_| !self.queue.is_running(&Job::Claim(name.clone())));
+        let own = claim.and_then(|claim| Self::instance_of(self.memories.get(uid), claim));
+        own.is_some_and(|own| own != instance.provider_id.0)
+    }
+
+    /// NodeClaims whose instance is not listed although it would have shown, and whose node does not say that it lives.
+    fn vanished(&self, there: &BTreeSet<&str>, now: Timestamp) -> Vec<String> {
+        let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
+        let is_vanished = |claim: &berth_api::NodeClaim| {
+            let status = claim.status.clone().unwrap_or_default();
+            let since = conditions::true_since(&status.conditions, conditions::LAUNCHED);
+            let nodes = self.view.nodes_of(status.provider_id.as_deref());
+            let lives = nodes.filter_map(|node| self.view.nodes.get(&node.to_owned())).any(|node| is_ready(node));
+            claim.metadata.deletion_timestamp.is_none()
+                && self.serves(claim)
+                && since.is_some_and(|since| elapsed(since, now) > settles)
+                && status.provider_id.is_some_and(|id| !there.contains(id.as_str()))
+                && !lives
+        };
+        self.view.claims.iter().filter(|(_, claim)| is_vanished(claim)).map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(super) fn check(&mut self, name: String) {
+        let id = self.view.claims.get(&name).and_then(|claim| claim.status.as_ref()?.provider_id.clone());
+        match id {
+            Some(id) => self.ask(Job::Check(name), Question::Get(ProviderId(id))),
+            None => self.queue.forget(&Job::Check(name)),
+        }
+    }
+
+    pub(super) fn checked(&mut self, name: &str, outcome: Result<Instance, CloudError>, now: Timestamp) {
+        let job = Job::Check(name.to_owned());
+        let claim = self.view.claims.get(&name.to_owned()).cloned();
+        match (outcome, claim) {
+            (Err(CloudError::NotFound { .. }), Some(claim)) if claim.metadata.deletion_timestamp.is_none() => {
+                let message = "the cloud does not have its instance any more";
+                self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "InstanceVanished", message), now);
+                let delete = on(Kind::NodeClaim, &claim.metadata, Op::Delete { grace: None });
+                // Deleted once; the next round finds it if that fails.
+                self.effects.push(super::Effect::Write(None, Box::new(delete)));
+            }
+            (Err(error), Some(_)) if error.is_retryable() => {
+                return self.queue.fail(job, std::time::Duration::ZERO, now);
+            }
+            _ => {}
+        }
+        self.queue.done(&job);
+    }
+
+    pub(super) fn collect(&mut self, id: String) {
+        self.ask(Job::Collect(id.clone()), Question::Delete(ProviderId(id)));
+    }
+
+    pub(super) fn collected(&mut self, id: &str, outcome: Result<(), CloudError>, now: Timestamp) {
+        let job = Job::Collect(id.to_owned());
+        match outcome {
+            // The next round sees whether it went.
+            Ok(()) | Err(CloudError::NotFound { .. }) => self.queue.done(&job),
+            Err(error) => {
+                tracing::warn!(instance = id, %error, "unable to shut down an instance that no NodeClaim is for");
+                self.queue.fail(job, std::time::Duration::from_secs(1), now);
+            }
+        }
+        let nodes: Vec<String> = self.view.nodes_of(Some(id)).map(str::to_owned).collect();
+        for node in nodes {
+            self.queue.add(Job::Node(node));
+        }
+    }
+
+    /// A node that Berth registered and whose NodeClaim is gone.
+    pub(super) fn step_node(&mut self, name: &str) {
+        let job = Job::Node(name.to_owned());
+        let Some(node) = self.view.nodes.get(&name.to_owned()).cloned() else { return self.queue.forget(&job) };
+        let is_ours = node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::REGISTERED));
+        // A NodeClaim that cannot be read may be this node's.
+        if !is_ours || self.view.claims_of_node(&node).next().is_some() || self.view.has_unreadable_claims() {
+            return;
+        }
+        let owner = node.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "NodeClaim");
+        if owner.is_some_and(|owner| self.view.has_claim(&owner.name, &owner.uid)) {
+            return;
+        }
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+        if node.metadata.deletion_timestamp.is_some() {
+            if has_finalizer(&node.metadata) {
+                self.write(job, without_finalizer(Kind::Node, &node.metadata));
+            }
+        } else if self.garbage.contains(&id) {
+            self.write(job, on(Kind::Node, &node.metadata, Op::Delete { grace: None }));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The one place where everything comes together: what was observed goes in, what is to be done comes out.
+//!
+//! The core sends nothing, waits for nothing and reads no clock. Each [`Job`] concerns one object; at most one request
+//! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
+//! effects, in the same order.
+
+mod claims;
+mod evictions;
+mod garbage;
+mod offers;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::{NodeClaim, NodeClassRef};
+use berth_cloudprovider::{CloudError, CloudProvider, Instance, InstanceTypes, LaunchRequest, Launched, ProviderId};
+use jiff::Timestamp;
+
+use crate::claim::{Eviction, Memory, Offers, Question};
+use crate::notice::{Notice, Notices};
+use crate::observed::Observed;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::view::{Concerns, PodName, View};
+use crate::write::{Outcome, Write};
+
+/// One thing to be done, again whenever something about it changed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Job {
+    /// Ask what a node class offers.
+    Offers(String),
+    /// The next step of a NodeClaim.
+    Claim(String),
+    /// A node without a NodeClaim.
+    Node(String),
+    /// Tell a pod to leave its node.
+    Evict(PodName),
+    /// Compare the cloud's instances with the NodeClaims.
+    Garbage,
+    /// Shut down an instance that no NodeClaim is for.
+    Collect(String),
+    /// Ask whether the instance of a NodeClaim still exists.
+    Check(String),
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A watch told something.
+    Observed(Observed),
+    /// A write was answered, or will not be.
+    Written(Option<Job>, Box<Write>, Outcome),
+    /// The cloud answered.
+    Answered(Job, Box<Answer>),
+    /// Time went by.
+    Tick,
+}
+
+/// An answer of the cloud.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "boxed by whoever keeps it")]
+pub(crate) enum Answer {
+    /// To [`Question::Find`] and [`Question::All`].
+    Instances(Result<Vec<Instance>, CloudError>),
+    /// To [`Question::Create`].
+    Created(LaunchRequest, Result<Launched, CloudError>),
+    /// To [`Question::Get`].
+    Instance(Result<Instance, CloudError>),
+    /// To [`Question::Delete`].
+    Deleted(ProviderId, Result<(), CloudError>),
+    /// To [`Question::Types`].
+    Types(Result<InstanceTypes, CloudError>),
+}
+
+/// What is to be done outside.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Effect {
+    /// Send this; the job, if any, waits for the outcome.
+    Write(Option<Job>, Box<Write>),
+    /// Ask the cloud this.
+    Ask(Job, Box<Question>),
+}
+
+/// The state of the controllers.
+pub(crate) struct Core {
+    pub(crate) view: View,
+    options: Options,
+    provider: Arc<dyn CloudProvider>,
+    queue: Queue<Job>,
+    /// By uid of the NodeClaim.
+    memories: BTreeMap<String, Memory>,
+    /// Pods that must leave their nodes.
+    evictions: BTreeMap<PodName, Eviction>,
+    /// What each node class offers.
+    offers: BTreeMap<String, Offers>,
+    node_classes: BTreeMap<String, NodeClassRef>,
+    /// Instances that no NodeClaim is for, by provider id.
+    garbage: BTreeSet<String>,
+    notices: Notices,
+    effects: Vec<Effect>,
+    is_started: bool,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("queue", &self.queue).field("memories", &self.memories).finish_non_exhaustive()
+    }
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn new(options: Options, provider: Arc<dyn CloudProvider>) -> Self {
+        Self {
+            view: View::default(),
+            options,
+            provider,
+            queue: Queue::default(),
+            memories: BTreeMap::new(),
+            evictions: BTreeMap::new(),
+            offers: BTreeMap::new(),
+            node_classes: BTreeMap::new(),
+            garbage: BTreeSet::new(),
+            notices: Notices::default(),
+            effects: Vec::new(),
+            is_started: false,
+        }
+    }
+
+    /// Takes in one input. What there is to do then is done by [`Core::work`].
+    pub(crate) fn handle(&mut self, input: Input, now: Timestamp) {
+        match input {
+            Input::Observed(observed) => {
+                let concerned = self.view.observe(observed);
+                self.touch(concerned, now);
+            }
+            Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
+            Input::Answered(job, answer) => self.answered(job, *answer, now),
+            Input::Tick => {}
+        }
+    }
+
+    /// Does every job that is ready, and says what is to be done outside.
+    pub(crate) fn work(&mut self, now: Timestamp) -> Vec<Effect> {
+        // Nothing is decided before all there is has been seen.
+        if self.view.is_synced() {
+            if !self.is_started {
+                self.is_started = true;
+                self.queue.add(Job::Garbage);
+            }
+            while let Some(job) = self.queue.pop(now) {
+                self.do_job(job, now);
+            }
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When to look again although nothing happens.
+    pub(crate) fn next_time(&self) -> Option<Timestamp> {
+        self.queue.next_time()
+    }
+
+    fn do_job(&mut self, job: Job, now: Timestamp) {
+        match job {
+            Job::Offers(class) => self.ask_offers(class),
+            Job::Claim(name) => self.step_claim(&name, now),
+            Job::Node(name) => self.step_node(&name),
+            Job::Evict(pod) => self.evict(pod, now),
+            Job::Garbage => self.ask(Job::Garbage, Question::All),
+            Job::Collect(id) => self.collect(id),
+            Job::Check(name) => self.check(name),
+        }
+    }
+
+    /// Something about these changed.
+    fn touch(&mut self, concerned: BTreeSet<Concerns>, now: Timestamp) {
+        for one in concerned {
+            match one {
+                Concerns::Claim(name) => self.queue.add(Job::Claim(name)),
+                Concerns::Node(name) => {
+                    let claims = self.view.nodes.get(&name).map(|node| self.view.claims_of_node(node));
+                    let claims: Vec<String> =
+                        claims.into_iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect();
+                    for claim in claims {
+                        self.queue.add(Job::Claim(claim));
+                    }
+                    self.queue.add(Job::Node(name));
+                }
+                Concerns::Pod(name) => self.forget_eviction(&name),
+                Concerns::Pool(name) => self.pool_changed(&name),
+                Concerns::Reservation(_) => {}
+            }
+        }
+        let _ = now;
+    }
+
+    fn answered(&mut self, job: Job, answer: Answer, now: Timestamp) {
+        match (job, answer) {
+            (Job::Offers(class), Answer::Types(types)) => self.offered(class, types, now),
+            (Job::Garbage, Answer::Instances(instances)) => self.listed(instances, now),
+            (Job::Collect(id), Answer::Deleted(_, outcome)) => self.collected(&id, outcome, now),
+            (Job::Check(name), Answer::Instance(outcome)) => self.checked(&name, outcome, now),
+            (Job::Claim(name), answer) => self.claim_answered(&name, answer, now),
+            (job, _) => self.queue.succeed(job),
+        }
+    }
+
+    /// Sends a write for a job, which waits for its outcome.
+    fn write(&mut self, job: Job, write: Write) {
+        self.queue.start(job.clone());
+        self.effects.push(Effect::Write(Some(job), Box::new(write)));
+    }
+
+    /// Asks the cloud for a job, which waits for the answer.
+    fn ask(&mut self, job: Job, question: Question) {
+        self.queue.start(job.clone());
+        self.effects.push(Effect::Ask(job, Box::new(question)));
+    }
+
+    fn tell(&mut self, notice: Notice, now: Timestamp) {
+        if let Some(event) = self.notices.tell(notice, now) {
+            self.effects.push(Effect::Write(None, Box::new(event)));
+        }
+    }
+
+    /// Whether a NodeClaim is this process's to care for.
+    fn serves(&self, claim: &NodeClaim) -> bool {
+        claim.spec.node_class_ref.as_ref().is_some_and(|class| self.provider.serves(class))
+    }
+}
+
+/// The name of a node class in maps.
+fn class_key(class: &NodeClassRef) -> String {
+    format!("{}/{}/{}", class.group, class.kind, class.name)
+}
+
+#[cfg(test)]
+mod tests;

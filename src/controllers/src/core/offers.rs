@@ -1,0 +1,73 @@
+//! What node classes offer: asked for again and again, and learnt from launches in between.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_cloudprovider::{CloudError, InstanceTypes, Launched};
+use jiff::Timestamp;
+
+use super::{Core, Job, class_key};
+use crate::claim::{Offers, Question};
+use crate::clock::after;
+
+/// How often the cloud is asked what it offers.
+const PERIOD: Duration = Duration::from_secs(60);
+/// For how long an offering that had no instance left is left alone, as Karpenter's AWS provider does.
+const EXHAUSTED_FOR: Duration = Duration::from_secs(3 * 60);
+
+impl Core {
+    pub(super) fn ask_offers(&mut self, class: String) {
+        let Some(reference) = self.node_classes.get(&class).cloned() else { return };
+        self.ask(Job::Offers(class), Question::Types(reference));
+    }
+
+    pub(super) fn pool_changed(&mut self, name: &str) {
+        let class =
+            self.view.pools.get(&name.to_owned()).and_then(|pool| pool.spec.template.spec.node_class_ref.clone());
+        let Some(class) = class.filter(|class| self.provider.serves(class)) else { return };
+        let key = class_key(&class);
+        if self.node_classes.insert(key.clone(), class).is_none() {
+            self.queue.add(Job::Offers(key));
+        }
+    }
+
+    pub(super) fn offered(&mut self, class: String, types: Result<InstanceTypes, CloudError>, now: Timestamp) {
+        let job = Job::Offers(class.clone());
+        match types {
+            Ok(types) => {
+                let before = self.offers.remove(&class);
+                let exhausted = before.map(|before| before.exhausted).unwrap_or_default();
+                let exhausted = exhausted.into_iter().filter(|(_, until)| *until > now).collect();
+                self.offers.insert(class, Offers { types, exhausted, full: BTreeMap::new() });
+                let claims: Vec<String> = self.view.claims.iter().map(|(name, _)| name.clone()).collect();
+                for claim in claims {
+                    self.queue.add(Job::Claim(claim));
+                }
+                self.queue.put_off(job, after(now, PERIOD));
+            }
+            Err(error) => {
+                tracing::warn!(class, %error, "unable to read what the node class offers");
+                self.queue.fail(job, Duration::from_secs(1), now);
+            }
+        }
+    }
+
+    /// Offerings that a launch found empty are left alone for a while.
+    pub(super) fn learn_from_launch(&mut self, class: &str, answer: &Result<Launched, CloudError>, now: Timestamp) {
+        let Some(offers) = self.offers.get_mut(class) else { return };
+        let exhausted = match answer {
+            Ok(launched) => &launched.exhausted[..],
+            Err(CloudError::InsufficientCapacity { offerings }) => offerings,
+            Err(CloudError::ReservationFull { reservation, .. }) => {
+                offers.full.insert(reservation.clone(), after(now, PERIOD));
+                self.queue.add(Job::Offers(class.to_owned()));
+                return;
+            }
+            Err(_) => return,
+        };
+        for offering in exhausted {
+            tracing::info!(%offering, "no instance left; left alone for {EXHAUSTED_FOR:?}");
+            offers.exhausted.insert(offering.clone(), after(now, EXHAUSTED_FOR));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What became of writes. The answer to a write counts as an observation; what is not known is read again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Core, Effect, Job};
+use crate::observed::Object;
+use crate::write::{Op, Outcome, Write};
+
+impl Core {
+    pub(super) fn written(&mut self, job: Option<Job>, write: &Write, outcome: Outcome, now: Timestamp) {
+        let key = &write.key;
+        let mut concerned = BTreeSet::new();
+        match &outcome {
+            Outcome::Done(Some(value)) => match Object::from_answer(key.kind, value.clone()) {
+                Some(Ok(object)) => self.view.apply(object, &mut concerned),
+                Some(Err(error)) => tracing::warn!(object = %key, %error, "the answer to a write cannot be read"),
+                None => {}
+            },
+            // The uid never comes back, so this is final.
+            Outcome::NotFound if !write.uid.is_empty() => {
+                self.view.remove(key.kind, &key.namespace, &key.name, &write.uid, &mut concerned);
+            }
+            _ => {}
+        }
+        self.touch(concerned, now);
+        let Some(job) = job else { return };
+        let is_read = write.op == Op::Read;
+        match outcome {
+            // What was read replaces what a write was based on; the write is tried anew, a little later.
+            Outcome::Done(_) if is_read => self.queue.fail(job, Duration::ZERO, now),
+            Outcome::NotFound if matches!(write.op, Op::Create(_)) => self.queue.fail(job, Duration::ZERO, now),
+            Outcome::Done(_) | Outcome::NotFound => self.queue.succeed(job),
+            // A patch of another object of the same name is refused as invalid, so the object is read after that, too.
+            Outcome::Conflict(_) | Outcome::Unknown(_) | Outcome::Refused(_) if !is_read => {
+                if let Outcome::Refused(message) = &outcome {
+                    tracing::warn!(object = %key, verb = write.op.verb(), message, "the server refused a write");
+                }
+                let read = Write { op: Op::Read, ..write.clone() };
+                self.effects.push(Effect::Write(Some(job), Box::new(read)));
+            }
+            Outcome::TooMany { message, retry_after } => {
+                self.refused_for_now(&job, &write.op, &message, now);
+                self.queue.fail(job, Duration::from_secs(retry_after.unwrap_or(0).into()), now);
+            }
+            Outcome::Conflict(_) | Outcome::Unknown(_) | Outcome::Refused(_) => {
+                self.queue.fail(job, Duration::ZERO, now);
+            }
+            Outcome::Fenced => self.queue.fail(job, Duration::from_secs(1), now),
+        }
+    }
+}

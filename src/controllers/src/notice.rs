@@ -1,0 +1,119 @@
+//! What is told about an object: an Event, once for as long as it stays the same.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rustc_hash::FxHasher;
+use serde_json::json;
+
+use crate::clock::elapsed;
+use crate::kind::{Key, Kind};
+use crate::write::{Op, Write};
+
+/// For how long the same notice is not repeated.
+const REPEAT_AFTER: Duration = Duration::from_secs(120);
+/// An Event's note holds so many characters.
+const MAX_MESSAGE: usize = 1024;
+
+/// Something to tell about an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Notice {
+    pub(crate) object: Key,
+    pub(crate) uid: String,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) is_warning: bool,
+}
+
+// === impl Notice ===
+
+impl Notice {
+    /// A notice about an object without a namespace.
+    pub(crate) fn about(kind: Kind, metadata: &ObjectMeta, reason: &'static str, message: impl Into<String>) -> Self {
+        let namespace = metadata.namespace.clone().unwrap_or_default();
+        let object = Key { kind, namespace, name: metadata.name.clone().unwrap_or_default() };
+        Self {
+            object,
+            uid: metadata.uid.clone().unwrap_or_default(),
+            reason,
+            message: message.into(),
+            is_warning: !matches!(reason, "Nominated" | "Expired" | "Evicted" | "Scheduled" | "DisruptionTerminating"),
+        }
+    }
+}
+
+/// The notices that were told, so that none is told again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    told: BTreeMap<Notice, Timestamp>,
+}
+
+// === impl Notices ===
+
+impl Notices {
+    /// The Event of a notice, unless the same was told shortly before.
+    pub(crate) fn tell(&mut self, mut notice: Notice, now: Timestamp) -> Option<Write> {
+        if notice.message.chars().count() > MAX_MESSAGE {
+            notice.message = notice.message.chars().take(MAX_MESSAGE - 1).chain(['…']).collect();
+        }
+        if self.told.get(&notice).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
+            return None;
+        }
+        if self.told.len() >= 10_000 {
+            self.told.retain(|_, told| elapsed(*told, now) < REPEAT_AFTER);
+        }
+        tracing::info!(object = %notice.object, reason = notice.reason, "{}", notice.message);
+        let write = event(&notice, now);
+        self.told.insert(notice, now);
+        Some(write)
+    }
+
+    /// When the same may be told again; for tests.
+    #[cfg(test)]
+    fn again_at(now: Timestamp) -> Timestamp {
+        crate::clock::after(now, REPEAT_AFTER)
+    }
+}
+
+fn event(notice: &Notice, now: Timestamp) -> Write {
+    let mut hasher = FxHasher::default();
+    (&notice.uid, notice.reason, &notice.message, now.as_nanosecond()).hash(&mut hasher);
+    let object = &notice.object;
+    // Events of objects without a namespace are kept in `default`.
+    let namespace = if object.namespace.is_empty() { "default" } else { &object.namespace };
+    let name = format!("{}.{:016x}", object.name.chars().take(230).collect::<String>(), hasher.finish());
+    let time = super::claim::conditions::whole_seconds(now).to_string();
+    let body = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": object.kind.api_version(), "kind": object.kind.as_str(),
+            "namespace": object.namespace, "name": object.name, "uid": notice.uid,
+        },
+        "reason": notice.reason, "message": notice.message,
+        "type": if notice.is_warning { "Warning" } else { "Normal" },
+        "source": {"component": "berth"}, "reportingComponent": "berth", "reportingInstance": "berth",
+        "firstTimestamp": time, "lastTimestamp": time, "count": 1,
+    });
+    Write { key: Key::namespaced(Kind::Event, namespace, name), uid: String::new(), op: Op::Create(body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_not_told_twice_within_two_minutes() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let metadata = ObjectMeta { name: Some("n".to_owned()), ..ObjectMeta::default() };
+        let notice = Notice::about(Kind::Node, &metadata, "FailedDraining", "one pod");
+        let mut notices = Notices::default();
+        assert!(notices.tell(notice.clone(), now).is_some());
+        assert!(notices.tell(notice.clone(), now).is_none());
+        assert!(notices.tell(Notice { message: "two pods".to_owned(), ..notice.clone() }, now).is_some());
+        assert!(notices.tell(notice, Notices::again_at(now)).is_some());
+    }
+}

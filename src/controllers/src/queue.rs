@@ -1,0 +1,198 @@
+//! Jobs to do: each at most once at a time, again when something changed meanwhile, later after a failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::after;
+
+/// The first delay after a failure; each further failure in a row doubles it.
+const FIRST_DELAY: Duration = Duration::from_millis(100);
+/// The longest delay after a failure.
+const LAST_DELAY: Duration = Duration::from_secs(30);
+
+/// A queue of jobs with fixed delays after failures. Jobs that are ready come in their order, so that the same history
+/// gives the same sequence.
+#[derive(Debug)]
+pub(crate) struct Queue<J> {
+    ready: BTreeSet<J>,
+    later: BTreeMap<J, Timestamp>,
+    by_time: BTreeSet<(Timestamp, J)>,
+    running: BTreeSet<J>,
+    failures: BTreeMap<J, u32>,
+}
+
+impl<J> Default for Queue<J> {
+    fn default() -> Self {
+        Self {
+            ready: BTreeSet::new(),
+            later: BTreeMap::new(),
+            by_time: BTreeSet::new(),
+            running: BTreeSet::new(),
+            failures: BTreeMap::new(),
+        }
+    }
+}
+
+// === impl Queue ===
+
+impl<J: Ord + Clone> Queue<J> {
+    /// Something changed: the job is done as soon as it may. One that failed waits out its delay.
+    pub(crate) fn add(&mut self, job: J) {
+        if self.failures.contains_key(&job) && self.later.contains_key(&job) {
+            return;
+        }
+        self.unschedule(&job);
+        self.ready.insert(job);
+    }
+
+    /// The job is done at `time`, or before where it was to be done before.
+    pub(crate) fn add_at(&mut self, job: J, time: Timestamp) {
+        if self.ready.contains(&job) || self.later.get(&job).is_some_and(|&known| known <= time) {
+            return;
+        }
+        self.unschedule(&job);
+        self.by_time.insert((time, job.clone()));
+        self.later.insert(job, time);
+    }
+
+    /// The next job to do; it is ready and not running.
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<J> {
+        while let Some((time, job)) = self.by_time.first().cloned() {
+            if time > now {
+                break;
+            }
+            self.unschedule(&job);
+            self.ready.insert(job);
+        }
+        let job = self.ready.iter().find(|job| !self.running.contains(job)).cloned()?;
+        self.ready.remove(&job);
+        Some(job)
+    }
+
+    /// The job waits for an answer: it is not done again before [`Queue::finish`].
+    pub(crate) fn start(&mut self, job: J) {
+        self.running.insert(job);
+    }
+
+    /// Whether the job waits for an answer.
+    pub(crate) fn is_running(&self, job: &J) -> bool {
+        self.running.contains(job)
+    }
+
+    /// The answer came. It succeeded: the job is looked at again at once, as there may be a next step.
+    pub(crate) fn succeed(&mut self, job: J) {
+        self.running.remove(&job);
+        self.failures.remove(&job);
+        self.add(job);
+    }
+
+    /// The answer came. It failed: the job is done again after a delay, at least `at_least`.
+    pub(crate) fn fail(&mut self, job: J, at_least: Duration, now: Timestamp) {
+        self.running.remove(&job);
+        let failures = self.failures.entry(job.clone()).or_default();
+        let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(*failures)).min(LAST_DELAY);
+        *failures = failures.saturating_add(1);
+        self.ready.remove(&job);
+        self.unschedule(&job);
+        self.add_at(job, after(now, delay.max(at_least)));
+    }
+
+    /// The answer came, and there is no next step before something changes.
+    pub(crate) fn done(&mut self, job: &J) {
+        self.running.remove(job);
+        self.failures.remove(job);
+    }
+
+    /// The answer came, and the next step is at `time`, or as soon as something changes.
+    pub(crate) fn put_off(&mut self, job: J, time: Timestamp) {
+        self.done(&job);
+        self.add_at(job, time);
+    }
+
+    /// The delay after the job's next failure is `longest` at most.
+    pub(crate) fn cap_failures(&mut self, job: &J, longest: Duration) {
+        if let Some(failures) = self.failures.get_mut(job) {
+            while *failures > 0 && FIRST_DELAY.saturating_mul(2_u32.saturating_pow(*failures)) > longest {
+                *failures -= 1;
+            }
+        }
+    }
+
+    /// How often the job failed in a row.
+    pub(crate) fn failures(&self, job: &J) -> u32 {
+        self.failures.get(job).copied().unwrap_or(0)
+    }
+
+    /// The job concerns nothing any more.
+    pub(crate) fn forget(&mut self, job: &J) {
+        self.ready.remove(job);
+        self.failures.remove(job);
+        self.unschedule(job);
+    }
+
+    /// When [`Queue::pop`] may find something, without a change or an answer.
+    pub(crate) fn next_time(&self) -> Option<Timestamp> {
+        self.by_time.first().map(|(time, _)| *time)
+    }
+
+    fn unschedule(&mut self, job: &J) {
+        if let Some(time) = self.later.remove(job) {
+            self.by_time.remove(&(time, job.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_running_job_is_done_again_after_its_answer_if_something_changed() {
+        let mut queue = Queue::default();
+        queue.add("a");
+        assert_eq!(queue.pop(at(0)), Some("a"));
+        queue.start("a");
+        queue.add("a");
+        assert_eq!(queue.pop(at(0)), None);
+        queue.succeed("a");
+        assert_eq!(queue.pop(at(0)), Some("a"));
+        assert_eq!(queue.pop(at(0)), None);
+    }
+
+    #[test]
+    fn delays_double_and_a_change_does_not_cut_them_short() {
+        let mut queue = Queue::default();
+        for expected in [100, 200, 400, 800] {
+            queue.fail("a", Duration::ZERO, at(0));
+            queue.add("a");
+            assert_eq!(queue.pop(at(0)), None);
+            assert_eq!(queue.next_time(), Timestamp::from_millisecond(expected).ok());
+            assert_eq!(queue.pop(at(1)), Some("a"));
+        }
+        for _ in 0..40 {
+            queue.fail("a", Duration::ZERO, at(0));
+        }
+        assert_eq!(queue.next_time(), Some(at(30)));
+        queue.succeed("a");
+        queue.fail("a", Duration::from_secs(7), at(0));
+        assert_eq!(queue.next_time(), Some(at(7)));
+    }
+
+    #[test]
+    fn the_earlier_time_wins() {
+        let mut queue = Queue::default();
+        queue.add_at("a", at(9));
+        queue.add_at("a", at(5));
+        queue.add_at("a", at(7));
+        assert_eq!(queue.next_time(), Some(at(5)));
+        assert_eq!(queue.pop(at(4)), None);
+        assert_eq!(queue.pop(at(5)), Some("a"));
+        assert_eq!(queue.next_time(), None);
+    }
+}

@@ -1,0 +1,356 @@
+//! What of the cluster the lifecycle of nodes needs: NodeClaims, nodes, pods by node, attachments, NodePools.
+//!
+//! A later version of an object takes the place of an earlier one, wherever it was read: from a watch, from a list or
+//! from the answer to a write. What was seen deleted does not come back by a late answer.
+
+mod pod;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::{NodeClaim, NodePool, Reservation};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::kind::Kind;
+use crate::observed::{Object, Observed};
+
+pub(crate) use pod::{PodName, PodRecord, Protected};
+pub(crate) use table::{Put, Table};
+
+/// The cluster, as far as it was seen.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) claims: Table<String, Arc<NodeClaim>>,
+    pub(crate) nodes: Table<String, Arc<Node>>,
+    pub(crate) pools: Table<String, Arc<NodePool>>,
+    pub(crate) reservations: Table<String, Arc<Reservation>>,
+    pub(crate) pods: Table<PodName, Arc<PodRecord>>,
+    /// The volumes of PersistentVolumeClaims.
+    pub(crate) volumes: Table<PodName, String>,
+    attachments: Table<String, Arc<VolumeAttachment>>,
+    /// Kinds that were listed once.
+    listed: BTreeSet<Kind>,
+    /// Objects that exist and cannot be read, with their uid.
+    unreadable: BTreeMap<(Kind, String), String>,
+    pods_by_node: BTreeMap<String, BTreeSet<PodName>>,
+    nodes_by_provider_id: BTreeMap<String, BTreeSet<String>>,
+    claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
+    attachments_by_node: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// What a change concerns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Concerns {
+    /// A NodeClaim.
+    Claim(String),
+    /// A node.
+    Node(String),
+    /// A NodePool.
+    Pool(String),
+    /// A Reservation.
+    Reservation(String),
+    /// A pod.
+    Pod(PodName),
+}
+
+/// The kinds that are watched.
+pub(crate) const WATCHED: [Kind; 7] = [
+    Kind::Pod,
+    Kind::Node,
+    Kind::PersistentVolumeClaim,
+    Kind::VolumeAttachment,
+    Kind::NodePool,
+    Kind::NodeClaim,
+    Kind::Reservation,
+];
+
+// === impl View ===
+
+impl View {
+    /// Whether every kind was listed once.
+    pub(crate) fn is_synced(&self) -> bool {
+        WATCHED.iter().all(|kind| self.listed.contains(kind))
+    }
+
+    /// Takes in what a watch told.
+    pub(crate) fn observe(&mut self, observed: Observed) -> BTreeSet<Concerns> {
+        let mut concerned = BTreeSet::new();
+        match observed {
+            Observed::Applied(object) => self.apply(object, &mut concerned),
+            Observed::Deleted(kind, metadata) => {
+                let uid = metadata.uid.as_deref().unwrap_or_default();
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                let name = metadata.name.as_deref().unwrap_or_default();
+                self.unreadable.remove(&(kind, name.to_owned()));
+                self.remove(kind, namespace, name, uid, &mut concerned);
+            }
+            Observed::Listed(kind, objects) => {
+                self.listed.insert(kind);
+                self.unreadable.retain(|(known, _), _| *known != kind);
+                let listed: BTreeSet<(String, String)> =
+                    objects.iter().map(|object| names(object.metadata())).collect();
+                for (namespace, name, uid) in self.names(kind) {
+                    if !listed.contains(&(namespace.clone(), name.clone())) {
+                        // Not buried: it may be newer than the list, and then the watch tells.
+                        self.drop_one(kind, &namespace, &name, &uid, &mut concerned);
+                    }
+                }
+                for object in objects {
+                    self.apply(object, &mut concerned);
+                }
+            }
+            Observed::Unreadable { kind, metadata, error } => {
+                let (namespace, name) = names(&metadata);
+                tracing::warn!(kind = kind.as_str(), namespace, name, error, "an object cannot be read");
+                self.unreadable.insert((kind, name), metadata.uid.unwrap_or_default());
+            }
+        }
+        concerned
+    }
+
+    /// Takes in an object unless a newer version of it is known, or that it is gone.
+    pub(crate) fn apply(&mut self, object: Object, concerned: &mut BTreeSet<Concerns>) {
+        let metadata = object.metadata();
+        let (namespace, name) = names(metadata);
+        self.unreadable.remove(&(object.kind(), name.clone()));
+        let (uid, version) = (metadata.uid.clone().unwrap_or_default(), version(metadata));
+        match object {
+            Object::Pod(pod) => {
+                let Some(record) = PodRecord::new(&pod) else { return };
+                let id = PodName { namespace, name };
+                let record = Arc::new(record);
+                if let Put::Taken(before) = self.pods.put(id.clone(), &uid, version, record.clone()) {
+                    let before = before.and_then(|before| before.node.clone());
+                    move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
+                    concerned.extend([before, record.node.clone()].into_iter().flatten().map(Concerns::Node));
+                    concerned.insert(Concerns::Pod(id));
+                }
+            }
+            Object::PersistentVolumeClaim(claim) => {
+                let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
+                self.volumes.put(PodName { namespace, name }, &uid, version, volume);
+            }
+            Object::Node(node) => {
+                let now = provider_id(&node).cloned();
+                if let Put::Taken(before) = self.nodes.put(name.clone(), &uid, version, node) {
+                    let before = before.as_deref().and_then(provider_id).cloned();
+                    move_index(&mut self.nodes_by_provider_id, before.as_ref(), now.as_ref(), &name);
+                    concerned.extend(self.claims_of(before.as_ref()));
+                    concerned.insert(Concerns::Node(name));
+                }
+            }
+            Object::NodeClaim(claim) => {
+                let now = claim_provider_id(&claim).cloned();
+                let pool = pool_of(&claim.metadata).map(str::to_owned);
+                if let Put::Taken(before) = self.claims.put(name.clone(), &uid, version, claim) {
+                    let before = before.as_deref().and_then(claim_provider_id).cloned();
+                    move_index(&mut self.claims_by_provider_id, before.as_ref(), now.as_ref(), &name);
+                    concerned.extend(self.nodes_of(now.as_deref()).map(|node| Concerns::Node(node.to_owned())));
+                    concerned.extend(pool.map(Concerns::Pool));
+                    concerned.insert(Concerns::Claim(name));
+                }
+            }
+            Object::VolumeAttachment(attachment) => {
+                let node = attachment.spec.node_name.clone();
+                if let Put::Taken(before) = self.attachments.put(name.clone(), &uid, version, attachment) {
+                    let before = before.map(|before| before.spec.node_name.clone());
+                    move_index(&mut self.attachments_by_node, before.as_ref(), Some(&node), &name);
+                    concerned.insert(Concerns::Node(node));
+                }
+            }
+            Object::NodePool(pool) => {
+                if let Put::Taken(_) = self.pools.put(name.clone(), &uid, version, pool) {
+                    concerned.insert(Concerns::Pool(name));
+                }
+            }
+            Object::Reservation(reservation) => {
+                let node = reservation.status.as_ref().and_then(|status| status.node_name.clone());
+                if let Put::Taken(_) = self.reservations.put(name.clone(), &uid, version, reservation) {
+                    concerned.extend(node.map(Concerns::Node));
+                    concerned.insert(Concerns::Reservation(name));
+                }
+            }
+        }
+    }
+
+    /// The object of this uid is gone for good: no answer brings it back.
+    pub(crate) fn remove(
+        &mut self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        concerned: &mut BTreeSet<Concerns>,
+    ) {
+        self.drop_one(kind, namespace, name, uid, concerned);
+        match kind {
+            Kind::Pod => self.pods.bury(uid),
+            Kind::Node => self.nodes.bury(uid),
+            Kind::PersistentVolumeClaim => self.volumes.bury(uid),
+            Kind::NodeClaim => self.claims.bury(uid),
+            Kind::NodePool => self.pools.bury(uid),
+            Kind::Reservation => self.reservations.bury(uid),
+            Kind::VolumeAttachment => self.attachments.bury(uid),
+            _ => {}
+        }
+    }
+
+    fn drop_one(&mut self, kind: Kind, namespace: &str, name: &str, uid: &str, concerned: &mut BTreeSet<Concerns>) {
+        let name = name.to_owned();
+        match kind {
+            Kind::Pod => {
+                let id = PodName { namespace: namespace.to_owned(), name };
+                if let Some(pod) = self.pods.take(&id, uid) {
+                    move_index(&mut self.pods_by_node, pod.node.as_ref(), None, &id);
+                    concerned.extend(pod.node.clone().map(Concerns::Node));
+                    concerned.insert(Concerns::Pod(id));
+                }
+            }
+            Kind::PersistentVolumeClaim => {
+                self.volumes.take(&PodName { namespace: namespace.to_owned(), name }, uid);
+            }
+            Kind::Node => {
+                if let Some(node) = self.nodes.take(&name, uid) {
+                    let id = provider_id(&node);
+                    move_index(&mut self.nodes_by_provider_id, id, None, &name);
+                    concerned.extend(self.claims_of(id));
+                    concerned.insert(Concerns::Node(name));
+                }
+            }
+            Kind::NodeClaim => {
+                if let Some(claim) = self.claims.take(&name, uid) {
+                    let id = claim_provider_id(&claim);
+                    move_index(&mut self.claims_by_provider_id, id, None, &name);
+                    concerned.extend(self.nodes_of(id.map(String::as_str)).map(|node| Concerns::Node(node.to_owned())));
+                    concerned.extend(pool_of(&claim.metadata).map(|pool| Concerns::Pool(pool.to_owned())));
+                    concerned.insert(Concerns::Claim(name));
+                }
+            }
+            Kind::VolumeAttachment => {
+                if let Some(attachment) = self.attachments.take(&name, uid) {
+                    move_index(&mut self.attachments_by_node, Some(&attachment.spec.node_name), None, &name);
+                    concerned.insert(Concerns::Node(attachment.spec.node_name.clone()));
+                }
+            }
+            Kind::NodePool => {
+                concerned.extend(self.pools.take(&name, uid).map(|_| Concerns::Pool(name)));
+            }
+            Kind::Reservation => {
+                if let Some(reservation) = self.reservations.take(&name, uid) {
+                    let node = reservation.status.as_ref().and_then(|status| status.node_name.clone());
+                    concerned.extend(node.map(Concerns::Node));
+                    concerned.insert(Concerns::Reservation(name));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn names(&self, kind: Kind) -> Vec<(String, String, String)> {
+        fn plain<T>(table: &Table<String, T>) -> Vec<(String, String, String)> {
+            table.uids().map(|(name, uid)| (String::new(), name.clone(), uid.to_owned())).collect()
+        }
+        fn namespaced<T>(table: &Table<PodName, T>) -> Vec<(String, String, String)> {
+            table.uids().map(|(id, uid)| (id.namespace.clone(), id.name.clone(), uid.to_owned())).collect()
+        }
+        match kind {
+            Kind::Pod => namespaced(&self.pods),
+            Kind::PersistentVolumeClaim => namespaced(&self.volumes),
+            Kind::Node => plain(&self.nodes),
+            Kind::NodeClaim => plain(&self.claims),
+            Kind::NodePool => plain(&self.pools),
+            Kind::Reservation => plain(&self.reservations),
+            Kind::VolumeAttachment => plain(&self.attachments),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The pods on a node, by name.
+    pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<PodRecord>> {
+        self.pods_by_node.get(node).into_iter().flatten().filter_map(|id| self.pods.get(id))
+    }
+
+    /// The volumes that are attached to a node.
+    pub(crate) fn attachments_on(&self, node: &str) -> impl Iterator<Item = &Arc<VolumeAttachment>> {
+        self.attachments_by_node.get(node).into_iter().flatten().filter_map(|name| self.attachments.get(name))
+    }
+
+    /// The names of the nodes of an instance: one, unless something is very wrong.
+    pub(crate) fn nodes_of(&self, provider_id: Option<&str>) -> impl Iterator<Item = &str> {
+        let nodes = provider_id.and_then(|id| self.nodes_by_provider_id.get(id));
+        nodes.into_iter().flatten().map(String::as_str)
+    }
+
+    /// The NodeClaims of a node's instance.
+    pub(crate) fn claims_of_node(&self, node: &Node) -> impl Iterator<Item = &Arc<NodeClaim>> {
+        let names = provider_id(node).and_then(|id| self.claims_by_provider_id.get(id));
+        names.into_iter().flatten().filter_map(|name| self.claims.get(name))
+    }
+
+    /// Whether some NodeClaim cannot be read.
+    pub(crate) fn has_unreadable_claims(&self) -> bool {
+        self.unreadable.keys().any(|(kind, _)| *kind == Kind::NodeClaim)
+    }
+
+    /// Whether a NodeClaim of this uid or name exists, readable or not.
+    pub(crate) fn has_claim(&self, name: &str, uid: &str) -> bool {
+        let unreadable = self.unreadable.get(&(Kind::NodeClaim, name.to_owned()));
+        self.claims.uid(&name.to_owned()) == Some(uid) || unreadable.is_some_and(|known| known == uid)
+    }
+
+    fn claims_of(&self, provider_id: Option<&String>) -> Vec<Concerns> {
+        let names = provider_id.and_then(|id| self.claims_by_provider_id.get(id));
+        names.into_iter().flatten().cloned().map(Concerns::Claim).collect()
+    }
+}
+
+fn names(metadata: &ObjectMeta) -> (String, String) {
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+/// The resourceVersion as a number; 0 where it is none, which then never counts as older.
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+fn provider_id(node: &Node) -> Option<&String> {
+    node.spec.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
+}
+
+fn claim_provider_id(claim: &NodeClaim) -> Option<&String> {
+    claim.status.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
+}
+
+/// The NodePool that a NodeClaim or node is of.
+pub(crate) fn pool_of(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.labels.as_ref()?.get(berth_api::labels::NODEPOOL).map(String::as_str)
+}
+
+fn move_index<K: Ord + Clone, V: Ord + Clone>(
+    index: &mut BTreeMap<K, BTreeSet<V>>,
+    from: Option<&K>,
+    to: Option<&K>,
+    value: &V,
+) {
+    if from == to {
+        return;
+    }
+    if let Some(from) = from {
+        let is_empty = index.get_mut(from).is_some_and(|values| {
+            values.remove(value);
+            values.is_empty()
+        });
+        if is_empty {
+            index.remove(from);
+        }
+    }
+    if let Some(to) = to {
+        index.entry(to.clone()).or_default().insert(value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! What of a pod the lifecycle of its node needs.
+
+use berth_api::labels;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Toleration};
+
+/// Priority classes of pods that go last.
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// Which pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PodName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// A pod, as far as the lifecycle of its node needs it.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
+pub(crate) struct PodRecord {
+    pub(crate) name: PodName,
+    pub(crate) uid: String,
+    /// The node that it is bound to.
+    pub(crate) node: Option<String>,
+    pub(crate) scheduler_name: String,
+    pub(crate) created: Timestamp,
+    /// When it should be gone, if it is being deleted.
+    pub(crate) deletion: Option<Timestamp>,
+    /// Seconds that it has to end.
+    pub(crate) grace_seconds: i64,
+    /// Whether it has succeeded or failed.
+    pub(crate) is_finished: bool,
+    pub(crate) is_critical: bool,
+    pub(crate) is_of_daemon_set: bool,
+    /// Whether the kubelet runs it from a file of its own.
+    pub(crate) is_static: bool,
+    /// Whether it may stay on a node that is being disrupted.
+    pub(crate) tolerates_disruption: bool,
+    /// Until when it must not be disrupted voluntarily.
+    pub(crate) do_not_disrupt: Option<Protected>,
+    /// The names of its PersistentVolumeClaims.
+    pub(crate) volume_claims: Vec<String>,
+}
+
+/// For how long a pod must not be disrupted voluntarily.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protected {
+    Always,
+    Until(Timestamp),
+}
+
+// === impl PodRecord ===
+
+impl PodRecord {
+    /// The record of a pod; `None` for one that has no name.
+    pub(crate) fn new(pod: &Pod) -> Option<Self> {
+        let metadata = &pod.metadata;
+        let spec = pod.spec.as_ref();
+        let name = PodName { namespace: metadata.namespace.clone().unwrap_or_default(), name: metadata.name.clone()? };
+        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let tolerations = spec.and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+        let class = spec.and_then(|spec| spec.priority_class_name.as_deref()).unwrap_or_default();
+        let protected = metadata.annotations.as_ref().and_then(|all| all.get(labels::DO_NOT_DISRUPT));
+        let start = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map_or(created, |time| time.0);
+        let volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+        Some(Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
+            scheduler_name: spec.and_then(|spec| spec.scheduler_name.clone()).unwrap_or_default(),
+            created,
+            deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30),
+            is_finished: matches!(phase, Some("Succeeded" | "Failed")),
+            is_critical: CRITICAL.contains(&class),
+            is_of_daemon_set: owner.is_some_and(|owner| owner.kind == "DaemonSet"),
+            is_static: owner.is_some_and(|owner| owner.kind == "Node"),
+            tolerates_disruption: tolerations.iter().any(tolerates_disruption),
+            do_not_disrupt: protected.and_then(|text| protection(text, start)),
+            volume_claims: volumes
+                .iter()
+                .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
+                .collect(),
+            name,
+        })
+    }
+
+    /// Whether it counts for its node at all: it has not ended.
+    pub(crate) const fn is_active(&self) -> bool {
+        !self.is_finished
+    }
+
+    /// Whether the node could go without anybody missing it there.
+    pub(crate) const fn goes_with_its_node(&self) -> bool {
+        self.is_finished || self.is_of_daemon_set || self.is_static
+    }
+
+    /// Whether a voluntary disruption must leave it alone.
+    pub(crate) fn is_protected(&self, now: Timestamp) -> bool {
+        match self.do_not_disrupt {
+            None => false,
+            Some(Protected::Always) => true,
+            Some(Protected::Until(until)) => now < until,
+        }
+    }
+}
+
+/// `true`, or a Go duration from the start of the pod; anything else protects nothing.
+fn protection(text: &str, start: Timestamp) -> Option<Protected> {
+    if text == "true" {
+        return Some(Protected::Always);
+    }
+    let duration: berth_api::GoDuration = text.parse().ok()?;
+    let duration = duration.to_std().filter(|duration| !duration.is_zero())?;
+    Some(Protected::Until(crate::clock::after(start, duration)))
+}
+
+/// Whether it tolerates `karpenter.sh/disrupted:NoSchedule`.
+fn tolerates_disruption(toleration: &Toleration) -> bool {
+    let effect = toleration.effect.as_deref().unwrap_or_default();
+    if !effect.is_empty() && effect != "NoSchedule" {
+        return false;
+    }
+    let key = toleration.key.as_deref().unwrap_or_default();
+    match toleration.operator.as_deref() {
+        Some("Exists") => key.is_empty() || key == labels::DISRUPTED_TAINT,
+        _ => key == labels::DISRUPTED_TAINT && toleration.value.as_deref().unwrap_or_default().is_empty(),
+    }
+}

@@ -1,0 +1,88 @@
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn pod(name: &str, uid: &str, version: u64, node: Option<&str>) -> Object {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version.to_string()},
+        "spec": {"containers": []},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = Value::from(node);
+    }
+    Object::from(serde_json::from_value::<Pod>(pod).unwrap())
+}
+
+fn on(view: &View, node: &str) -> Vec<String> {
+    view.pods_on(node).map(|pod| pod.name.name.clone()).collect()
+}
+
+fn deleted(name: &str, uid: &str) -> Observed {
+    let metadata = json!({"name": name, "namespace": "default", "uid": uid});
+    Observed::Deleted(Kind::Pod, Box::new(serde_json::from_value(metadata).unwrap()))
+}
+
+#[test]
+fn an_older_version_changes_nothing() {
+    let mut view = View::default();
+    assert!(!view.observe(Observed::Applied(pod("p", "u", 5, Some("n")))).is_empty());
+    assert!(view.observe(Observed::Applied(pod("p", "u", 4, None))).is_empty());
+    assert!(view.observe(Observed::Applied(pod("p", "u", 5, None))).is_empty());
+    assert_eq!(on(&view, "n"), ["p"]);
+}
+
+#[test]
+fn a_late_answer_does_not_bring_a_deleted_object_back() {
+    let mut view = View::default();
+    view.observe(Observed::Applied(pod("p", "u", 5, Some("n"))));
+    view.observe(deleted("p", "u"));
+    assert!(view.observe(Observed::Applied(pod("p", "u", 6, Some("n")))).is_empty());
+    assert_eq!(on(&view, "n"), Vec::<String>::new());
+    // Another object of the same name does come.
+    assert!(!view.observe(Observed::Applied(pod("p", "u2", 7, Some("n")))).is_empty());
+    // And the late deletion of the first does not take it away.
+    view.observe(deleted("p", "u"));
+    assert_eq!(on(&view, "n"), ["p"]);
+}
+
+#[test]
+fn a_list_takes_away_what_it_does_not_have_but_does_not_bury_it() {
+    let mut view = View::default();
+    view.observe(Observed::Applied(pod("a", "a", 5, Some("n"))));
+    view.observe(Observed::Applied(pod("b", "b", 6, Some("n"))));
+    let concerned = view.observe(Observed::Listed(Kind::Pod, vec![pod("a", "a", 5, Some("n"))]));
+    assert!(concerned.contains(&Concerns::Node("n".to_owned())));
+    assert_eq!(on(&view, "n"), ["a"]);
+    // It was younger than the list, and the watch tells it again.
+    view.observe(Observed::Applied(pod("b", "b", 6, Some("n"))));
+    assert_eq!(on(&view, "n"), ["a", "b"]);
+}
+
+#[test]
+fn a_pod_that_is_bound_concerns_its_node() {
+    let mut view = View::default();
+    view.observe(Observed::Applied(pod("p", "u", 5, None)));
+    let concerned = view.observe(Observed::Applied(pod("p", "u", 6, Some("n"))));
+    assert!(concerned.contains(&Concerns::Node("n".to_owned())));
+}
+
+#[test]
+fn an_unreadable_claim_still_exists() {
+    let mut view = View::default();
+    let metadata = || Box::new(serde_json::from_value(json!({"name": "c", "uid": "u"})).unwrap());
+    view.observe(Observed::Unreadable { kind: Kind::NodeClaim, metadata: metadata(), error: "bad".to_owned() });
+    assert!(view.has_claim("c", "u") && view.has_unreadable_claims());
+    view.observe(Observed::Deleted(Kind::NodeClaim, metadata()));
+    assert!(!view.has_claim("c", "u") && !view.has_unreadable_claims());
+}
+
+#[test]
+fn nothing_is_synced_before_every_kind_was_listed() {
+    let mut view = View::default();
+    for kind in WATCHED {
+        assert!(!view.is_synced());
+        view.observe(Observed::Listed(kind, Vec::new()));
+    }
+    assert!(view.is_synced());
+}
