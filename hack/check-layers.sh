@@ -2,6 +2,8 @@
 # Holds the rooms apart: who may depend on whom, and what pure crates may not know.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Features unified over the workspace would give every crate the tree of all of them.
+unset CARGO_RESOLVER_FEATURE_UNIFICATION
 
 fail=0
 complain() {
