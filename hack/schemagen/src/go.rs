@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::{GROUP_VERSIONS, MODULE_VERSION};
 
+/// Groups whose types are not in the module `k8s.io/api`.
+const ELSEWHERE: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
 /// The structs of the API packages, by the names of their schemas.
 #[derive(Debug, Default)]
 pub struct Types {
@@ -36,7 +39,7 @@ impl Types {
     pub fn read(cache: &Path) -> Result<Self> {
         let mut types = Self::default();
         let api = cache.join(format!("k8s.io/api@{MODULE_VERSION}"));
-        for (group, version) in GROUP_VERSIONS.iter().filter(|(group, _)| *group != "apiextensions.k8s.io") {
+        for (group, version) in GROUP_VERSIONS.iter().filter(|(group, _)| !ELSEWHERE.contains(group)) {
             let short = match *group {
                 "" => "core",
                 group => group.split('.').next().unwrap_or(group),
@@ -46,14 +49,14 @@ impl Types {
                 &format!("io.k8s.api.{short}.{version}"),
             )?;
         }
-        let autoscaling = api.join("autoscaling/v1/types.go");
-        types.read_file(&autoscaling, "io.k8s.api.autoscaling.v1")?;
         let meta = cache.join(format!("k8s.io/apimachinery@{MODULE_VERSION}/pkg/apis/meta/v1/types.go"));
         types.read_file(&meta, "io.k8s.apimachinery.pkg.apis.meta.v1")?;
         let folder = cache.join(format!("k8s.io/apiextensions-apiserver@{MODULE_VERSION}/pkg/apis/apiextensions/v1"));
         for file in ["types.go", "types_jsonschema.go"] {
             types.read_file(&folder.join(file), "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1")?;
         }
+        let folder = cache.join(format!("k8s.io/kube-aggregator@{MODULE_VERSION}/pkg/apis/apiregistration/v1"));
+        types.read_file(&folder.join("types.go"), "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1")?;
         Ok(types)
     }
 

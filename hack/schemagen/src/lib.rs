@@ -21,9 +21,11 @@ pub const MODULE_VERSION: &str = "v0.35.4";
 pub const GROUP_VERSIONS: &[(&str, &str)] = &[
     ("", "v1"),
     ("apiextensions.k8s.io", "v1"),
+    ("apiregistration.k8s.io", "v1"),
     ("apps", "v1"),
     ("authentication.k8s.io", "v1"),
     ("authorization.k8s.io", "v1"),
+    ("autoscaling", "v1"),
     ("autoscaling", "v2"),
     ("batch", "v1"),
     ("coordination.k8s.io", "v1"),
