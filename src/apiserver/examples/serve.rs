@@ -14,6 +14,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = ApiServer::new(Config { epoch, seed: 1, ..Config::default() });
     let listener = Listener::start(server.clone(), "127.0.0.1:0".parse()?).await?;
     tokio::spawn(async move { server.run_controllers(Controllers::default()).await });
+    if let Some(warning) = listener.exposure() {
+        eprintln!("warning: {warning}");
+    }
     println!("{}", listener.kubeconfig());
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     Ok(())

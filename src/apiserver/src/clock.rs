@@ -49,6 +49,11 @@ impl Entropy {
         Self(Mutex::new(seed))
     }
 
+    /// What it takes to continue the sequence: a seed.
+    pub(crate) fn state(&self) -> u64 {
+        *self.0.lock()
+    }
+
     pub(crate) fn next(&self) -> u64 {
         let mut state = self.0.lock();
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

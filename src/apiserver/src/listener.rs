@@ -21,17 +21,23 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
+use crate::fault::{Faults, Faulty, Gone};
 use crate::reply::{Body, refuse};
 use crate::server::{ApiServer, User};
 use crate::status::ApiError;
 
-/// A client has so long for its handshake and for the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A client has so long for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// A connection may idle so long before the next request's head is there, as with the real server.
+const IDLE: Duration = Duration::from_secs(90);
+/// After so long without a word a client of HTTP/2 is asked whether it is there.
+const PING: Duration = Duration::from_secs(30);
 
 /// Why no listener could be started.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +68,7 @@ pub struct Listener {
     token: String,
     certificate: String,
     task: JoinHandle<()>,
+    server: ApiServer,
 }
 
 // === impl Listener ===
@@ -69,6 +76,11 @@ pub struct Listener {
 impl Listener {
     /// Listens on an address, with a new certificate and a new token. Port 0 takes a free one.
     pub async fn start(server: ApiServer, address: SocketAddr) -> Result<Self, ListenerError> {
+        Self::start_with(server, Faults::default(), address).await
+    }
+
+    /// The same, with faults for who connects here.
+    pub async fn start_with(server: ApiServer, faults: Faults, address: SocketAddr) -> Result<Self, ListenerError> {
         let socket = TcpListener::bind(address).await.map_err(|source| ListenerError::Bind { address, source })?;
         let address = socket.local_addr().map_err(|source| ListenerError::Bind { address, source })?;
         let names = vec![address.ip().to_string(), "localhost".to_owned()];
@@ -85,13 +97,22 @@ impl Listener {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         server.accept_token(&token);
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(accept(socket, acceptor, server));
-        Ok(Self { address, token, certificate: made.cert.pem(), task })
+        let service = Authenticated { server: server.clone(), service: faults.around(server.clone()) };
+        let task = tokio::spawn(accept(socket, acceptor, service));
+        Ok(Self { address, token, certificate: made.cert.pem(), task, server })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What to tell whoever starts it, where other machines can reach the address.
+    pub fn exposure(&self) -> Option<String> {
+        let address = self.address;
+        (!address.ip().is_loopback()).then(|| {
+            format!("{address} is not a loopback address: whoever can reach it and has the token is administrator of this cluster")
+        })
     }
 
     /// The base of all paths.
@@ -125,17 +146,18 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
+        self.server.forget_token(&self.token);
     }
 }
 
 /// Accepts connections until it is dropped; they are dropped with it.
-async fn accept(socket: TcpListener, acceptor: TlsAcceptor, server: ApiServer) {
+async fn accept(socket: TcpListener, acceptor: TlsAcceptor, service: Authenticated) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, acceptor.clone(), server.clone()));
+                    connections.spawn(serve(stream, acceptor.clone(), service.clone()));
                 }
                 // Out of files, for instance: connections that end make room.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -146,31 +168,48 @@ async fn accept(socket: TcpListener, acceptor: TlsAcceptor, server: ApiServer) {
 }
 
 /// Serves one connection. What goes wrong with it concerns nobody else.
-async fn serve(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer) {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, service: Authenticated) {
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else { return };
-    let service = hyper::service::service_fn(move |request: Request<Incoming>| answer(server.clone(), request));
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    speak(stream, service).await;
+}
+
+/// Speaks HTTP on a stream until it ends.
+async fn speak<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S, service: Authenticated) {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| service.clone().answer(request));
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
+    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).keep_alive_interval(PING);
     let socket = socket::Gathering::new(stream);
     let connection = builder.serve_connection(TokioIo::new(socket.clone()), service);
     socket::Gathered::new(connection, socket).await;
 }
 
-async fn answer(
-    mut server: ApiServer,
-    mut request: Request<Incoming>,
-) -> Result<Response<Body>, std::convert::Infallible> {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    let is_health = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz");
-    match server.token_user(token.trim()) {
-        Some(user) => {
-            request.extensions_mut().insert::<User>(user);
-            server.call(request).await
+/// The server behind its tokens, with its faults.
+#[derive(Debug, Clone)]
+struct Authenticated {
+    server: ApiServer,
+    service: Faulty<ApiServer>,
+}
+
+// === impl Authenticated ===
+
+impl Authenticated {
+    /// That the server is gone ends the connection.
+    async fn answer(mut self, mut request: Request<Incoming>) -> Result<Response<Body>, Gone> {
+        let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        let is_health = matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz");
+        match self.server.token_user(token.trim()) {
+            Some(user) => {
+                request.extensions_mut().insert::<User>(user);
+                self.service.call(request).await
+            }
+            None if is_health => self.service.call(request).await,
+            None => Ok(refuse(&ApiError::unauthorized())),
         }
-        None if is_health => server.call(request).await,
-        None => Ok(refuse(&ApiError::unauthorized())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,18 @@ impl std::fmt::Debug for Body {
 // === impl Body ===
 
 impl Body {
+    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Inner::Stream(Box::pin(stream)))
+    }
+
+    /// The bytes, where they are there already.
+    pub(crate) fn bytes(&self) -> Option<Bytes> {
+        match &self.0 {
+            Inner::Whole(bytes) => bytes.clone(),
+            Inner::Stream(_) => None,
+        }
+    }
+
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into())))
     }
@@ -257,7 +269,7 @@ impl Iterator for Pieces {
             if !std::mem::take(&mut self.is_first) {
                 self.text.put_u8(b',');
             }
-            let body = crate::convert::to_version(&self.resource, &object.body);
+            let body = crate::convert::to_version(&self.resource, &object);
             match &self.head_of_item {
                 Some(head) => {
                     self.text.put_u8(b'{');

@@ -1,6 +1,8 @@
 //! The resources that are served, built-in and custom, and where they differ from each other.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -307,7 +309,20 @@ impl Registry {
         self.by_storage.clear();
         for resource in self.resources.values() {
             self.by_plural.entry(resource.plural.clone()).or_default().push(resource.clone());
-            self.by_storage.entry(resource.storage.clone()).or_insert_with(|| resource.clone());
+            // Of several versions that in which objects are stored, where it is served.
+            let is_stored = match resource.custom() {
+                Some(custom) => custom.version == custom.storage_version,
+                None => !crate::convert::differs(resource),
+            };
+            match self.by_storage.entry(resource.storage.clone()) {
+                Entry::Occupied(mut known) if is_stored => {
+                    known.insert(resource.clone());
+                }
+                Entry::Occupied(_) => {}
+                Entry::Vacant(free) => {
+                    free.insert(resource.clone());
+                }
+            }
         }
     }
 
@@ -316,7 +331,7 @@ impl Registry {
         named.iter().find(|resource| resource.group == group && resource.version == version)
     }
 
-    /// The resource that serves a collection of the store; of several versions the first.
+    /// The resource that serves a collection of the store; of several versions that in which it is stored.
     pub(crate) fn by_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
         self.by_storage.get(storage)
     }
@@ -327,6 +342,17 @@ impl Registry {
 
     pub(crate) fn has_group_version(&self, group: &str, version: &str) -> bool {
         self.resources.values().any(|r| r.group == group && r.version == version)
+    }
+
+    /// A hash of what is served of a group version: it changes when a definition does, and not with writes.
+    pub(crate) fn hash_of(&self, group: &str, version: &str) -> u64 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        builtin().version.hash(&mut hasher);
+        for resource in self.resources.values().filter(|r| r.group == group && r.version == version) {
+            (&resource.plural, &resource.kind, resource.namespaced).hash(&mut hasher);
+            (resource.custom().map(|custom| custom.form), resource.subresources.len()).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The groups with their versions, built-in ones in the order in which the real server prefers them.

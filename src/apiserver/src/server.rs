@@ -1,15 +1,18 @@
 //! The server: its parts, and how it is set up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
 
 use crate::clock::{Clock, Entropy};
-use crate::fault::Faults;
+use crate::expiry::Expiries;
+use crate::observe::{Metrics, RequestLog};
 use crate::resource::{Registry, Resource};
-use crate::store::Store;
+use crate::store::{HistoryLimit, Store};
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -20,14 +23,20 @@ pub struct Config {
     pub seed: u64,
     /// Changes that each resource remembers for watches, before an older version is answered 410.
     pub history: usize,
+    /// Bytes that the remembered changes of each resource may hold; the last change stays, however large it is.
+    pub history_bytes: usize,
+    /// How long an Event lives after its last write, by the server's clock.
+    pub event_ttl: Duration,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
     /// The largest body, in bytes.
     pub max_body: usize,
     /// Which admission plugins act.
     pub admission: Admission,
+    /// Hears of every request.
+    pub log: Option<RequestLog>,
     /// The identity of requests that do not say who they are.
     pub user: User,
-    /// Errors and delays put in between.
-    pub faults: Faults,
 }
 
 /// The admission plugins that can be switched. All but `service_account` act by default, as in the real server.
@@ -67,10 +76,13 @@ impl Default for Config {
             epoch: Timestamp::UNIX_EPOCH,
             seed: 0,
             history: 16_384,
+            history_bytes: 64 * 1024 * 1024,
+            event_ttl: Duration::from_secs(60 * 60),
+            body_timeout: Duration::from_secs(60),
             max_body: 3 * 1024 * 1024,
             admission: Admission::default(),
+            log: None,
             user: User::default(),
-            faults: Faults::default(),
         }
     }
 }
@@ -115,8 +127,11 @@ pub(crate) struct Inner {
     pub(crate) entropy: Entropy,
     pub(crate) config: Config,
     /// Held while quota is counted and the object that it admits is written.
-    pub(crate) quota: Mutex<()>,
-    token: Mutex<Option<String>>,
+    pub(crate) quota: Mutex<crate::admission::Ledger>,
+    /// Those of the listeners that are there.
+    tokens: Mutex<BTreeSet<String>>,
+    pub(crate) expiries: Expiries,
+    pub(crate) metrics: Metrics,
     pub(crate) memory: crate::controllers::Memory,
 }
 
@@ -127,19 +142,27 @@ impl ApiServer {
     ///
     /// The clock goes with tokio's time, so this must be called within a tokio runtime if its time is paused.
     pub fn new(config: Config) -> Self {
-        let inner = Inner {
-            store: Store::new(config.history),
-            registry: RwLock::new(Arc::new(Registry::builtin())),
-            clock: Clock::starting_at(config.epoch),
-            entropy: Entropy::seeded(config.seed),
-            config,
-            quota: Mutex::new(()),
-            token: Mutex::new(None),
-            memory: crate::controllers::Memory::default(),
-        };
-        let server = Self { inner: Arc::new(inner) };
+        let seed = config.seed;
+        let server = Self::empty(config, seed);
         server.bootstrap();
         server
+    }
+
+    /// A server without any object.
+    pub(crate) fn empty(config: Config, seed: u64) -> Self {
+        let inner = Inner {
+            store: Store::new(HistoryLimit { changes: config.history, bytes: config.history_bytes }),
+            registry: RwLock::new(Arc::new(Registry::builtin())),
+            clock: Clock::starting_at(config.epoch),
+            entropy: Entropy::seeded(seed),
+            expiries: Expiries::after(config.event_ttl),
+            config,
+            quota: Mutex::default(),
+            tokens: Mutex::default(),
+            metrics: Metrics::default(),
+            memory: crate::controllers::Memory::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     fn bootstrap(&self) {
@@ -155,12 +178,19 @@ impl ApiServer {
             let class = json!({"metadata": {"name": name}, "value": value, "description": about});
             self.seed("scheduling.k8s.io", "v1", "priorityclasses", &class);
         }
+        // Pods reach the server by it. It has no endpoints: there is nobody to reach.
+        let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+        let service = json!({"metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+            "spec": {"clusterIP": "10.96.0.1", "ports": [
+                {"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]}});
+        self.seed("", "v1", "services", &service);
     }
 
     /// Creates an object as the server itself. Its own objects are valid, so there is nothing to report.
     fn seed(&self, group: &str, version: &str, plural: &str, object: &Value) {
         if let Some(resource) = self.registry().get(group, version, plural).cloned() {
-            let _ = self.create_internal(&resource, "", object.clone(), "kube-apiserver");
+            let namespace = crate::meta::namespace(object).to_owned();
+            let _ = self.create_internal(&resource, &namespace, object.clone(), "kube-apiserver");
         }
     }
 
@@ -179,19 +209,21 @@ impl ApiServer {
         self.inner.clock.now()
     }
 
-    /// Whose token it is: that of the listener, where there is one.
+    /// Whose token it is: that of a listener stands for the default user.
     pub(crate) fn token_user(&self, token: &str) -> Option<User> {
-        let known = self.inner.token.lock();
-        known
-            .as_ref()
-            .filter(|known| !token.is_empty() && known.as_str() == token)
-            .map(|_| self.inner.config.user.clone())
+        self.inner.tokens.lock().contains(token).then(|| self.inner.config.user.clone())
     }
 
-    /// Accepts a token as that of the default user.
+    /// Accepts a token as that of the default user, beside those of other listeners.
     #[cfg(feature = "listener")]
     pub(crate) fn accept_token(&self, token: &str) {
-        *self.inner.token.lock() = Some(token.to_owned());
+        self.inner.tokens.lock().insert(token.to_owned());
+    }
+
+    /// Accepts a token no longer.
+    #[cfg(feature = "listener")]
+    pub(crate) fn forget_token(&self, token: &str) {
+        self.inner.tokens.lock().remove(token);
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

@@ -3,14 +3,17 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::observe::RequestLine;
 use crate::reply::{Body, refuse, respond};
 use crate::request::{Options, Output, output};
+use crate::resource::Resource;
 use crate::server::{ApiServer, User};
 use crate::status::{ApiError, Result};
 use crate::table::Printer;
@@ -27,6 +30,8 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) user: User,
     pub(crate) body: Bytes,
+    /// The verb and the resource, once they are known.
+    pub(crate) target: std::sync::OnceLock<(&'static str, Arc<Resource>)>,
     /// Told in headers of the answer.
     pub(crate) warnings: parking_lot::Mutex<Vec<String>>,
 }
@@ -57,25 +62,18 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let body = match Limited::new(body, self.inner.config.max_body).collect().await {
+        let read = Limited::new(body, self.inner.config.max_body).collect();
+        let Ok(read) = tokio::time::timeout(self.inner.config.body_timeout, read).await else {
+            return refuse(&ApiError::timeout());
+        };
+        let body = match read {
             Ok(collected) => collected.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
                 return refuse(&ApiError::too_large(self.inner.config.max_body));
             }
             Err(error) => return refuse(&ApiError::bad_request(format!("unable to read the body: {error}"))),
         };
-        let before = self.inner.config.faults.before(&parts.method, parts.uri.path());
-        if let Some(delay) = before.delay {
-            tokio::time::sleep(delay).await;
-        }
-        if let Some(error) = before.refuse {
-            return refuse(&error);
-        }
-        let response = self.respond_to(&parts, body);
-        match before.refuse_after {
-            Some(error) => refuse(&error),
-            None => response,
-        }
+        self.respond_to(&parts, body)
     }
 
     fn respond_to(&self, parts: &http::request::Parts, body: Bytes) -> Response<Body> {
@@ -83,7 +81,28 @@ impl ApiServer {
             Ok(call) => call,
             Err(error) => return refuse(&error),
         };
-        let mut response = match self.dispatch(&call) {
+        let response = self.answer(&call);
+        let code = response.status().as_u16();
+        let (verb, resource) = match call.target.get() {
+            Some((verb, resource)) => (*verb, Some(resource)),
+            None => ("GET", None),
+        };
+        self.inner.metrics.count(verb, code, resource);
+        if let Some(log) = &self.inner.config.log {
+            log.tell(&RequestLine {
+                time: self.now(),
+                user: &call.user.name,
+                method: call.method.as_str(),
+                uri: parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str),
+                code,
+                user_agent: &call.user_agent,
+            });
+        }
+        response
+    }
+
+    fn answer(&self, call: &Call) -> Response<Body> {
+        let mut response = match self.dispatch(call) {
             Ok(answer) => {
                 let printer = Printer { server: self, include: call.options.include_object };
                 respond(answer, call.output.unwrap_or(Output::Json), &printer)
@@ -114,6 +133,7 @@ impl ApiServer {
             user_agent: text(header::USER_AGENT),
             user: self.user(&parts.headers, parts.extensions.get::<User>()),
             body,
+            target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),
         })
     }
@@ -165,6 +185,7 @@ impl Call {
             user_agent: String::new(),
             user: User { name: format!("system:{manager}"), groups: vec!["system:masters".to_owned()] },
             body: Bytes::new(),
+            target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),
         }
     }

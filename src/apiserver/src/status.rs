@@ -330,6 +330,12 @@ impl ApiError {
         Self::new(405, "MethodNotAllowed", text).about("", plural, "")
     }
 
+    /// 504 of a request that is not there whole in time.
+    pub fn timeout() -> Self {
+        let text = "Timeout: request did not complete within the allotted timeout";
+        Self::new(504, "Timeout", text)
+    }
+
     /// 413.
     pub fn too_large(limit: usize) -> Self {
         Self::new(413, "RequestEntityTooLarge", "Request entity too large: limit is ".to_owned() + &limit.to_string())

@@ -10,7 +10,7 @@ use futures::Stream;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::fault::OnEvent;
+use crate::expiry::EVENTS;
 use crate::request::{Options, Output};
 use crate::resource::Resource;
 use crate::server::ApiServer;
@@ -21,6 +21,8 @@ use crate::table::Printer;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// Without a timeout of the client's, a watch ends after this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// No watch lasts longer, so that its end is an instant that the clock can tell.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Changes read from the history at once.
 const BATCH: usize = 256;
 /// Lines that are ready go out together up to this many bytes.
@@ -69,7 +71,7 @@ pub(crate) fn open(
         return Err(ApiError::future_version(asked, store.revision()));
     }
     let starts = Instant::now();
-    let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(MAX_TIMEOUT);
     let mut watcher = Watcher {
         server: server.clone(),
         resource: resource.clone(),
@@ -139,15 +141,6 @@ impl Watcher {
                 return None;
             }
             if let Some(pending) = self.pending.pop_front() {
-                match self.server.inner.config.faults.on_event() {
-                    OnEvent::Pass => {}
-                    OnEvent::Delay(delay) => tokio::time::sleep(delay).await,
-                    OnEvent::End => return None,
-                    OnEvent::Expire => {
-                        self.done = true;
-                        return Some(self.expired());
-                    }
-                }
                 return Some(self.lines(&pending));
             }
             // What is newer than this cannot be missing from what is read next.
@@ -178,7 +171,11 @@ impl Watcher {
     /// Waits for a change; a bookmark if one is due, and nothing if the watch is over or there is something to read.
     async fn wait(&mut self) -> Option<Bytes> {
         let wants_bookmark = self.options.bookmarks;
-        let until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
+        let mut until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
+        let expiry = if self.resource.storage == EVENTS { self.server.next_event_expiry() } else { None };
+        if let Some(expiry) = expiry {
+            until = until.min(expiry);
+        }
         if self.alarm.deadline() != until {
             self.alarm.as_mut().reset(until);
         }
@@ -189,8 +186,13 @@ impl Watcher {
                 None
             }
             () = &mut self.alarm => {
-                if Instant::now() >= self.ends {
+                let now = Instant::now();
+                if now >= self.ends {
                     self.done = true;
+                    return None;
+                }
+                if expiry.is_some_and(|expiry| now >= expiry) {
+                    self.server.expire_events();
                     return None;
                 }
                 self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
@@ -211,16 +213,16 @@ impl Watcher {
             (true, false) => ("DELETED", change.previous.as_ref()?, change.object.revision),
         };
         let is_plain = self.output == Output::Json && revision == 0;
-        if is_plain && crate::convert::is_stored_form(&self.resource, &object.body) {
+        if is_plain && crate::convert::is_stored_form(&self.resource, object) {
             return Some(Pending::Line(change.line(kind, || frame(kind, &object.body))));
         }
         Some(Pending::Event(kind, object.clone(), revision))
     }
 
-    /// The line of an event, with those that are ready after it. Where there are faults they befall each line.
+    /// The line of an event, with those that are ready after it.
     fn lines(&mut self, first: &Pending) -> Bytes {
         let line = self.line(first);
-        if self.pending.is_empty() || line.len() >= CHUNK || self.server.inner.config.faults.are_on() {
+        if self.pending.is_empty() || line.len() >= CHUNK {
             return line;
         }
         let mut chunk = BytesMut::from(&line[..]);
@@ -237,7 +239,7 @@ impl Watcher {
             Pending::InitialEnd(revision) => self.bookmark(*revision, true),
             Pending::Line(line) => line.clone(),
             Pending::Event(kind, object, revision) => {
-                let mut body = crate::convert::to_version(&self.resource, &object.body);
+                let mut body = crate::convert::to_version(&self.resource, object);
                 if *revision > 0 {
                     let mut value: Value = serde_json::from_slice(&body).unwrap_or_default();
                     crate::meta::set(&mut value, "resourceVersion", revision.to_string());

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use berth_apiserver::{ApiServer, Config, FaultRates, Faults};
+use berth_apiserver::{ApiServer, FaultRates, Faults, Faulty};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -13,10 +13,14 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 mod common;
-use common::{client, config, from};
+use common::{config, from};
 
-fn troubled(seed: u64, rates: FaultRates) -> ApiServer {
-    ApiServer::new(Config { faults: Faults::seeded(seed, rates), ..config() })
+fn troubled(seed: u64, rates: FaultRates) -> Faulty<ApiServer> {
+    Faults::seeded(seed, rates).around(ApiServer::new(config()))
+}
+
+fn client(service: &Faulty<ApiServer>) -> kube::Client {
+    kube::Client::new(service.clone(), "default")
 }
 
 fn map(name: &str) -> ConfigMap {
@@ -42,6 +46,13 @@ const RATES: FaultRates = FaultRates {
     conflict: 100,
     error_before: 50,
     error_after: 50,
+    timeout_before: 20,
+    timeout_after: 20,
+    lost_before: 20,
+    lost_after: 20,
+    stale_read: 0,
+    outage: 5,
+    outage_max: Duration::from_secs(20),
     watch_end: 100,
     watch_expired: 30,
     watch_delay: 200,
@@ -115,9 +126,60 @@ async fn an_error_may_come_after_the_write_took_effect() {
     let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
     assert!(maps.create(&PostParams::default(), &map("m")).await.is_err());
     assert_eq!(maps.get("m").await.unwrap().name_any(), "m");
-    let server = troubled(1, FaultRates { error_before: 1000, ..FaultRates::default() });
+    let server = ApiServer::new(config());
+    let rates = FaultRates { error_before: 1000, ..FaultRates::default() };
     let before = server.resource_version();
-    let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&Faults::seeded(1, rates).around(server.clone())));
     assert!(maps.create(&PostParams::default(), &map("m")).await.is_err());
     assert_eq!(server.resource_version(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_after_a_write_leaves_the_write() {
+    let rates = FaultRates { lost_after: 1000, ..FaultRates::default() };
+    let server = ApiServer::new(config());
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&Faults::seeded(1, rates).around(server.clone())));
+    let lost = maps.create(&PostParams::default(), &map("m")).await.unwrap_err();
+    assert!(!matches!(lost, kube::Error::Api(_)), "{lost}");
+    let maps: Api<ConfigMap> = Api::default_namespaced(common::client(&server));
+    assert_eq!(maps.get("m").await.unwrap().name_any(), "m");
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_says_how_long_to_wait() {
+    let rates = FaultRates { too_many_requests: 1000, ..FaultRates::default() };
+    let client = client(&troubled(1, rates));
+    let request = http::Request::get("/api/v1/namespaces").body(kube::client::Body::empty()).unwrap();
+    let response = client.send(request).await.unwrap();
+    assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_read_shows_what_the_same_read_showed_before() {
+    let rates = FaultRates { stale_read: 500, ..FaultRates::default() };
+    let server = ApiServer::new(config());
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&Faults::seeded(3, rates).around(server.clone())));
+    let truth: Api<ConfigMap> = Api::default_namespaced(common::client(&server));
+    truth.create(&PostParams::default(), &map("m")).await.unwrap();
+    let (mut stale, mut seen) = (0, Vec::new());
+    for n in 0..50 {
+        let patch = Patch::Merge(json!({"data": {"n": n.to_string()}}));
+        seen.push(truth.patch("m", &PatchParams::default(), &patch).await.unwrap().resource_version());
+        let read = maps.get("m").await.unwrap().resource_version();
+        assert!(seen.contains(&read), "a version that never was: {read:?}");
+        stale += usize::from(seen.last() != Some(&read));
+    }
+    assert!((10..40).contains(&stale), "{stale} of 50 reads were stale");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_server_is_gone_nothing_is_answered_and_watches_end() {
+    let service = troubled(1, FaultRates::default());
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&service));
+    let mut watch = maps.watch(&kube::api::WatchParams::default(), "0").await.unwrap().boxed();
+    service.interrupt(Duration::from_secs(10));
+    assert!(watch.next().await.is_none(), "the watch went on");
+    assert!(maps.list(&kube::api::ListParams::default()).await.is_err());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert!(maps.list(&kube::api::ListParams::default()).await.is_ok());
 }

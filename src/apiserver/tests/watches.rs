@@ -1,6 +1,6 @@
 //! Watches of one change that is not the same to all of them.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // Helpers are not test functions to clippy.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::items_after_statements)] // Helpers are not test functions to clippy.
 
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -73,4 +73,70 @@ async fn events_that_wait_come_together_in_order() {
     let expected: Vec<Value> = (0..100).map(|n| format!("m{n:02}").into()).collect();
     assert_eq!(names, expected);
     assert!(frames < 10, "{frames} frames");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_timeout_that_a_query_can_say_is_a_watch_and_no_panic() {
+    let client = client(&server());
+    let request = http::Request::builder().uri(format!("{MAPS}?watch=1&timeoutSeconds=9223372036854775807"));
+    let response = client.send(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut watch = response.into_body();
+    send(&client, "POST", MAPS, json!({"metadata": {"name": "m"}})).await;
+    assert_eq!(events(&mut watch).await[0]["type"], "ADDED");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_goes_an_hour_after_its_last_write_and_watches_see_it_go() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let client = client(&server());
+    let about = json!({"kind": "Pod", "namespace": "default", "name": "p"});
+    for name in ["early", "kept"] {
+        let made = json!({"metadata": {"name": name}, "involvedObject": about, "count": 1});
+        send(&client, "POST", EVENTS, made).await;
+    }
+    let list = send(&client, "GET", EVENTS, Value::Null).await;
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let uri = format!("{EVENTS}?watch=true&timeoutSeconds=100000&resourceVersion={version}");
+    let request = http::Request::builder().uri(uri).body(Body::empty()).unwrap();
+    let mut watch = client.send(request).await.unwrap().into_body();
+    tokio::time::sleep(std::time::Duration::from_secs(30 * 60)).await;
+    send(&client, "PATCH", &format!("{EVENTS}/kept"), json!({"count": 2})).await;
+    assert_eq!(events(&mut watch).await[0]["type"], "MODIFIED");
+    // Nobody asks for anything: the watch itself is told.
+    let [gone] = &events(&mut watch).await[..] else { panic!("one event") };
+    assert_eq!((&gone["type"], &gone["object"]["metadata"]["name"]), (&json!("DELETED"), &json!("early")));
+    let list = send(&client, "GET", EVENTS, Value::Null).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    tokio::time::sleep(std::time::Duration::from_secs(30 * 60)).await;
+    let list = send(&client, "GET", EVENTS, Value::Null).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 0, "the written event outlived its hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hash_of_openapi_stays_with_writes_and_changes_with_a_definition() {
+    let client = client(&server());
+    let hash = async |path: &str| {
+        let index = send(&client, "GET", "/openapi/v3", Value::Null).await;
+        index["paths"][path]["serverRelativeURL"].as_str().map(str::to_owned)
+    };
+    let before = hash("api/v1").await;
+    assert!(before.is_some());
+    send(&client, "POST", MAPS, json!({"metadata": {"name": "m"}})).await;
+    assert_eq!(hash("api/v1").await, before);
+    let mut definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                          "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    definition = send(&client, "POST", DEFINITIONS, definition).await;
+    assert_eq!(definition["kind"], "CustomResourceDefinition");
+    let first = hash("apis/example.com/v1").await;
+    assert!(first.is_some());
+    let add = json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+        {"type": "object", "properties": {"spec": {"type": "object"}}}}}]}});
+    send(&client, "PATCH", &format!("{DEFINITIONS}/things.example.com"), add).await;
+    assert_ne!(hash("apis/example.com/v1").await, first);
+    assert_eq!(hash("api/v1").await, before);
 }

@@ -10,7 +10,7 @@ use crate::meta;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
 
-pub(crate) use quota::{check as check_quota, used as quota_usage};
+pub(crate) use quota::{Ledger, check as check_quota, may_grow};
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];

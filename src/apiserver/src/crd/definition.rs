@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{CustomResource, ScalePaths, Served, compile_rules};
+use super::structural::Structural;
+use super::{CustomResource, ScalePaths, Served};
 use crate::meta::{self, list_at, text_at};
 use crate::schema::{Schemas, builtin};
 use crate::status::Cause;
@@ -46,6 +47,13 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
     if !["Namespaced", "Cluster"].contains(&scope) {
         causes.push(Cause::not_supported("spec.scope", &scope.into(), &["Cluster", "Namespaced"]));
     }
+    match text_at(crd, &["spec", "conversion", "strategy"]) {
+        "" | "None" => {}
+        strategy @ "Webhook" => {
+            causes.push(Cause::not_supported("spec.conversion.strategy", &strategy.into(), &["None"]));
+        }
+        other => causes.push(Cause::not_supported("spec.conversion.strategy", &other.into(), &["None", "Webhook"])),
+    }
     let versions = list_at(crd, &["spec", "versions"]);
     let stored = versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
     if versions.is_empty() {
@@ -65,7 +73,12 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
             Some(schema) => {
                 let is_only = versions.iter().all(|version| version.pointer("/schema/openAPIV3Schema") == Some(schema));
                 let path = if is_only { "spec.validation.openAPIV3Schema" } else { &path };
+                let before = causes.len();
                 check_schema(schema, path, true, &mut causes);
+                // Rules of a schema that is none say nothing that helps.
+                if causes.len() == before {
+                    crate::cel::check_schema(schema, path, &mut causes);
+                }
             }
         }
     }
@@ -96,16 +109,6 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
         && regex::Regex::new(pattern).is_err()
     {
         causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), "must be a valid regular expression"));
-    }
-    for (index, rule) in
-        schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
-        let place = format!("{path}.x-kubernetes-validations[{index}]");
-        let compiled = kube_cel::compile_schema(&json!({"type": text("type"), "x-kubernetes-validations": [rule]}));
-        for error in compiled.compilation_errors() {
-            let text = rule.get("rule").cloned().unwrap_or_default();
-            causes.push(Cause::invalid(format!("{place}.rule"), &text, &format!("compilation failed: {error}")));
-        }
     }
     for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let meta_root = is_root && ["apiVersion", "kind", "metadata"].contains(&name.as_str());
@@ -150,6 +153,15 @@ fn storage_version(crd: &Value) -> String {
     storage.map(|version| text_at(version, &["name"]).to_owned()).unwrap_or_default()
 }
 
+/// Never 0, which is the form of built-in kinds.
+fn form_of(version: &str, schema: &Value) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(version.as_bytes());
+    hasher.write(schema.to_string().as_bytes());
+    hasher.finish() | 1
+}
+
 /// The resources of a definition's served versions.
 pub(crate) fn resources(crd: &Value) -> Served {
     let storage_version = storage_version(crd);
@@ -186,11 +198,13 @@ pub(crate) fn resources(crd: &Value) -> Served {
                 categories: texts("categories"),
                 namespaced: text_at(crd, &["spec", "scope"]) == "Namespaced",
                 storage_version: storage_version.clone(),
+                form: form_of(text_at(version, &["name"]), &schema),
+                terminating: crate::verbs::is_terminating(crd),
                 has_status: version.pointer("/subresources/status").is_some(),
                 scale,
                 columns: list_at(version, &["additionalPrinterColumns"]).to_vec(),
                 selectable_fields: selectable.map(|field| text_at(field, &["jsonPath"]).to_owned()).collect(),
-                rules: compile_rules(&schema),
+                structural: Structural::read(&schema, true),
                 kind,
                 schema,
                 schemas,

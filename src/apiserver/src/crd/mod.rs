@@ -5,10 +5,9 @@ mod structural;
 
 use std::sync::Arc;
 
-use kube_cel::{CompiledSchema, compile_schema};
-use kube_cel::{RootContext, Validator};
 use serde_json::Value;
 
+use self::structural::Structural;
 use crate::schema::{SchemaId, Schemas, Typed};
 use crate::status::Cause;
 
@@ -26,6 +25,10 @@ pub(crate) struct CustomResource {
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) storage_version: String,
+    /// A hash of the schema and its version, by which stored objects that were written under another are told.
+    pub(crate) form: u64,
+    /// Whether the definition is being deleted, so that no more objects may come.
+    pub(crate) terminating: bool,
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) columns: Vec<Value>,
@@ -35,7 +38,7 @@ pub(crate) struct CustomResource {
     pub(crate) schema: Value,
     schemas: Schemas,
     root: SchemaId,
-    rules: Option<(Validator, CompiledSchema)>,
+    structural: Structural,
 }
 
 /// Where the scale subresource reads and writes.
@@ -62,13 +65,14 @@ impl CustomResource {
     /// Removes unknown fields, and names them.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
-        structural::prune(object, &self.schema, true, &mut String::new(), &mut unknown);
+        let metadata = self.typed().child("metadata");
+        structural::prune(object, &self.structural, true, metadata, &mut String::new(), &mut unknown);
         unknown
     }
 
     /// Fills in the defaults of the schema.
     pub(crate) fn default(&self, object: &mut Value) {
-        structural::default(object, &self.schema);
+        structural::default(object, &self.structural);
     }
 
     /// What is wrong with an object, by schema and rules.
@@ -78,59 +82,19 @@ impl CustomResource {
         if kind != self.kind {
             causes.push(Cause::invalid("kind", &kind.into(), &format!("must be {}", self.kind)));
         }
-        structural::validate(object, &self.schema, "", &mut causes);
-        let Some((validator, compiled)) = &self.rules else { return causes };
+        structural::validate(object, &self.structural, old, "", &mut causes);
+        if !self.structural.has_rules() {
+            return causes;
+        }
         let blocks = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         if causes.iter().any(|cause| blocks.iter().any(|end| cause.reason.ends_with(end))) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             causes.push(Cause::invalid("<nil>", &Value::Null, why));
             return causes;
         }
-        let context = RootContext {
-            api_version: crate::resource::api_version(&self.group, &self.version),
-            api_group: self.group.clone(),
-            kind: self.kind.clone(),
-        };
-        let Err(errors) = validator.validate_compiled_with_context(compiled, object, old, Some(&context)) else {
-            return causes;
-        };
-        causes.extend(errors.into_vec().into_iter().map(|error| {
-            let field = if error.field_path.is_empty() { "<nil>".to_owned() } else { error.field_path.clone() };
-            let value = structural::value_at(object, &error.field_path);
-            rule_cause(field, value, &error.message, error.reason.as_deref())
-        }));
+        structural::check_rules(object, &self.structural, old, &mut causes);
         causes
     }
-}
-
-fn rule_cause(field: String, value: Option<&Value>, message: &str, reason: Option<&str>) -> Cause {
-    match reason {
-        Some("FieldValueForbidden") => Cause::forbidden(field, message),
-        Some("FieldValueRequired") => Cause::required(field, message),
-        Some("FieldValueDuplicate") => Cause::duplicate(field, value.unwrap_or(&Value::Null)),
-        _ => {
-            // Maps and lists are not printed.
-            match value {
-                Some(Value::Object(_) | Value::Array(_)) | None => {
-                    let message = format!("Invalid value: {message}");
-                    Cause { reason: "FieldValueInvalid", message, field }
-                }
-                Some(other) => Cause::invalid(field, other, message),
-            }
-        }
-    }
-}
-
-/// Compiles the rules of a schema, where it has any.
-fn compile_rules(schema: &Value) -> Option<(Validator, CompiledSchema)> {
-    fn has_rules(schema: &Value) -> bool {
-        match schema {
-            Value::Object(map) => map.contains_key("x-kubernetes-validations") || map.values().any(has_rules),
-            Value::Array(items) => items.iter().any(has_rules),
-            _ => false,
-        }
-    }
-    has_rules(schema).then(|| (Validator::new(), compile_schema(schema)))
 }
 
 /// Sorts versions as `kubectl` prefers them: v2 over v1 over v1beta1 over v1alpha1 over anything else.
@@ -154,3 +118,6 @@ pub(crate) fn version_priority(version: &str) -> (u8, u64, u64, std::cmp::Revers
 
 /// The resources of all served versions, made ready.
 pub(crate) type Served = Vec<Arc<CustomResource>>;
+
+#[cfg(test)]
+mod tests;

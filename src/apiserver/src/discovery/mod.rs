@@ -1,6 +1,7 @@
 //! Discovery, version, health, and OpenAPI: what is served, told to clients.
 
 mod openapi;
+mod openapi_v2;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -22,6 +23,10 @@ impl ApiServer {
             || call.accept.contains("v=v2,");
         let value = match parts.as_slice() {
             ["healthz" | "livez" | "readyz", ..] => return Ok(Some(Answer::Text("ok"))),
+            ["metrics"] => {
+                let body = Bytes::from(self.metrics());
+                return Ok(Some(Answer::Ready { content_type: "text/plain; version=0.0.4; charset=utf-8", body }));
+            }
             ["version"] => version(),
             ["api"] if aggregated => return Ok(Some(self.aggregated(true))),
             ["apis"] if aggregated => return Ok(Some(self.aggregated(false))),
@@ -41,7 +46,7 @@ impl ApiServer {
                 let body = self.openapi_document(path).ok_or_else(ApiError::no_path)?;
                 return Ok(Some(Answer::Ready { content_type: "application/json", body }));
             }
-            ["openapi", "v2"] => Self::openapi_v2(&call.accept)?,
+            ["openapi", "v2"] => return openapi_v2::document(&call.accept).map(Some),
             [] => json!({"paths": self.paths()}),
             _ => return Ok(None),
         };
@@ -129,7 +134,9 @@ impl ApiServer {
             paths.push(format!("/apis/{group}"));
             paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
         }
-        paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+        paths.extend(
+            ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+        );
         paths
     }
 }

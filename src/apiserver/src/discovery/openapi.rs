@@ -1,4 +1,4 @@
-//! OpenAPI v3 documents for `kubectl explain`, apply and validation; v2 with what old clients look for.
+//! OpenAPI v3 documents for `kubectl explain`, apply and validation.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use crate::resource::{Resource, api_version};
 use crate::schema::builtin;
 use crate::server::ApiServer;
-use crate::status::{ApiError, Result};
 
 const REFERENCE: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -14,12 +13,13 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 impl ApiServer {
     pub(super) fn openapi_index(&self) -> Value {
         let mut paths = Map::new();
-        for (group, versions) in self.registry().groups() {
+        let registry = self.registry();
+        for (group, versions) in registry.groups() {
             for version in versions {
                 let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-                // The version of the last change of a definition would do; that of any write does too.
-                let hash = self.inner.store.revision();
-                paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
+                let hash = registry.hash_of(&group, &version);
+                let url = format!("/openapi/v3/{path}?hash={hash:016X}");
+                paths.insert(path, json!({"serverRelativeURL": url}));
             }
         }
         json!({"paths": paths})
@@ -52,17 +52,6 @@ impl ApiServer {
             "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": builtin().version},
             "paths": paths, "components": {"schemas": schemas}});
         Some(document.to_string().into())
-    }
-
-    /// Version 2 is served as JSON only, with the definitions of the built-in kinds.
-    pub(super) fn openapi_v2(accept: &str) -> Result<Value> {
-        if accept.contains("proto-openapi") && !accept.contains("json") {
-            return Err(ApiError::not_acceptable(&["application/json"]));
-        }
-        let definitions: Map<String, Value> =
-            builtin().raw.iter().map(|(name, schema)| (name.clone(), with_prefix(schema, "#/definitions/"))).collect();
-        Ok(json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": builtin().version},
-                  "paths": {}, "definitions": definitions}))
     }
 }
 

@@ -35,6 +35,12 @@ pub(crate) struct Change {
 }
 
 impl Change {
+    /// What it keeps in memory at most: its text, the same as a line of watches, and the text before it.
+    fn bytes(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |previous| previous.body.len());
+        self.object.body.len().saturating_mul(2).saturating_add(previous)
+    }
+
     /// The line of an event of a kind, made once for all watches to which the change is of that kind: nearly always all.
     pub(crate) fn line(&self, kind: &'static str, make: impl Fn() -> Bytes) -> Bytes {
         let (known, line) = self.line.get_or_init(|| (kind, make()));
@@ -88,18 +94,37 @@ pub(crate) struct Range<'a> {
     pub(crate) limit: usize,
 }
 
+/// What a collection holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) objects: u64,
+    pub(crate) history_bytes: u64,
+    pub(crate) watches: u64,
+}
+
 /// The objects of a server.
 #[derive(Debug)]
 pub(crate) struct Store {
     inner: RwLock<Inner>,
     /// The version of the last write to any collection.
     any: watch::Sender<u64>,
-    history_limit: usize,
+    history_limit: HistoryLimit,
+}
+
+/// How much each collection remembers: whichever bound is reached first decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HistoryLimit {
+    /// Changes; at least one is kept.
+    pub(crate) changes: usize,
+    /// Bytes of the texts that the changes hold, with the lines that watches send of them.
+    pub(crate) bytes: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     revision: u64,
+    /// No collection has a history up to this version.
+    compacted: u64,
     collections: BTreeMap<String, Collection>,
 }
 
@@ -107,6 +132,8 @@ struct Inner {
 struct Collection {
     objects: BTreeMap<String, Arc<Object>>,
     history: VecDeque<Change>,
+    /// The sum of [`Change::bytes`] over the history.
+    history_bytes: usize,
     /// Changes up to this version are no longer in the history.
     compacted: u64,
     latest: Arc<watch::Sender<u64>>,
@@ -115,10 +142,10 @@ struct Collection {
 // === impl Store ===
 
 impl Store {
-    /// An empty store; each collection remembers `history_limit` changes.
-    pub(crate) fn new(history_limit: usize) -> Self {
-        let inner = Inner { revision: 1, collections: BTreeMap::new() };
-        Self { inner: RwLock::new(inner), any: watch::Sender::new(1), history_limit: history_limit.max(1) }
+    /// An empty store.
+    pub(crate) fn new(history_limit: HistoryLimit) -> Self {
+        let inner = Inner { revision: 1, compacted: 0, collections: BTreeMap::new() };
+        Self { inner: RwLock::new(inner), any: watch::Sender::new(1), history_limit }
     }
 
     /// The version of the last write.
@@ -201,7 +228,10 @@ impl Store {
     pub(crate) fn list(&self, resource: &str, range: &Range<'_>) -> Result<Page, Compacted> {
         let inner = self.inner.read();
         let mut page = Page { revision: range.at.unwrap_or(inner.revision), ..Page::default() };
-        let Some(collection) = inner.collections.get(resource) else { return Ok(page) };
+        let Some(collection) = inner.collections.get(resource) else {
+            let is_known = range.at.is_none_or(|at| at >= inner.compacted);
+            return if is_known { Ok(page) } else { Err(Compacted { oldest: inner.compacted }) };
+        };
         let overlay = match range.at {
             Some(at) if at < inner.revision => collection.undo_to(at)?,
             _ => BTreeMap::new(),
@@ -248,7 +278,13 @@ impl Store {
     /// The changes after a version, oldest first, at most `limit`.
     pub(crate) fn changes_after(&self, resource: &str, revision: u64, limit: usize) -> Result<Vec<Change>, Compacted> {
         let inner = self.inner.read();
-        let Some(collection) = inner.collections.get(resource) else { return Ok(Vec::new()) };
+        let Some(collection) = inner.collections.get(resource) else {
+            return if revision < inner.compacted {
+                Err(Compacted { oldest: inner.compacted })
+            } else {
+                Ok(Vec::new())
+            };
+        };
         if revision < collection.compacted {
             return Err(Compacted { oldest: collection.compacted });
         }
@@ -279,8 +315,58 @@ impl Store {
         let revision = inner.revision;
         for collection in inner.collections.values_mut() {
             collection.history.clear();
+            collection.history_bytes = 0;
             collection.compacted = revision;
         }
+    }
+
+    /// How much each collection holds.
+    pub(crate) fn counts(&self) -> BTreeMap<String, Counts> {
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let inner = self.inner.read();
+        let counts = inner.collections.iter().map(|(name, collection)| {
+            let counts = Counts {
+                objects: count(collection.objects.len()),
+                history_bytes: count(collection.history_bytes),
+                watches: count(collection.latest.receiver_count()),
+            };
+            (name.clone(), counts)
+        });
+        counts.collect()
+    }
+
+    /// All objects by their collections, and the version at which this is the state.
+    pub(crate) fn all(&self) -> (u64, Vec<(String, Arc<Object>)>) {
+        let inner = self.inner.read();
+        let objects = inner
+            .collections
+            .iter()
+            .flat_map(|(name, collection)| collection.objects.values().map(|object| (name.clone(), object.clone())));
+        (inner.revision, objects.collect())
+    }
+
+    /// Puts an object back as it was at a version, without a history; `None` if there is one already.
+    pub(crate) fn put_back(&self, resource: &str, key: &str, revision: u64, draft: Draft) -> Option<Arc<Object>> {
+        let mut inner = self.inner.write();
+        let collection = inner.collection(resource);
+        if collection.objects.contains_key(key) {
+            return None;
+        }
+        let object = Arc::new(draft.at(key, revision));
+        collection.objects.insert(key.to_owned(), object.clone());
+        Some(object)
+    }
+
+    /// Goes on at a version, with no history up to it.
+    pub(crate) fn continue_at(&self, revision: u64) {
+        let mut inner = self.inner.write();
+        inner.revision = revision;
+        inner.compacted = revision;
+        for collection in inner.collections.values_mut() {
+            collection.compacted = revision;
+        }
+        drop(inner);
+        self.any.send_replace(revision);
     }
 
     /// The collections that hold anything.
@@ -294,17 +380,24 @@ impl Store {
 
 impl Inner {
     fn collection(&mut self, resource: &str) -> &mut Collection {
-        self.collections.entry(resource.to_owned()).or_default()
+        let compacted = self.compacted;
+        let new = || Collection { compacted, ..Collection::default() };
+        self.collections.entry(resource.to_owned()).or_insert_with(new)
     }
 }
 
 // === impl Collection ===
 
 impl Collection {
-    fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: usize) {
-        self.history.push_back(Change { kind, object, previous, line: Arc::default() });
-        while self.history.len() > limit {
+    fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: HistoryLimit) {
+        let change = Change { kind, object, previous, line: Arc::default() };
+        self.history_bytes += change.bytes();
+        self.history.push_back(change);
+        // The last change stays, however large it is: the watches that are up to date must see it.
+        while self.history.len() > limit.changes.max(1) || (self.history_bytes > limit.bytes && self.history.len() > 1)
+        {
             if let Some(gone) = self.history.pop_front() {
+                self.history_bytes -= gone.bytes();
                 self.compacted = gone.object.revision;
             }
         }

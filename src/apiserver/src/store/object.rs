@@ -12,6 +12,8 @@ pub(crate) struct Object {
     pub(crate) key: Box<str>,
     pub(crate) revision: u64,
     pub(crate) body: Bytes,
+    /// Under which schema it was written: that of a custom resource may change.
+    pub(crate) form: u64,
     pub(crate) selectable: Selectable,
 }
 
@@ -33,6 +35,7 @@ pub(crate) struct Draft {
     text: Vec<u8>,
     /// Where in the text the version goes.
     gap: usize,
+    form: u64,
     selectable: Selectable,
 }
 
@@ -107,7 +110,12 @@ impl Draft {
             });
         }
         let gap = gap.unwrap_or(text.len());
-        Self { text, gap, selectable }
+        Self { text, gap, form: 0, selectable }
+    }
+
+    /// The same, written under a schema.
+    pub(crate) fn of_form(self, form: u64) -> Self {
+        Self { form, ..self }
     }
 
     pub(super) fn at(self, key: &str, revision: u64) -> Object {
@@ -118,7 +126,7 @@ impl Draft {
         for part in [before, revision_text.as_bytes(), after] {
             body.extend_from_slice(part);
         }
-        Object { key: key.into(), revision, body: body.into(), selectable: self.selectable }
+        Object { key: key.into(), revision, body: body.into(), form: self.form, selectable: self.selectable }
     }
 }
 

@@ -7,13 +7,17 @@ fn draft(name: &str, note: &str) -> Draft {
     Draft::new(&value, Box::default())
 }
 
+fn changes(changes: usize) -> HistoryLimit {
+    HistoryLimit { changes, bytes: usize::MAX }
+}
+
 fn names(page: &Page) -> Vec<&str> {
     page.items.iter().map(|object| object.name()).collect()
 }
 
 #[test]
 fn one_version_counts_the_writes_of_all_resources() {
-    let store = Store::new(10);
+    let store = Store::new(changes(10));
     let pod = store.create("pods", "a/x", draft("x", "")).unwrap();
     let node = store.create("nodes", "n", draft("n", "")).unwrap();
     assert_eq!((pod.revision, node.revision), (2, 3));
@@ -26,7 +30,7 @@ fn one_version_counts_the_writes_of_all_resources() {
 
 #[test]
 fn pages_show_the_state_of_one_version_while_writes_go_on() {
-    let store = Store::new(100);
+    let store = Store::new(changes(100));
     for name in ["a/1", "a/2", "a/3", "b/1"] {
         store.create("pods", name, draft(name, "old")).unwrap();
     }
@@ -46,10 +50,31 @@ fn pages_show_the_state_of_one_version_while_writes_go_on() {
 
 #[test]
 fn history_beyond_its_limit_is_compacted() {
-    let store = Store::new(2);
+    let store = Store::new(changes(2));
     for n in 0..4 {
         store.create("pods", &format!("a/{n}"), draft("x", "")).unwrap();
     }
     assert_eq!(store.changes_after("pods", 2, 10).unwrap_err(), Compacted { oldest: 3 });
     assert_eq!(store.changes_after("pods", 3, 10).unwrap().len(), 2);
+}
+
+#[test]
+fn history_is_bounded_by_bytes_and_keeps_the_last_change() {
+    let store = Store::new(HistoryLimit { changes: 10_000, bytes: 1_000_000 });
+    let large = "x".repeat(100_000);
+    store.create("maps", "a/x", draft("x", "")).unwrap();
+    for n in 0..100 {
+        let revision = store.revision();
+        store.update("maps", "a/x", revision, draft("x", &format!("{large}{n}"))).unwrap();
+        let kept = store.inner.read().collections["maps"].history.iter().map(Change::bytes).sum::<usize>();
+        assert!(kept <= 1_000_000, "{kept} bytes after {n} updates");
+    }
+    assert_eq!(store.changes_after("maps", 1, 10).unwrap_err(), Compacted { oldest: 99 });
+    assert_eq!(store.changes_after("maps", 99, 10).unwrap().len(), 3);
+    // One change that is larger than the bound is still seen by who is up to date.
+    let revision = store.revision();
+    store.update("maps", "a/x", revision, draft("x", &"x".repeat(2_000_000))).unwrap();
+    assert_eq!(store.changes_after("maps", revision, 10).unwrap().len(), 1);
+    store.compact();
+    assert_eq!(store.inner.read().collections["maps"].history_bytes, 0);
 }

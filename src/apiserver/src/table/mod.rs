@@ -34,8 +34,7 @@ impl Printer<'_> {
     /// A table of a list.
     pub(crate) fn list(&self, list: &ListAnswer) -> Value {
         let rows = list.page.items.iter().map(|object| {
-            let mut value = object.value();
-            convert::from_storage(&list.resource, &mut value);
+            let value = convert::value_of(&list.resource, object);
             self.row(&list.resource, &value)
         });
         table(&list.resource, &list.metadata(), &rows.collect::<Vec<_>>())

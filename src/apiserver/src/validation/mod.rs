@@ -73,6 +73,21 @@ fn own(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// What is wrong with the metadata of an object within an object, at a path.
+pub(crate) fn embedded_metadata(metadata: &Value, path: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for field in ["name", "generateName", "namespace"] {
+        let Some(value) = metadata.get(field) else { continue };
+        let text = value.as_str().unwrap_or_default();
+        let checked = if field == "generateName" { text.trim_end_matches('-') } else { text };
+        if let Some(why) = names::subdomain(checked).filter(|_| !text.is_empty()) {
+            causes.push(Cause::invalid(format!("{path}.{field}"), value, &why));
+        }
+    }
+    meta_fields::check_labels(metadata.get("labels"), &format!("{path}.labels"), &mut causes);
+    causes
+}
+
 /// Tells the client what is legal and probably not meant; `old` is the object before a change.
 pub(crate) fn warn(resource: &Resource, object: &Value, old: Option<&Value>, call: &Call) {
     if resource.custom().is_none() {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::decode::into_form;
 use super::{Scope, strategy};
 use crate::apply::{Writer, track_update};
+use crate::expiry::EVENTS;
 use crate::reply::Answer;
 use crate::resource::Resource;
 use crate::server::ApiServer;
@@ -25,7 +26,7 @@ impl Scope<'_> {
         self.call.options.check_write("CreateOptions")?;
         let object = self.object_from_body()?;
         let created = self.create(object)?;
-        let body = convert::to_version(&self.resource, &created.body);
+        let body = convert::to_version(&self.resource, &created);
         Ok(Answer::Object { code: 201, resource: self.resource.clone(), body })
     }
 
@@ -72,8 +73,8 @@ impl Scope<'_> {
             return Err(ApiError::invalid(resource.group_of_errors(), &resource.kind, meta::name(&object), &causes));
         }
         validation::warn(resource, &object, None, self.call);
-        let quota = server.inner.quota.lock();
-        admission::check_quota(self, &object)?;
+        let mut quota = server.inner.quota.lock();
+        admission::check_quota(self, &mut quota, &object, None)?;
         let key = self.key(meta::name(&object));
         let name = meta::name(&object).to_owned();
         let draft = draft(resource, object);
@@ -88,6 +89,9 @@ impl Scope<'_> {
             Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
         })?;
         drop(quota);
+        if resource.storage == EVENTS {
+            server.keep_event(&created);
+        }
         if resource.is(super::update::DEFINITIONS) {
             server.serve_definition(&created.value());
         }
@@ -136,11 +140,12 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value, now: &str) {
 }
 
 /// What is stored of an object.
-pub(super) fn draft(resource: &Resource, mut object: Value) -> Draft {
+pub(crate) fn draft(resource: &Resource, mut object: Value) -> Draft {
     meta::set(&mut object, "resourceVersion", "");
     convert::to_storage(resource, &mut object);
     let fields = strategy::selectable_fields(resource, &object);
-    Draft::new(&object, fields)
+    let form = resource.custom().map_or(0, |custom| custom.form);
+    Draft::new(&object, fields).of_form(form)
 }
 
 impl ApiServer {

@@ -63,7 +63,7 @@ impl Scope<'_> {
             }
             return Ok(Answer::Value { code, value: success(&details) });
         }
-        let body = convert::to_version(&self.resource, &object.body);
+        let body = convert::to_version(&self.resource, object);
         Ok(Answer::Object { code, resource: self.resource.clone(), body })
     }
 
@@ -99,8 +99,7 @@ impl ApiServer {
         loop {
             let stored = self.inner.store.get(&resource.storage, &key);
             let stored = stored.ok_or_else(|| ApiError::not_found(&resource.group, &resource.plural, name))?;
-            let mut old = stored.value();
-            convert::from_storage(resource, &mut old);
+            let old = convert::value_of(resource, &stored);
             check_preconditions(resource, name, &old, options)?;
             let mut new = old.clone();
             let grace = grace_period(resource, &old, options);
@@ -114,11 +113,17 @@ impl ApiServer {
             {
                 return Ok(Deletion::Pending(stored));
             }
-            set_finalizers(resource, &mut new, options);
+            // A definition goes with its objects, whatever the policy.
+            let ends_definition = resource.is(DEFINITIONS) && !meta::has(&old, "deletionTimestamp");
+            if ends_definition {
+                super::definitions::mark(&mut new, &self.inner.clock.now_text());
+            } else {
+                set_finalizers(resource, &mut new, options);
+            }
             let has_finalizers = meta::finalizers(&new).next().is_some()
                 || (resource.is("namespaces") && !meta::list_at(&new, &["spec", "finalizers"]).is_empty());
             let marks = has_finalizers || grace > 0;
-            if marks || resource.is("pods") {
+            if (marks && !ends_definition) || resource.is("pods") {
                 self.mark(resource, &mut new, &old, grace);
             }
             let draft = draft(resource, new);
@@ -136,6 +141,12 @@ impl ApiServer {
                 Ok(outcome) => {
                     if matches!(outcome, Deletion::Done(_)) {
                         self.after_deletion(resource, &old);
+                    }
+                    if let Deletion::Pending(marked) = &outcome
+                        && ends_definition
+                    {
+                        self.serve_definition(&marked.value());
+                        self.empty_definition(name);
                     }
                     return Ok(outcome);
                 }
@@ -166,21 +177,6 @@ impl ApiServer {
                 status.insert("phase".to_owned(), "Terminating".into());
             }
         }
-    }
-
-    /// What goes with an object: a definition takes its resources along.
-    pub(crate) fn after_deletion(&self, resource: &Resource, object: &Value) {
-        if !resource.is(DEFINITIONS) {
-            return;
-        }
-        let storage = meta::name(object).to_owned();
-        if let Some(custom) = self.resource_of(&storage).filter(|resource| resource.custom().is_some()) {
-            for value in self.values(&storage, "") {
-                let options = Options::default();
-                let _ = self.delete_object(&custom, meta::namespace(&value), meta::name(&value), &options);
-            }
-        }
-        self.change_registry(|registry| registry.remove_custom(&storage));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod create;
 mod decode;
+mod definitions;
 mod delete;
 mod patch;
 mod read;
@@ -21,9 +22,12 @@ use crate::server::ApiServer;
 use crate::service::Call;
 use crate::status::{ApiError, Result};
 
+pub(crate) use create::draft;
+pub(crate) use definitions::is_terminating;
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub(crate) use strategy::selectable_fields;
 pub(crate) use subresource::set_condition;
+pub(crate) use update::DEFINITIONS;
 
 /// A request for one resource.
 pub(crate) struct Scope<'a> {
@@ -47,6 +51,7 @@ const OLD_KINDS: &[(&str, &str)] = &[
 
 impl ApiServer {
     pub(crate) fn dispatch(&self, call: &Call) -> Result<Answer> {
+        self.expire_events();
         if let Some(answer) = self.discover(call)? {
             return Ok(answer);
         }
@@ -83,10 +88,32 @@ impl ApiServer {
     }
 }
 
+/// How metrics name a verb.
+fn metric_verb(verb: &str) -> &'static str {
+    match verb {
+        "watch" => "WATCH",
+        "get" => "GET",
+        "list" => "LIST",
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        _ => "DELETECOLLECTION",
+    }
+}
+
 impl Scope<'_> {
     fn answer(&self, target: &Target) -> Result<Answer> {
         let method = &self.call.method;
         if !self.subresource.is_empty() {
+            let verb = match *method {
+                Method::POST => "POST",
+                Method::PUT => "PUT",
+                Method::PATCH => "PATCH",
+                Method::DELETE => "DELETE",
+                _ => "GET",
+            };
+            let _ = self.call.target.set((verb, self.resource.clone()));
             let sub = self.resource.subresources.get(&self.subresource).cloned().ok_or_else(ApiError::no_resource)?;
             let name = target.name.as_deref().unwrap_or_default();
             return self.subresource_answer(&sub, name);
@@ -103,6 +130,7 @@ impl Scope<'_> {
             (&Method::DELETE, None) => "deletecollection",
             _ => return Err(ApiError::method_not_allowed()),
         };
+        let _ = self.call.target.set((metric_verb(verb), self.resource.clone()));
         // An object of a namespaced resource is named with its namespace.
         if verb == "watch" && !self.resource.allows(verb) {
             return Err(ApiError::no_watch(&self.resource.plural));
@@ -118,6 +146,10 @@ impl Scope<'_> {
             "watch" => self.watch(target.name.as_deref()),
             "create" if self.resource.is("bindings") => self.bind_any(),
             "create" if self.is_review() => self.review(),
+            "create" if self.resource.custom().is_some_and(|custom| custom.terminating) => {
+                let why = "create not allowed while custom resource definition is terminating";
+                Err(ApiError::new(405, "MethodNotAllowed", why).with_details())
+            }
             "create" => self.create_from_body(),
             "update" => self.update_from_body(name),
             "patch" => self.patch(name),

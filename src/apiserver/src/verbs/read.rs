@@ -16,7 +16,7 @@ impl Scope<'_> {
         }
         let found = self.server.inner.store.get(&self.resource.storage, &self.key(name));
         let found = found.ok_or_else(|| self.not_found(name))?;
-        let body = convert::to_version(&self.resource, &found.body);
+        let body = convert::to_version(&self.resource, &found);
         Ok(Answer::Object { code: 200, resource: self.resource.clone(), body })
     }
 

@@ -242,8 +242,7 @@ impl Scope<'_> {
     fn scale_of(&self, name: &str) -> Result<Value> {
         let stored = self.server.inner.store.get(&self.resource.storage, &self.key(name));
         let stored = stored.ok_or_else(|| self.not_found(name))?;
-        let mut object = stored.value();
-        convert::from_storage(&self.resource, &mut object);
+        let object = convert::value_of(&self.resource, &stored);
         self.scale(&object)
     }
 
@@ -347,8 +346,7 @@ impl Scope<'_> {
             take_scale_owners(&mut new, &scale, &replicas, &self.resource.api_version());
             Ok(new)
         })?;
-        let mut object = changed.object.value();
-        convert::from_storage(&self.resource, &mut object);
+        let object = convert::value_of(&self.resource, &changed.object);
         Ok(Answer::Value { code: 200, value: self.scale(&object)? })
     }
 }

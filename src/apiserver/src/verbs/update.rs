@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::create::draft;
 use super::{Scope, strategy};
 use crate::apply::{Writer, track_update};
+use crate::expiry::EVENTS;
 use crate::reply::Answer;
 use crate::server::ApiServer;
 use crate::status::{ApiError, Cause, Result};
@@ -38,7 +39,7 @@ impl Scope<'_> {
     }
 
     pub(super) fn changed_answer(&self, changed: &Changed) -> Answer {
-        let body = convert::to_version(&self.resource, &changed.object.body);
+        let body = convert::to_version(&self.resource, &changed.object);
         Answer::Object { code: if changed.created { 201 } else { 200 }, resource: self.resource.clone(), body }
     }
 
@@ -91,8 +92,7 @@ impl Scope<'_> {
                 let object = produce(None, &now)?;
                 return Ok(Changed { object: self.finish_create(object, &now)?, created: true });
             };
-            let mut old = stored.value();
-            convert::from_storage(resource, &mut old);
+            let old = convert::value_of(resource, &stored);
             if !uid.is_empty() && uid != meta::text(&old, "uid") {
                 let has = meta::text(&old, "uid");
                 let path = resource.registry_path(&key);
@@ -148,12 +148,19 @@ impl Scope<'_> {
             && meta::has(old, "deletionTimestamp")
             && meta::number(old, "deletionGracePeriodSeconds").unwrap_or(0) == 0
             && !self.is_namespace_with_content(&new);
-        if strategy::is_unchanged(&new, old) && !is_over {
+        // One that was written under another schema is written anew under this one.
+        let has_form = resource.custom().is_none_or(|custom| custom.form == stored.form);
+        if strategy::is_unchanged(&new, old) && !is_over && has_form {
             return Ok(stored.clone());
         }
         let is_definition = resource.is(DEFINITIONS);
         if is_definition {
             crate::crd::establish(&mut new, &server.inner.clock.now_text());
+        }
+        // Held until the change is stored.
+        let mut quota = admission::may_grow(self).then(|| server.inner.quota.lock());
+        if let Some(ledger) = quota.as_deref_mut().filter(|_| !is_over) {
+            admission::check_quota(self, ledger, &new, Some(old))?;
         }
         let draft = draft(resource, new);
         if self.call.options.dry_run {
@@ -167,10 +174,13 @@ impl Scope<'_> {
         } else {
             store.update(&resource.storage, key, stored.revision, draft)
         };
+        drop(quota);
         match written {
             Ok(object) => {
                 if is_over {
                     server.after_deletion(resource, old);
+                } else if resource.storage == EVENTS {
+                    server.keep_event(&object);
                 } else if is_definition {
                     server.serve_definition(&object.value());
                 }

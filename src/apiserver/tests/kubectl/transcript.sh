@@ -562,6 +562,72 @@ kubectl create role r --verb=get --resource=pods
 kubectl create rolebinding rb --role=r --user=u
 kubectl describe rolebinding rb
 
+kubectl create -f - <<'Y'
+apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec: {user: kubernetes-admin, groups: ["system:masters"], resourceAttributes: {verb: get, resource: pods}}
+Y
+
+kubectl create -f - <<'Y'
+apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec: {user: kubernetes-admin, groups: ["system:masters"], resourceAttributes: {verb: get, resource: pods}, unknown: 1}
+Y
+
+kubectl create -f - <<'Y'
+apiVersion: v1
+kind: Pod
+metadata: {name: unbound}
+spec: {schedulerName: none, containers: [{name: c, image: i}]}
+Y
+kubectl create -f - <<'Y'
+apiVersion: v1
+kind: Binding
+metadata: {name: unbound}
+target: {apiVersion: v1, kind: Node, name: nowhere}
+Y
+kubectl get pod unbound -o jsonpath='{.spec.nodeName}'
+kubectl delete pod unbound --grace-period=0 --force
+
+kubectl apply -f - <<'Y'
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleList
+items:
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: one}
+  rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: two}
+  rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
+Y
+kubectl delete role one two
+
+kubectl apply -f - <<'Y'
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.example.com}
+spec:
+  group: metrics.example.com
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: adapter, namespace: t}
+Y
+kubectl delete apiservice v1beta1.metrics.example.com
+
+kubectl autoscale deployment none --max=3 --cpu=50%
+kubectl apply -f - <<'Y'
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: old}
+spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: none}}
+Y
+kubectl get hpa old -o jsonpath='{.spec.metrics[0].resource.target.averageUtilization}'
+kubectl delete hpa old
+
 kubectl get --raw /healthz
 
 kubectl get --raw /api/v1/namespaces/t/configmaps/none

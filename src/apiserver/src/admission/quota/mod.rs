@@ -1,0 +1,101 @@
+//! ResourceQuotas: what is used is counted as objects come, change and go, and never exceeds what a quota has.
+
+mod ledger;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use serde_json::Value;
+
+use crate::meta::{self, list_at, text_at};
+use crate::status::{ApiError, Result};
+use crate::verbs::Scope;
+
+pub(crate) use ledger::Ledger;
+use ledger::Quota;
+use usage::{Usage, usage_of};
+
+/// Refuses a new object, or the change of one, that its namespace has no quota left for. The caller holds the ledger's lock
+/// until the object is stored.
+pub(crate) fn check(scope: &Scope<'_>, ledger: &mut Ledger, object: &Value, old: Option<&Value>) -> Result<()> {
+    let server = scope.server;
+    if !server.inner.config.admission.resource_quota || !scope.resource.namespaced {
+        return Ok(());
+    }
+    for quota in ledger.quotas(server, &scope.namespace) {
+        let matches = quota.holds(&scope.resource, object);
+        if !matches {
+            continue;
+        }
+        let taken = usage_of(&scope.resource, object);
+        if scope.resource.is("pods") && old.is_none() {
+            require_amounts(scope, quota, &taken, object)?;
+        }
+        let before = match old {
+            Some(old) if quota.holds(&scope.resource, old) => usage_of(&scope.resource, old),
+            _ => Usage::new(),
+        };
+        // What a change leaves or gives back asks for nothing.
+        let delta: Usage = taken
+            .into_iter()
+            .filter_map(|(name, amount)| {
+                let more = amount.checked_sub(before.get(&name).copied().unwrap_or_default())?;
+                (more > berth_quantity::Quantity::default()).then_some((name, more))
+            })
+            .collect();
+        let exceeded: Vec<&String> = quota
+            .hard
+            .iter()
+            .filter(|(name, limit)| {
+                let Some(more) = delta.get(*name) else { return false };
+                let now = quota.used.get(*name).copied().unwrap_or_default();
+                now.checked_add(*more).is_none_or(|sum| sum > **limit)
+            })
+            .map(|(name, _)| name)
+            .collect();
+        if !exceeded.is_empty() {
+            return Err(exceeds(scope, quota, &exceeded, &delta, object));
+        }
+    }
+    Ok(())
+}
+
+/// Whether changes of an object of a kind can take more than it took.
+pub(crate) fn may_grow(scope: &Scope<'_>) -> bool {
+    let resource = &scope.resource;
+    let is_whole = scope.subresource.is_empty();
+    (resource.is("pods") && (is_whole || scope.subresource == "resize"))
+        || (is_whole && (resource.is("services") || resource.is("persistentvolumeclaims")))
+}
+
+fn exceeds(scope: &Scope<'_>, quota: &Quota, exceeded: &[&String], delta: &Usage, object: &Value) -> ApiError {
+    let show = |of: &Usage| {
+        let parts = exceeded.iter().map(|name| format!("{name}={}", of.get(*name).copied().unwrap_or_default()));
+        parts.collect::<Vec<_>>().join(",")
+    };
+    let why = format!(
+        "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+        quota.name,
+        show(delta),
+        show(&quota.used),
+        show(&quota.hard)
+    );
+    ApiError::forbidden(&scope.resource.group, &scope.resource.plural, meta::name(object), &why)
+}
+
+fn require_amounts(scope: &Scope<'_>, quota: &Quota, delta: &Usage, pod: &Value) -> Result<()> {
+    let of_compute = |name: &&String| {
+        name.starts_with("requests.") || name.starts_with("limits.") || ["cpu", "memory"].contains(&name.as_str())
+    };
+    let missing: Vec<String> =
+        quota.hard.keys().filter(of_compute).filter(|name| !delta.contains_key(*name)).cloned().collect();
+    let missing: Vec<String> =
+        missing.into_iter().filter(|name| ["cpu", "memory"].iter().any(|r| name.ends_with(r))).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let containers: Vec<&str> = list_at(pod, &["spec", "containers"]).iter().map(|c| text_at(c, &["name"])).collect();
+    let for_each = missing.iter().map(|name| format!("{name} for: {}", containers.join(",")));
+    let why = format!("failed quota: {}: must specify {}", quota.name, for_each.collect::<Vec<_>>().join("; "));
+    Err(ApiError::forbidden("", &scope.resource.plural, meta::name(pod), &why))
+}

@@ -1,0 +1,128 @@
+//! Quotas through requests.
+
+use serde_json::{Value, json};
+
+use crate::server::{ApiServer, Config};
+use crate::testing::send;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+async fn with_quota(spec: Value) -> ApiServer {
+    let server = ApiServer::new(Config::default());
+    let quota = json!({"metadata": {"name": "q"}, "spec": spec});
+    assert_eq!(send(&server, "POST", "/api/v1/namespaces/default/resourcequotas", quota).await.0, 201);
+    server
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    let amounts = json!({"cpu": cpu});
+    json!({"metadata": {"name": name}, "spec": {"containers": [
+        {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}]}})
+}
+
+/// What is used of the quota, by the ledger and by a count of everything.
+fn used(server: &ApiServer, name: &str) -> String {
+    let counted = server.inner.quota.lock().used(server, "default", "q");
+    let anew = super::Ledger::default().used(server, "default", "q");
+    assert_eq!(counted, anew, "the ledger and a count of what is there");
+    counted.get(name).map(ToString::to_string).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_ends_or_goes_gives_its_quota_back() {
+    let server = with_quota(json!({"hard": {"pods": "2", "cpu": "2"}})).await;
+    for (name, code) in [("a", 201), ("b", 201), ("c", 403)] {
+        assert_eq!(send(&server, "POST", PODS, pod(name, "1")).await.0, code, "{name}");
+    }
+    assert_eq!(used(&server, "cpu"), "2");
+    let done = json!({"status": {"phase": "Succeeded"}});
+    assert_eq!(send(&server, "PATCH", &format!("{PODS}/a/status"), done).await.0, 200);
+    assert_eq!(used(&server, "cpu"), "1");
+    assert_eq!(send(&server, "POST", PODS, pod("c", "1")).await.0, 201);
+    assert_eq!(send(&server, "DELETE", &format!("{PODS}/b"), Value::Null).await.0, 200);
+    assert_eq!(used(&server, "pods"), "1");
+}
+
+#[tokio::test]
+async fn a_pod_that_is_resized_needs_quota_for_what_it_gets() {
+    let server = with_quota(json!({"hard": {"requests.cpu": "2"}})).await;
+    send(&server, "POST", PODS, pod("a", "1")).await;
+    let resize = |cpu: &str| {
+        let amounts = json!({"cpu": cpu});
+        json!({"spec": {"containers": [
+            {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}]}})
+    };
+    let path = format!("{PODS}/a/resize");
+    let (code, refused) = send(&server, "PATCH", &path, resize("3")).await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("requested: requests.cpu=2, used: requests.cpu=1"),
+        "{refused}"
+    );
+    assert_eq!(send(&server, "PATCH", &path, resize("2")).await.0, 200);
+    assert_eq!(used(&server, "requests.cpu"), "2");
+    assert_eq!(send(&server, "PATCH", &path, resize("1")).await.0, 200);
+    assert_eq!(used(&server, "requests.cpu"), "1");
+}
+
+#[tokio::test]
+async fn a_claim_that_grows_and_a_service_that_changes_its_type_need_quota() {
+    let server = with_quota(json!({"hard": {"requests.storage": "2Gi", "services.nodeports": "0"}})).await;
+    let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    assert_eq!(send(&server, "POST", CLAIMS, claim).await.0, 201);
+    let grow = |size: &str| json!({"spec": {"resources": {"requests": {"storage": size}}}});
+    let (code, refused) = send(&server, "PATCH", &format!("{CLAIMS}/a"), grow("3Gi")).await;
+    assert!(code == 403 && refused["message"].as_str().unwrap().contains("exceeded quota"), "{refused}");
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    assert_eq!(send(&server, "POST", SERVICES, service).await.0, 201);
+    let open = json!({"spec": {"type": "NodePort"}});
+    assert_eq!(send(&server, "PATCH", &format!("{SERVICES}/s"), open).await.0, 403);
+}
+
+#[tokio::test]
+async fn scopes_decide_which_pods_count() {
+    let server = with_quota(json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})).await;
+    let best_effort =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(send(&server, "POST", PODS, best_effort("a")).await.0, 201);
+    assert_eq!(send(&server, "POST", PODS, pod("b", "1")).await.0, 201);
+    assert_eq!(send(&server, "POST", PODS, best_effort("c")).await.0, 403);
+    assert_eq!(used(&server, "pods"), "1");
+}
+
+#[tokio::test]
+async fn a_forgotten_history_is_counted_anew() {
+    let server = with_quota(json!({"hard": {"pods": "3", "count/configmaps": "1"}})).await;
+    send(&server, "POST", PODS, pod("a", "1")).await;
+    assert_eq!(used(&server, "pods"), "1");
+    send(&server, "POST", PODS, pod("b", "1")).await;
+    send(&server, "DELETE", &format!("{PODS}/a"), Value::Null).await;
+    server.compact();
+    assert_eq!(used(&server, "pods"), "1");
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    let maps = "/api/v1/namespaces/default/configmaps";
+    assert_eq!(send(&server, "POST", maps, map("a")).await.0, 201);
+    assert_eq!(send(&server, "POST", maps, map("b")).await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn creates_at_the_same_time_never_exceed_a_quota() {
+    let server = with_quota(json!({"hard": {"pods": "50"}})).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..8 {
+        let server = server.clone();
+        tasks.spawn(async move {
+            let mut made = 0;
+            for n in 0..20 {
+                made += u16::from(send(&server, "POST", PODS, pod(&format!("p-{client}-{n}"), "1")).await.0 == 201);
+            }
+            made
+        });
+    }
+    let made: u16 = tasks.join_all().await.into_iter().sum();
+    assert_eq!(made, 50);
+    assert_eq!(used(&server, "pods"), "50");
+}
