@@ -1,4 +1,4 @@
-//! A cloud in memory; for now its catalogue.
+//! A cloud in memory: its catalogue, and with the feature `cloud` the cloud itself (module `cloud`).
 //!
 //! This crate decides which instance types the fake cloud has, and what they cost. The types are made up after those of
 //! large clouds: families by memory per vCPU, three generations, Intel-like, Arm and GPU machines, three zones, spot and
@@ -13,6 +13,8 @@
 //! ```
 
 mod catalogue;
+#[cfg(feature = "cloud")]
+pub mod cloud;
 mod family;
 mod overhead;
 

@@ -15,6 +15,7 @@
 //! assert!(!lost.launched_nothing());
 //! ```
 
+pub mod conformance;
 mod error;
 mod instance;
 mod launch;

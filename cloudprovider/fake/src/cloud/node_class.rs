@@ -1,0 +1,58 @@
+//! Node classes: from which types, in which zones and how fast machines are made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_catalogue::{Catalogue, InstanceTypeEntry};
+use berth_cloudprovider::{CloudError, NodeClassStatus, Result};
+
+use super::world::World;
+
+/// How the cloud makes machines for a node class: what a FakeNodeClass object says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeClass {
+    /// The types that it offers; `None` is the cloud's catalogue. Its reserved offerings are ignored: reservations are
+    /// the cloud's.
+    pub catalogue: Option<Arc<Catalogue>>,
+    /// The zones that it may use; all where there are none.
+    pub zones: Vec<String>,
+    /// How long a machine that runs takes to join as a node.
+    pub registration_delay: Duration,
+    /// The image that its machines run; a machine with another one has drifted.
+    pub image: String,
+    /// Why it cannot be used, as a condition's reason and message; `None` if it can.
+    pub not_ready: Option<(String, String)>,
+}
+
+impl NodeClass {
+    pub(super) fn has_zone(&self, zone: Option<&str>) -> bool {
+        self.zones.is_empty() || zone.is_none_or(|zone| self.zones.iter().any(|own| own == zone))
+    }
+
+    pub(super) fn status(&self) -> NodeClassStatus {
+        match &self.not_ready {
+            Some((reason, message)) => NodeClassStatus::NotReady { reason: reason.clone(), message: message.clone() },
+            None => NodeClassStatus::Ready { hash: self.image.clone() },
+        }
+    }
+}
+
+impl World {
+    pub(super) fn node_class(&self, name: &str) -> Result<NodeClass> {
+        match self.node_classes.get(name) {
+            Some(class) => Ok(class.clone()),
+            None if self.config.any_node_class => Ok(NodeClass::default()),
+            None => Err(CloudError::NotFound { what: format!("FakeNodeClass {name}") }),
+        }
+    }
+
+    /// A type that a node class offers.
+    pub(super) fn instance_type<'a>(&'a self, class: &'a NodeClass, name: &str) -> Option<&'a InstanceTypeEntry> {
+        self.types_of(class).iter().find(|entry| entry.name == name)
+    }
+
+    /// Every type that a node class offers.
+    pub(super) fn types_of<'a>(&'a self, class: &'a NodeClass) -> &'a [InstanceTypeEntry] {
+        class.catalogue.as_deref().unwrap_or(&self.catalogue).types()
+    }
+}

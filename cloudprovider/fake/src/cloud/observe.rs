@@ -1,0 +1,160 @@
+//! What callers are shown: instances, counts and catalogues as they were a moment ago.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::NodeClaim;
+use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, Money};
+use berth_cloudprovider::{
+    CapacityReservation, CloudError, Drift, Instance, InstanceState, InstanceTypes, ProviderId, ReservationState,
+    Result,
+};
+use jiff::Timestamp;
+
+use super::node_class::NodeClass;
+use super::world::{Record, World, is_reserved, key_of, slot_of};
+
+impl World {
+    /// One instance as it is shown.
+    pub(super) fn shown(&self, id: &ProviderId, now: Timestamp) -> Result<Instance> {
+        self.machines
+            .get(id)
+            .and_then(|record| record.shown_at(now))
+            .filter(|instance| instance.state != InstanceState::Terminated)
+            .cloned()
+            .ok_or_else(|| CloudError::NotFound { what: format!("instance {id}") })
+    }
+
+    /// The instances that have all of these tags, as they are shown.
+    pub(super) fn shown_with(&self, tags: &BTreeMap<String, String>, now: Timestamp) -> Vec<Instance> {
+        let has_all = |instance: &&Instance| tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value));
+        self.machines.values().filter_map(|record| record.shown_at(now)).filter(has_all).cloned().collect()
+    }
+
+    /// Every reservation with a slot in the node class's zones, as it is shown: `used` and `includes` are of one moment.
+    pub(super) fn shown_reservations(&self, class: &NodeClass, now: Timestamp) -> Vec<CapacityReservation> {
+        let mut included: BTreeMap<&str, BTreeSet<ProviderId>> = BTreeMap::new();
+        for record in self.machines.values() {
+            if let Some((id, reservation)) =
+                record.shown_at(now).and_then(|instance| Some((&instance.provider_id, slot_of(instance)?)))
+            {
+                included.entry(reservation).or_default().insert(id.clone());
+            }
+        }
+        self.reservations
+            .iter()
+            .filter(|(_, reserved)| {
+                let zones = &reserved.definition.zones;
+                zones.is_empty() || zones.iter().any(|zone| class.has_zone(Some(zone)))
+            })
+            .map(|(id, reserved)| {
+                let definition = &reserved.definition;
+                let members = included.remove(id.as_str()).unwrap_or_default();
+                let own = u32::try_from(members.len()).unwrap_or(u32::MAX);
+                CapacityReservation {
+                    id: id.clone(),
+                    instance_types: definition.instance_types.clone(),
+                    zones: definition.zones.clone(),
+                    total: definition.total,
+                    used: own.saturating_add(definition.used_by_others),
+                    includes: members,
+                    owner: definition.owner.clone(),
+                    kind: definition.kind,
+                    matching: definition.matching,
+                    state: self.reservation_state(reserved, now),
+                    start: definition.start,
+                    end: definition.end,
+                }
+            })
+            .collect()
+    }
+
+    /// What a node class offers: its paid offerings with what is left where the catalogue counts them, and an offering
+    /// for each type and zone of each reservation.
+    pub(super) fn offers(&self, class: &NodeClass, now: Timestamp) -> Result<InstanceTypes> {
+        let reservations = self.shown_reservations(class, now);
+        let mut types: Vec<InstanceTypeEntry> = self.types_of(class).to_vec();
+        for entry in &mut types {
+            let mut offerings = std::mem::take(&mut entry.offerings);
+            offerings.retain(|offering| !is_reserved(offering) && class.has_zone(offering.zone()));
+            for offering in &mut offerings {
+                // A stock that ran out unforeseen shows only when it is asked for.
+                if let (Some(_), Some(&left)) =
+                    (offering.availability.count(), self.stock.get(&key_of(&entry.name, offering)))
+                {
+                    offering.availability = Availability::Count(left);
+                }
+            }
+            entry.offerings = offerings;
+        }
+        for reservation in &reservations {
+            let free = match reservation.state {
+                ReservationState::Active => reservation.total.saturating_sub(reservation.used),
+                ReservationState::Scheduled | ReservationState::Expiring | ReservationState::Ended => 0,
+            };
+            let zones: Vec<Option<&str>> = if reservation.zones.is_empty() {
+                vec![None]
+            } else {
+                reservation.zones.iter().map(|zone| Some(zone.as_str())).filter(|zone| class.has_zone(*zone)).collect()
+            };
+            for entry in types.iter_mut().filter(|entry| reservation.instance_types.contains(&entry.name)) {
+                for &zone in &zones {
+                    let mut offering = self.reserved_offering(&reservation.id, entry, zone);
+                    offering.availability = Availability::Unlimited;
+                    offering.reservation_capacity = Some(free);
+                    entry.offerings.push(offering);
+                }
+            }
+        }
+        types.retain(|entry| !entry.offerings.is_empty());
+        let catalogue = Catalogue::new(types)
+            .map_err(|error| CloudError::Unavailable { message: format!("the catalogue cannot be read: {error}") })?;
+        Ok(InstanceTypes { catalogue: Arc::new(catalogue), reservations })
+    }
+
+    /// Whether a claim's instance is still what its node class asks for.
+    pub(super) fn drift(&self, claim: &NodeClaim, now: Timestamp) -> Result<Option<Drift>> {
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
+        let id = ProviderId(id.ok_or_else(|| CloudError::invalid("node_claim", "has no status.providerID"))?);
+        let class_name = claim.spec.node_class_ref.as_ref().map_or("", |class| class.name.as_str());
+        let class = self.node_class(class_name)?;
+        let instance = self.shown(&id, now)?;
+        let image = instance.image_id.as_deref().unwrap_or_default();
+        let differs = |reason: &str, message: String| Some(Drift { reason: reason.to_owned(), message });
+        Ok(if image != class.image {
+            differs(
+                "ImageDrift",
+                format!("the machine runs image {image:?}, the node class asks for {:?}", class.image),
+            )
+        } else if !class.has_zone(instance.offering.zone.as_deref()) {
+            let zone = instance.offering.zone.unwrap_or_default();
+            differs("ZoneDrift", format!("the machine is in {zone}, which the node class no longer has"))
+        } else if self.instance_type(&class, &instance.offering.instance_type).is_none() {
+            let name = &instance.offering.instance_type;
+            differs("InstanceTypeDrift", format!("the node class no longer has the instance type {name}"))
+        } else {
+            None
+        })
+    }
+
+    /// What the paid instances cost an hour: reserved ones are paid for already.
+    pub(super) fn hourly_cost(&self) -> Money {
+        let price = |record: &Record| {
+            let class = self.node_class(&record.request.node_class.name).ok()?;
+            let entry = self.instance_type(&class, &record.truth.offering.instance_type)?;
+            let own =
+                |offering: &&berth_catalogue::OfferingEntry| key_of(&entry.name, offering) == record.truth.offering;
+            entry.offerings.iter().find(own).map(|offering| entry.marginal_price(offering))
+        };
+        let paid =
+            self.machines.values().filter(|record| record.truth.state.is_alive() && record.truth.reservation.is_none());
+        paid.filter_map(price).fold(Money::ZERO, |sum, price| sum + price)
+    }
+}
+
+impl Record {
+    /// The machine as a caller sees it; `None` while it does not show yet.
+    pub(super) fn shown_at(&self, now: Timestamp) -> Option<&Instance> {
+        self.shown.iter().rev().find(|shown| shown.from <= now).map(|shown| &shown.instance)
+    }
+}

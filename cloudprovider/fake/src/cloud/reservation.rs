@@ -1,0 +1,220 @@
+//! Capacity reservations: who may use them, who does, and what their times do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_catalogue::{CapacityType, Catalogue, OfferingEntry};
+use berth_cloudprovider::{
+    InterruptionReason, ProviderId, ReservationAdoption, ReservationKind, ReservationMatching, ReservationState,
+};
+use jiff::Timestamp;
+
+use super::clock::earlier;
+use super::events::CloudEvent;
+use super::world::{Timer, World};
+
+/// A capacity reservation that the cloud has sold: what a FakeCapacityReservation object says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FakeReservation {
+    /// The instance types that it can hold; one at least.
+    pub instance_types: Vec<String>,
+    /// The zones that it is in; empty where the cloud has none.
+    pub zones: Vec<String>,
+    /// How many instances it can hold.
+    pub total: u32,
+    /// How many of them others use: another cluster, another account.
+    pub used_by_others: u32,
+    /// The account that owns it.
+    pub owner: Option<String>,
+    /// What its end does.
+    pub kind: ReservationKind,
+    /// Which launches it serves.
+    pub matching: ReservationMatching,
+    /// When it begins; unset is at once.
+    pub start: Option<Timestamp>,
+    /// When it ends; unset is never.
+    pub end: Option<Timestamp>,
+}
+
+/// A reservation, and the offerings of the catalogue that it came with.
+#[derive(Debug, Clone)]
+pub(super) struct Reserved {
+    pub(super) definition: FakeReservation,
+    /// By type and zone: prices and labels of their own.
+    pub(super) offerings: BTreeMap<(String, Option<String>), OfferingEntry>,
+}
+
+// === impl FakeReservation ===
+
+impl FakeReservation {
+    /// Whether it can hold this type in this zone.
+    pub fn holds(&self, instance_type: &str, zone: Option<&str>) -> bool {
+        self.instance_types.iter().any(|own| own == instance_type)
+            && zone.is_none_or(|zone| self.zones.iter().any(|own| own == zone))
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Makes reservations of a catalogue's reserved offerings.
+    pub(super) fn take_reservations(&mut self, catalogue: &Catalogue) {
+        for (id, entry) in catalogue.reservations() {
+            let mut reserved = Reserved {
+                definition: FakeReservation { total: entry.instances, ..FakeReservation::default() },
+                offerings: BTreeMap::new(),
+            };
+            for (instance_type, offering) in entry.offerings.iter().filter_map(|&place| catalogue.offering(place)) {
+                let definition = &mut reserved.definition;
+                add(&mut definition.instance_types, &instance_type.name);
+                if let Some(zone) = offering.zone() {
+                    add(&mut definition.zones, zone);
+                }
+                let place = (instance_type.name.clone(), offering.zone().map(str::to_owned));
+                reserved.offerings.insert(place, offering.clone());
+            }
+            self.reservations.insert(id.clone(), reserved);
+        }
+    }
+
+    /// Adds a reservation, or changes one: its instances stay, however many it holds from now on.
+    pub(super) fn set_reservation(&mut self, id: &str, definition: FakeReservation, now: Timestamp) {
+        let notice = definition.end.map(|end| earlier(end, self.config.block_notice));
+        let times = [definition.start, notice, definition.end];
+        for time in times.into_iter().flatten().filter(|&time| time > now) {
+            self.at(time, Timer::Reservation(id.to_owned()));
+        }
+        match self.reservations.get_mut(id) {
+            Some(reserved) => reserved.definition = definition,
+            None => {
+                self.reservations.insert(id.to_owned(), Reserved { definition, offerings: BTreeMap::new() });
+            }
+        }
+        self.settle_reservation(id, now);
+    }
+
+    /// Cancels a reservation, as if it ended now. Whether there was one.
+    pub(super) fn remove_reservation(&mut self, id: &str, now: Timestamp) -> bool {
+        let Some(reserved) = self.reservations.get_mut(id) else { return false };
+        reserved.definition.end = Some(now);
+        self.settle_reservation(id, now);
+        self.reservations.remove(id);
+        true
+    }
+
+    pub(super) fn reservation_state(&self, reserved: &Reserved, now: Timestamp) -> ReservationState {
+        let FakeReservation { start, end, kind, .. } = reserved.definition;
+        let is_block = kind == ReservationKind::CapacityBlock;
+        if end.is_some_and(|end| end <= now) {
+            ReservationState::Ended
+        } else if start.is_some_and(|start| start > now) {
+            ReservationState::Scheduled
+        } else if is_block && end.is_some_and(|end| earlier(end, self.config.block_notice) <= now) {
+            ReservationState::Expiring
+        } else {
+            ReservationState::Active
+        }
+    }
+
+    /// The instances that use a reservation's slots, in order of id.
+    pub(super) fn members(&self, id: &str) -> Vec<ProviderId> {
+        self.members.get(id).into_iter().flatten().cloned().collect()
+    }
+
+    /// Slots that are free in truth.
+    pub(super) fn free_slots(&self, id: &str, reserved: &Reserved) -> u32 {
+        let members = u32::try_from(self.members.get(id).map_or(0, BTreeSet::len)).unwrap_or(u32::MAX);
+        reserved.definition.total.saturating_sub(reserved.definition.used_by_others).saturating_sub(members)
+    }
+
+    /// An open reservation that serves a launch which did not ask for one.
+    pub(super) fn open_reservation(&self, instance_type: &str, zone: Option<&str>, now: Timestamp) -> Option<String> {
+        self.reservations
+            .iter()
+            .find(|(id, reserved)| {
+                reserved.definition.matching == ReservationMatching::Open
+                    && reserved.definition.holds(instance_type, zone)
+                    && self.reservation_state(reserved, now) == ReservationState::Active
+                    && self.free_slots(id, reserved) > 0
+            })
+            .map(|(id, _)| id.clone())
+    }
+
+    /// Does what a reservation's state asks for: its end lets go of instances, a block's notice warns them, and free
+    /// slots of an open one take in running instances where the cloud does so.
+    pub(super) fn settle_reservation(&mut self, id: &str, now: Timestamp) {
+        let Some(reserved) = self.reservations.get(id).cloned() else { return };
+        let is_block = reserved.definition.kind == ReservationKind::CapacityBlock;
+        match self.reservation_state(&reserved, now) {
+            ReservationState::Scheduled => {}
+            ReservationState::Expiring => {
+                let left = reserved.definition.end.map_or(now, |end| end).duration_since(now);
+                for member in self.members(id) {
+                    let notice = left.try_into().unwrap_or_default();
+                    self.interrupt(&member, InterruptionReason::CapacityBlockEnd, notice, now);
+                }
+            }
+            ReservationState::Ended if is_block => {
+                for member in self.members(id) {
+                    self.shut_down(&member, now);
+                }
+            }
+            ReservationState::Ended => {
+                for member in self.members(id) {
+                    self.assign(&member, None, now);
+                }
+            }
+            ReservationState::Active => self.adopt(id, &reserved, now),
+        }
+    }
+
+    fn adopt(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
+        let is_open = reserved.definition.matching == ReservationMatching::Open;
+        if !is_open || self.config.adoption != ReservationAdoption::Relabel {
+            return;
+        }
+        let fits = |instance: &berth_cloudprovider::Instance| {
+            instance.state.is_alive()
+                && instance.reservation.is_none()
+                && instance.offering.capacity_type == CapacityType::OnDemand
+                && reserved.definition.holds(&instance.offering.instance_type, instance.offering.zone.as_deref())
+        };
+        let free = usize::try_from(self.free_slots(id, reserved)).unwrap_or(usize::MAX);
+        let running: Vec<ProviderId> = self
+            .machines
+            .values()
+            .map(|record| &record.truth)
+            .filter(|instance| fits(instance))
+            .take(free)
+            .map(|instance| instance.provider_id.clone())
+            .collect();
+        for instance in running {
+            self.assign(&instance, Some(id), now);
+        }
+    }
+
+    /// Puts an instance under a reservation, or under none; its labels follow.
+    fn assign(&mut self, instance: &ProviderId, reservation: Option<&str>, now: Timestamp) {
+        let Some(record) = self.machines.get(instance) else { return };
+        let mut offering = record.truth.offering.clone();
+        offering.capacity_type = reservation.map_or(CapacityType::OnDemand, |_| CapacityType::Reserved);
+        let labels = self
+            .node_class(&record.request.node_class.name)
+            .ok()
+            .and_then(|class| self.labels_of(&class, &offering, reservation))
+            .unwrap_or_else(|| record.truth.labels.clone());
+        self.change(instance, now, |instance| {
+            instance.offering = offering;
+            instance.reservation = reservation.map(str::to_owned);
+            instance.labels = labels;
+        });
+        if let Some(record) = self.machines.get(instance) {
+            self.outbox.push_back(CloudEvent::Relabelled(Box::new(record.truth.clone())));
+        }
+    }
+}
+
+fn add(list: &mut Vec<String>, value: &str) {
+    if !list.iter().any(|own| own == value) {
+        list.push(value.to_owned());
+    }
+}

@@ -1,0 +1,55 @@
+//! The conformance suite against the cloud in every kind of trouble, and what the cloud does by itself.
+
+mod conformance;
+mod reservations;
+mod story;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_api::NodeClassRef;
+use berth_catalogue::CapacityType;
+use berth_cloudprovider::{LaunchRequest, LaunchTarget, LaunchToken, NodeClaimKey, OfferingKey};
+
+use super::{CloudConfig, FakeCloud, NODE_CLASS};
+
+fn class(name: &str) -> NodeClassRef {
+    NodeClassRef { group: NODE_CLASS.0.to_owned(), kind: NODE_CLASS.1.to_owned(), name: name.to_owned() }
+}
+
+fn offering(instance_type: &str, capacity_type: CapacityType) -> OfferingKey {
+    OfferingKey { instance_type: instance_type.to_owned(), zone: Some("port-1a".to_owned()), capacity_type }
+}
+
+fn request(number: u32, target: LaunchTarget) -> LaunchRequest {
+    LaunchRequest {
+        token: LaunchToken::new("test", number).unwrap(),
+        node_claim: NodeClaimKey { name: format!("claim-{number}"), uid: format!("uid-{number}") },
+        node_pool: "default".to_owned(),
+        node_class: class("default"),
+        target,
+        labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        tags: BTreeMap::new(),
+        user_data: None,
+    }
+}
+
+fn slot(reservation: &str) -> LaunchTarget {
+    LaunchTarget::Reserved {
+        reservation: reservation.to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone: Some("port-1a".to_owned()),
+    }
+}
+
+fn on_demand() -> LaunchTarget {
+    LaunchTarget::Paid(vec![offering("m5.large", CapacityType::OnDemand)])
+}
+
+fn cloud(config: CloudConfig) -> FakeCloud {
+    FakeCloud::new(CloudConfig { any_node_class: true, ..config }, crate::catalogue())
+}
+
+const SECOND: Duration = Duration::from_secs(1);

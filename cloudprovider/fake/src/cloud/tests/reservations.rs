@@ -1,0 +1,119 @@
+//! What the times and counts of reservations do to instances.
+
+use berth_catalogue::CapacityType;
+use berth_cloudprovider::{
+    CloudError, CloudProvider, InstanceState, InterruptionReason, ReservationAdoption, ReservationKind,
+    ReservationMatching, ReservationState,
+};
+use jiff::SignedDuration;
+
+use super::{SECOND, class, cloud, offering, on_demand, request, slot};
+use crate::cloud::{CloudConfig, FakeCloud, FakeReservation};
+
+fn reservation(total: u32) -> FakeReservation {
+    FakeReservation {
+        instance_types: vec!["m5.large".to_owned()],
+        zones: vec!["port-1a".to_owned()],
+        total,
+        ..FakeReservation::default()
+    }
+}
+
+/// A cloud with one reservation, `cr`, that ends in an hour.
+fn with(definition: FakeReservation, config: CloudConfig) -> FakeCloud {
+    let cloud = cloud(config);
+    let end = cloud.now() + SignedDuration::from_hours(1);
+    cloud.set_reservation("cr", FakeReservation { end: Some(end), ..definition });
+    cloud
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_on_demand_reservation_that_ends_leaves_its_instances_running_and_paid() {
+    let cloud = with(reservation(2), CloudConfig::default());
+    let id = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+    assert!(cloud.hourly_cost().is_zero());
+    tokio::time::sleep(3601 * SECOND).await;
+    let instance = cloud.get(&id).await.unwrap();
+    assert_eq!(instance.state, InstanceState::Running);
+    assert_eq!((instance.reservation, instance.offering.capacity_type), (None, CapacityType::OnDemand));
+    assert_eq!(instance.labels["karpenter.sh/capacity-type"], "on-demand");
+    assert!(!instance.labels.contains_key("berth.sh/capacity-reservation-id"));
+    assert!(!cloud.hourly_cost().is_zero());
+    let refused = cloud.create(&request(2, slot("cr"))).await.unwrap_err();
+    assert_eq!(refused.to_string(), "reservation cr has no free slot: it has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capacity_block_warns_its_instances_and_ends_them() {
+    let block = FakeReservation { kind: ReservationKind::CapacityBlock, ..reservation(2) };
+    let cloud = with(block, CloudConfig::default());
+    let id = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+    tokio::time::sleep(3100 * SECOND).await;
+    let interruption = cloud.get(&id).await.unwrap().interruption.unwrap();
+    assert_eq!(interruption.reason, InterruptionReason::CapacityBlockEnd);
+    assert_eq!(cloud.reservation_counts()[0].state, ReservationState::Expiring);
+    assert!(matches!(cloud.create(&request(2, slot("cr"))).await, Err(CloudError::ReservationFull { .. })));
+    tokio::time::sleep(501 * SECOND).await;
+    assert!(matches!(cloud.get(&id).await, Err(CloudError::NotFound { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_has_not_begun_serves_nothing() {
+    let cloud = cloud(CloudConfig::default());
+    let start = cloud.now() + SignedDuration::from_secs(60);
+    cloud.set_reservation("cr", FakeReservation { start: Some(start), ..reservation(1) });
+    assert!(matches!(cloud.create(&request(1, slot("cr"))).await, Err(CloudError::ReservationFull { .. })));
+    let types = cloud.instance_types(&class("default")).await.unwrap();
+    assert_eq!(types.catalogue.reservations()["cr"].instances, 0);
+    tokio::time::sleep(61 * SECOND).await;
+    assert!(cloud.create(&request(1, slot("cr"))).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_reservation_is_consumed_by_launches_that_did_not_ask() {
+    let open = FakeReservation { matching: ReservationMatching::Open, ..reservation(1) };
+    let cloud = with(open, CloudConfig::default());
+    let first = cloud.create(&request(1, on_demand())).await.unwrap().instance;
+    assert_eq!((first.reservation.as_deref(), first.offering.capacity_type), (Some("cr"), CapacityType::Reserved));
+    let second = cloud.create(&request(2, on_demand())).await.unwrap().instance;
+    assert_eq!((second.reservation, second.offering.capacity_type), (None, CapacityType::OnDemand));
+    // Even where on-demand has run out.
+    cloud.set_stock(&offering("m5.large", CapacityType::OnDemand), Some(0));
+    cloud.terminate(&first.provider_id);
+    assert_eq!(cloud.create(&request(3, on_demand())).await.unwrap().instance.reservation.as_deref(), Some("cr"));
+    assert!(matches!(cloud.create(&request(4, on_demand())).await, Err(CloudError::InsufficientCapacity { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_instance_comes_under_an_open_reservation_where_the_cloud_relabels() {
+    for (adoption, expected) in [(ReservationAdoption::Relabel, Some("cr")), (ReservationAdoption::Never, None)] {
+        let cloud = cloud(CloudConfig { adoption, ..CloudConfig::default() });
+        let ids = [1, 2].map(|number| request(number, on_demand()));
+        let first = cloud.create(&ids[0]).await.unwrap().instance.provider_id;
+        let second = cloud.create(&ids[1]).await.unwrap().instance.provider_id;
+        cloud.set_reservation("cr", FakeReservation { matching: ReservationMatching::Open, ..reservation(1) });
+        assert_eq!(cloud.get(&first).await.unwrap().reservation.as_deref(), expected);
+        assert_eq!(cloud.get(&second).await.unwrap().reservation, None);
+        cloud.terminate(&first);
+        assert_eq!(cloud.get(&second).await.unwrap().reservation.as_deref(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_that_others_use_are_not_free() {
+    let cloud = with(FakeReservation { used_by_others: 2, ..reservation(3) }, CloudConfig::default());
+    cloud.create(&request(1, slot("cr"))).await.unwrap();
+    assert!(matches!(cloud.create(&request(2, slot("cr"))).await, Err(CloudError::ReservationFull { .. })));
+    let shown = cloud.reservations(&class("default")).await.unwrap();
+    assert_eq!((shown[0].total, shown[0].used, shown[0].includes.len()), (3, 3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_reservation_lets_go_of_its_instances() {
+    let cloud = with(reservation(1), CloudConfig::default());
+    let id = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+    assert!(cloud.remove_reservation("cr"));
+    assert!(!cloud.remove_reservation("cr"));
+    assert_eq!(cloud.get(&id).await.unwrap().offering.capacity_type, CapacityType::OnDemand);
+    assert!(cloud.reservations(&class("default")).await.unwrap().is_empty());
+}
