@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot read its input has failed")]
 
-use berth_api::{FakeNodeClass, NodeClaim, NodeOverlay, NodePool, Reservation};
+use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, NodeOverlay, NodePool, Reservation};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -92,6 +92,7 @@ fn base(kind: &str) -> Value {
         "Reservation" => {
             json!({ "template": { "spec": { "containers": [] } }, "owners": [{ "object": { "name": "a" } }] })
         }
+        "FakeCapacityReservation" => json!({ "instanceTypes": ["m5.large"], "count": 1 }),
         _ => json!({}),
     };
     json!({ "metadata": { "name": "a" }, "spec": spec })
@@ -112,7 +113,8 @@ fn both_accept(kind: &str, spec: &Value) -> bool {
             }
         };
     }
-    let by_rust: Vec<String> = validated!(NodePool, NodeClaim, NodeOverlay, Reservation, FakeNodeClass);
+    let by_rust: Vec<String> =
+        validated!(NodePool, NodeClaim, NodeOverlay, Reservation, FakeNodeClass, FakeCapacityReservation);
     assert_eq!(by_schema.is_empty(), by_rust.is_empty(), "{spec}\nschema: {by_schema:#?}\nRust: {by_rust:#?}");
     by_rust.is_empty()
 }
@@ -260,10 +262,19 @@ fn prices_of_node_overlays(#[case] field: &str, #[case] text: &str, #[case] is_g
 #[case("FakeNodeClass", json!({ "registrationDelay": "-30s" }), false)]
 #[case("FakeNodeClass", json!({ "instanceTypes": { "namespace": "a", "name": "b" } }), true)]
 #[case("FakeNodeClass", json!({ "instanceTypes": { "namespace": "a", "name": "" } }), false)]
-#[case("FakeNodeClass", json!({ "reservations": [{ "id": "r", "instanceType": "t", "zone": "z", "count": 0 }] }), true)]
-#[case("FakeNodeClass", json!({ "reservations": [{ "id": "r", "instanceType": "t", "zone": "z", "count": -1 }] }), false)]
-#[case("FakeNodeClass", json!({ "reservations": [{ "id": "r", "instanceType": "t", "zone": "z", "count": 1 },
-                                                 { "id": "r", "instanceType": "u", "zone": "z", "count": 1 }] }), false)]
+#[case("FakeNodeClass", json!({ "image": "v2" }), true)]
+#[case("FakeNodeClass", json!({ "image": "" }), false)]
+#[case("FakeCapacityReservation", json!({}), true)]
+#[case("FakeCapacityReservation", json!({ "id": "CR_1", "zones": ["a", "b"], "usedByOthers": 2 }), true)]
+#[case("FakeCapacityReservation", json!({ "id": "" }), false)]
+#[case("FakeCapacityReservation", json!({ "instanceTypes": [] }), false)]
+#[case("FakeCapacityReservation", json!({ "instanceTypes": ["m5.large", "m5.large"] }), false)]
+#[case("FakeCapacityReservation", json!({ "zones": ["-"] }), false)]
+#[case("FakeCapacityReservation", json!({ "count": -1 }), false)]
+#[case("FakeCapacityReservation", json!({ "count": 1_000_001 }), false)]
+#[case("FakeCapacityReservation", json!({ "usedByOthers": -1 }), false)]
+#[case("FakeCapacityReservation", json!({ "type": "CapacityBlock", "matching": "Open" }), true)]
+#[case("FakeCapacityReservation", json!({ "type": "Other" }), false)]
 fn other_kinds(#[case] kind: &str, #[case] spec: Value, #[case] is_good: bool) {
     assert_eq!(both_accept(kind, &spec), is_good);
 }

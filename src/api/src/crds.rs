@@ -8,6 +8,7 @@ macro_rules! crds {
 }
 
 crds! {
+    "berth.sh_fakecapacityreservations.yaml",
     "berth.sh_fakenodeclasses.yaml",
     "karpenter.sh_nodeclaims.yaml",
     "karpenter.sh_nodeoverlays.yaml",

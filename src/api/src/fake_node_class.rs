@@ -28,9 +28,9 @@ pub struct FakeNodeClassSpec {
     /// How long a launched instance takes to register as a node; unset is at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registration_delay: Option<GoDuration>,
-    /// Capacity reservations that this cloud has sold. At most 1000.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reservations: Vec<FakeReservation>,
+    /// The image that nodes run; a node that runs another one has drifted. At most 63 characters, as a label's value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// A key of a ConfigMap that holds an instance catalogue.
@@ -48,21 +48,6 @@ pub struct CatalogueReference {
 
 fn default_catalogue_key() -> String {
     "instance-types.yaml".to_owned()
-}
-
-/// A number of instances of one type in one zone that were reserved beforehand.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct FakeReservation {
-    /// The id, unique within the node class, as nodes carry it in `berth.sh/capacity-reservation-id`.
-    pub id: String,
-    /// The instance type that is reserved.
-    pub instance_type: String,
-    /// The zone that it is reserved in.
-    pub zone: String,
-    /// How many instances are reserved, at least 0.
-    pub count: i64,
 }
 
 /// What was observed of a FakeNodeClass.

@@ -1,4 +1,5 @@
-//! Berth's API: Karpenter's NodePool, NodeClaim and NodeOverlay, Koordinator's Reservation, Berth's FakeNodeClass.
+//! Berth's API: Karpenter's NodePool, NodeClaim and NodeOverlay, Koordinator's Reservation, Berth's FakeNodeClass and
+//! FakeCapacityReservation.
 //!
 //! The crate says what users may write: every field with its default, the names of labels, annotations and taints,
 //! and what is wrong with an object, in the words of its schema ([`FieldError`]). It never decides what an object
@@ -24,6 +25,7 @@ pub mod crd;
 mod crds;
 mod device;
 mod duration;
+mod fake_capacity_reservation;
 mod fake_node_class;
 pub mod labels;
 mod misplaced;
@@ -46,7 +48,11 @@ pub use device::{
     Device, DeviceInfo, DeviceSpec, DeviceStatus, DeviceTopology, NodeResourceTopology, TopologyZone, ZoneResource,
 };
 pub use duration::{DurationError, GoDuration, NillableDuration};
-pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus, FakeReservation};
+pub use fake_capacity_reservation::{
+    FakeCapacityReservation, FakeCapacityReservationSpec, FakeCapacityReservationStatus, FakeReservationMatching,
+    FakeReservationType,
+};
+pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus};
 pub use misplaced::misplaced_field;
 pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 pub use node_overlay::{

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its input has failed")]
 
-use berth_api::{Cause, FakeNodeClass, FieldError, NodeClaim, NodeOverlay, NodePool, Reservation};
+use berth_api::{
+    Cause, FakeCapacityReservation, FakeNodeClass, FieldError, NodeClaim, NodeOverlay, NodePool, Reservation,
+};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -294,27 +296,36 @@ fn node_claims_are_immutable_and_may_not_ask_for_less_than_nothing() {
 }
 
 #[test]
-fn fake_node_classes_sell_each_reservation_once() {
+fn fake_node_classes_name_each_zone_once() {
     let class: FakeNodeClass = serde_json::from_value(json!({
         "metadata": { "name": "default" },
         "spec": {
             "zones": ["zone-a", "zone-a"], "registrationDelay": "1.5s", "instanceTypes": { "namespace": "", "name": "c" },
-            "reservations": [
-                { "id": "r", "instanceType": "c5.large", "zone": "zone-a", "count": 5 },
-                { "id": "r", "instanceType": "", "zone": "zone-a", "count": -1 },
-            ],
+            "image": "a b",
         },
     }))
     .unwrap();
     assert_eq!(
         paths(&class.validate()),
-        [
-            "spec.instanceTypes.namespace",
-            "spec.zones[1]",
-            "spec.registrationDelay",
-            "spec.reservations[1].instanceType",
-            "spec.reservations[1].id",
-            "spec.reservations[1].count",
-        ]
+        ["spec.instanceTypes.namespace", "spec.zones[1]", "spec.registrationDelay", "spec.image"]
     );
+}
+
+#[test]
+fn fake_capacity_reservations_hold_known_numbers_of_named_types() {
+    let spec = |spec: Value| {
+        let object = json!({ "metadata": { "name": "cr-1" }, "spec": spec });
+        serde_json::from_value::<FakeCapacityReservation>(object).unwrap()
+    };
+    let good = spec(json!({ "instanceTypes": ["m5.large"], "zones": ["zone-a"], "count": 3 }));
+    assert_eq!((good.validate(), good.id()), (vec![], "cr-1"));
+    let bad = spec(json!({
+        "id": "", "instanceTypes": ["m5.large", "m5.large"], "zones": ["-"], "count": -1, "usedByOthers": 1_000_001,
+        "start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z",
+    }));
+    assert_eq!(
+        paths(&bad.validate()),
+        ["spec.id", "spec.instanceTypes[1]", "spec.zones[0]", "spec.count", "spec.usedByOthers", "spec.end"]
+    );
+    assert_eq!(paths(&spec(json!({ "count": 0 })).validate()), ["spec.instanceTypes"]);
 }

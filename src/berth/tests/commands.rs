@@ -15,7 +15,7 @@ fn crds_prints_every_definition() {
     for kind in ["NodePool", "NodeClaim", "NodeOverlay", "Reservation", "FakeNodeClass"] {
         assert!(run.stdout.contains(&format!("kind: {kind}\n")), "{kind}");
     }
-    assert_eq!(run.stdout.matches("kind: CustomResourceDefinition").count(), 5);
+    assert_eq!(run.stdout.matches("kind: CustomResourceDefinition").count(), 6);
 }
 
 #[rstest]

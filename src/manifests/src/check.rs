@@ -41,6 +41,7 @@ pub(crate) fn object(object: &Object, problems: &mut Problems) {
         Object::NodeClaim(object) => object.validate(),
         Object::NodeOverlay(object) => object.validate(),
         Object::Reservation(object) => object.validate(),
+        Object::FakeCapacityReservation(object) => object.validate(),
         Object::FakeNodeClass(object) => object.validate(),
         _ => return workload::check(object, problems),
     };

@@ -32,6 +32,16 @@ macro_rules! objects {
                 }
             }
 
+            /// The object as JSON, its `apiVersion` and `kind` included.
+            ///
+            /// # Errors
+            /// None that is known; serde_json's signature asks for it.
+            pub fn to_value(&self) -> serde_json::Result<Value> {
+                match self {
+                    $(Self::$kind(object) => serde_json::to_value(object),)*
+                }
+            }
+
             /// Name, namespace, labels and annotations.
             pub fn metadata(&self) -> &ObjectMeta {
                 match self {
@@ -80,5 +90,6 @@ objects! {
     Reservation(berth_api::Reservation) in "scheduling.koordinator.sh/v1alpha1",
     Device(berth_api::Device) in "scheduling.koordinator.sh/v1alpha1",
     NodeResourceTopology(berth_api::NodeResourceTopology) in "topology.node.k8s.io/v1alpha1",
+    FakeCapacityReservation(berth_api::FakeCapacityReservation) in "berth.sh/v1alpha1",
     FakeNodeClass(berth_api::FakeNodeClass) in "berth.sh/v1alpha1",
 }

@@ -8,9 +8,9 @@ use super::rules::{self, Rule};
 use super::structural::schema_of;
 use super::{Crd, UnknownField};
 use crate::{
-    FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeOverlay,
-    NodeOverlaySpec, NodeOverlayStatus, NodePool, NodePoolSpec, NodePoolStatus, Reservation, ReservationSpec,
-    ReservationStatus,
+    FakeCapacityReservation, FakeCapacityReservationSpec, FakeCapacityReservationStatus, FakeNodeClass,
+    FakeNodeClassSpec, FakeNodeClassStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, NodeOverlay, NodeOverlaySpec,
+    NodeOverlayStatus, NodePool, NodePoolSpec, NodePoolStatus, Reservation, ReservationSpec, ReservationStatus,
 };
 
 const READY: &str = r#".status.conditions[?(@.type=="Ready")].status"#;
@@ -105,12 +105,31 @@ pub(super) fn all() -> Result<Vec<Crd>, UnknownField> {
         subresources: json!({ "status": {} }),
         rules: rules::fake_node_class(),
     };
+    let fake_capacity_reservation = Kind {
+        description: "Capacity that the cloud in memory has sold beforehand. Deleting it cancels it.",
+        categories: &["berth"],
+        short_names: &["fcr"],
+        columns: vec![
+            column("Total", ".status.total", "integer"),
+            column("Used", ".status.used", "integer"),
+            column("Free", ".status.free", "integer"),
+            column("State", ".status.state", "string"),
+            age(),
+            wide("Type", ".spec.type", "string"),
+            wide("End", ".spec.end", "string"),
+        ],
+        subresources: json!({ "status": {} }),
+        rules: rules::fake_capacity_reservation(),
+    };
     Ok(vec![
         define::<NodePool, NodePoolSpec, NodePoolStatus>(node_pool)?,
         define::<NodeClaim, NodeClaimSpec, NodeClaimStatus>(node_claim)?,
         define::<NodeOverlay, NodeOverlaySpec, NodeOverlayStatus>(node_overlay)?,
         define::<Reservation, ReservationSpec, ReservationStatus>(reservation)?,
         define::<FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus>(fake_node_class)?,
+        define::<FakeCapacityReservation, FakeCapacityReservationSpec, FakeCapacityReservationStatus>(
+            fake_capacity_reservation,
+        )?,
     ])
 }
 

@@ -196,17 +196,34 @@ pub(super) fn fake_node_class() -> Vec<Rule> {
         rule("spec.zones", json!({ "maxItems": 100, "x-kubernetes-list-type": "set" })),
         rule("spec.zones[]", label_value.clone()),
         rule("spec.registrationDelay", json!({ "pattern": DURATION })),
+        rule("spec.image", label_value),
+    ];
+    rules.extend(conditions());
+    rules
+}
+
+pub(super) fn fake_capacity_reservation() -> Vec<Rule> {
+    let label_value = json!({ "minLength": 1, "maxLength": 63, "pattern": LABEL_VALUE });
+    let mut rules = vec![
         rule(
-            "spec.reservations",
+            "spec",
             json!({
-                "maxItems": 1000, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
+                "required": ["count", "instanceTypes"],
+                "x-kubernetes-validations": [
+                    cel("end must be after start", "!has(self.start) || !has(self.end) || self.start < self.end"),
+                ],
             }),
         ),
-        rule("spec.reservations[].count", json!({ "minimum": 0 })),
+        rule("spec.id", label_value.clone()),
+        rule("spec.instanceTypes", json!({ "minItems": 1, "maxItems": 100, "x-kubernetes-list-type": "set" })),
+        rule("spec.instanceTypes[]", label_value.clone()),
+        rule("spec.zones", json!({ "maxItems": 100, "x-kubernetes-list-type": "set" })),
+        rule("spec.zones[]", label_value),
+        rule("spec.count", json!({ "minimum": 0, "maximum": 1_000_000 })),
+        rule("spec.usedByOthers", json!({ "minimum": 0, "maximum": 1_000_000, "default": 0 })),
+        rule("spec.type", json!({ "default": "OnDemand" })),
+        rule("spec.matching", json!({ "default": "Targeted" })),
     ];
-    rules.extend(
-        ["id", "instanceType", "zone"].map(|field| rule(format!("spec.reservations[].{field}"), label_value.clone())),
-    );
     rules.extend(conditions());
     rules
 }
