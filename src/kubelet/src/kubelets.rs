@@ -1,0 +1,530 @@
+//! The one task of all stand-ins: commands, the watch of bound pods, timers and writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, EventSource, Node, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Event as Watched};
+use kube::{Api, Client};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::clock::{Clock, later};
+use crate::node::{Hosted, LEASES, Registration};
+use crate::pod::{Record, Stage};
+use crate::requests::{self, Amounts};
+use crate::writes::{Key, Outcome, Writes, outcome};
+use crate::{Command, KubeletConfig, NodeSpec, status};
+
+/// How long a failed write or watch waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What is due later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Timer {
+    NodeReady(String),
+    NodeReport(String),
+    LeaseRenewal(String),
+    Pod(String),
+    Retry(Key),
+}
+
+pub(crate) struct Loop {
+    client: Client,
+    config: KubeletConfig,
+    clock: Clock,
+    nodes: BTreeMap<String, Hosted>,
+    pods: FxHashMap<String, Record>,
+    /// The UIDs of pods by the node that they are bound to, hosted here or not.
+    by_node: FxHashMap<String, BTreeSet<String>>,
+    /// The UIDs that a relist has shown so far.
+    listed: Option<FxHashSet<String>>,
+    timers: BTreeMap<(Timestamp, u64), Timer>,
+    writes: Writes,
+    addresses: FxHashSet<u32>,
+    last_address: u32,
+    n_nodes: u32,
+    /// Numbers timers, events and pods in their order of arrival.
+    count: u64,
+}
+
+/// A watch that fails is tried again after a fixed time.
+struct Fixed;
+
+impl Iterator for Fixed {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(RETRY)
+    }
+}
+
+impl Backoff for Fixed {
+    fn reset(&mut self) {}
+}
+
+impl Loop {
+    pub(crate) fn new(client: Client, config: KubeletConfig) -> Self {
+        Self {
+            clock: Clock::starting_at(config.epoch),
+            client,
+            config,
+            nodes: BTreeMap::new(),
+            pods: FxHashMap::default(),
+            by_node: FxHashMap::default(),
+            listed: None,
+            timers: BTreeMap::new(),
+            writes: Writes::default(),
+            addresses: FxHashSet::default(),
+            last_address: 0,
+            n_nodes: 0,
+            count: 0,
+        }
+    }
+
+    pub(crate) async fn run(mut self, mut commands: UnboundedReceiver<Command>) {
+        let bound = watcher::Config::default().fields("spec.nodeName!=");
+        let pods = watcher::watcher(Api::<Pod>::all(self.client.clone()), bound).backoff(Fixed);
+        let mut pods = std::pin::pin!(pods);
+        loop {
+            self.begin_writes();
+            let due = self.timers.first_key_value().map(|(&(due, _), _)| self.clock.instant(due));
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => self.obey(command),
+                    None => return,
+                },
+                Some((key, outcome)) = self.writes.in_flight.next(), if !self.writes.in_flight.is_empty() => {
+                    self.writes.end(&key);
+                    self.written(&key, outcome);
+                }
+                event = pods.next() => match event {
+                    Some(Ok(event)) => self.observe(event),
+                    // The watch is taken up again by itself.
+                    Some(Err(_)) => {}
+                    None => return,
+                },
+                () = sleep_until(due), if due.is_some() => self.fire(),
+            }
+        }
+    }
+
+    fn at(&mut self, due: Timestamp, timer: Timer) {
+        self.count += 1;
+        self.timers.insert((due, self.count), timer);
+    }
+
+    fn fire(&mut self) {
+        let now = self.clock.now();
+        while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {
+            match entry.remove() {
+                Timer::NodeReady(name) => self.set_ready(&name, true),
+                Timer::NodeReport(name) => {
+                    if let Some(node) = self.nodes.get_mut(&name) {
+                        node.is_dirty = true;
+                        self.writes.want(Key::Node(name.clone()));
+                        self.at(later(now, self.config.status_report), Timer::NodeReport(name));
+                    }
+                }
+                Timer::LeaseRenewal(name) => {
+                    if let Some(node) = self.nodes.get_mut(&name) {
+                        node.lease_due = true;
+                        self.writes.want(Key::Lease(name.clone()));
+                        self.at(later(now, self.config.lease_renewal), Timer::LeaseRenewal(name));
+                    }
+                }
+                Timer::Pod(uid) => self.advance(&uid),
+                Timer::Retry(key) => self.writes.want(key),
+            }
+        }
+    }
+
+    // === Nodes ===
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Join(spec) => self.join(*spec),
+            Command::PowerOff(name) => {
+                self.nodes.remove(&name);
+            }
+            Command::Ready(name, is_ready) => self.set_ready(&name, is_ready),
+        }
+    }
+
+    fn join(&mut self, spec: NodeSpec) {
+        let now = self.clock.now();
+        self.n_nodes += 1;
+        let name = spec.name.clone();
+        self.nodes.insert(name.clone(), Hosted::new(spec, self.n_nodes, now));
+        self.writes.want(Key::Node(name));
+    }
+
+    fn set_ready(&mut self, name: &str, is_ready: bool) {
+        let now = self.clock.now();
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        if node.is_ready == is_ready {
+            return;
+        }
+        node.is_ready = is_ready;
+        node.ready_since = now;
+        node.is_dirty = true;
+        self.writes.want(Key::Node(name.to_owned()));
+        if is_ready {
+            self.admit_waiting(name);
+        }
+    }
+
+    fn registered(&mut self, name: &str, uid: Option<String>) {
+        let now = self.clock.now();
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        match node.registration {
+            Registration::Wanted => {
+                node.registration = Registration::Registered;
+                node.uid = uid;
+                node.lease_due = true;
+                self.writes.want(Key::Lease(name.to_owned()));
+                self.at(later(now, self.config.ready_delay), Timer::NodeReady(name.to_owned()));
+                self.at(later(now, self.config.status_report), Timer::NodeReport(name.to_owned()));
+                self.at(later(now, self.config.lease_renewal), Timer::LeaseRenewal(name.to_owned()));
+            }
+            Registration::Registered | Registration::Leased => {}
+        }
+    }
+
+    // === Pods ===
+
+    fn observe(&mut self, event: Watched<Pod>) {
+        match event {
+            Watched::Init => self.listed = Some(FxHashSet::default()),
+            Watched::InitApply(pod) => {
+                if let (Some(listed), Some(uid)) = (&mut self.listed, &pod.metadata.uid) {
+                    listed.insert(uid.clone());
+                }
+                self.upsert(&pod);
+            }
+            Watched::InitDone => {
+                let listed = self.listed.take().unwrap_or_default();
+                let gone: BTreeSet<String> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for uid in &gone {
+                    self.forget(uid);
+                }
+            }
+            Watched::Apply(pod) => self.upsert(&pod),
+            Watched::Delete(pod) => {
+                if let Some(uid) = &pod.metadata.uid {
+                    self.forget(uid);
+                }
+            }
+        }
+    }
+
+    fn upsert(&mut self, pod: &Pod) {
+        let now = self.clock.now();
+        let Some(uid) = pod.metadata.uid.clone() else { return };
+        if !self.pods.contains_key(&uid) {
+            self.count += 1;
+            let Some((record, problems)) = Record::read(pod, &self.config, self.count) else { return };
+            if !problems.is_empty() {
+                self.tell(&record, "InvalidAnnotation", problems.join("; "));
+            }
+            self.by_node.entry(record.node.clone()).or_default().insert(uid.clone());
+            self.pods.insert(uid.clone(), record);
+        }
+        if let Some(record) = self.pods.get_mut(&uid) {
+            record.observe_deletion(pod, &self.config, now);
+        }
+        self.admit(&uid);
+        self.advance(&uid);
+    }
+
+    fn forget(&mut self, uid: &str) {
+        let Some(record) = self.pods.remove(uid) else { return };
+        if let Some(ip) = record.ip {
+            self.addresses.remove(&ip);
+        }
+        if let Some(pods) = self.by_node.get_mut(&record.node) {
+            pods.remove(uid);
+            if pods.is_empty() {
+                self.by_node.remove(&record.node);
+            }
+        }
+    }
+
+    /// Admits what was bound before the node could take it, in order of arrival.
+    fn admit_waiting(&mut self, node: &str) {
+        let mut waiting: Vec<(u64, String)> = self
+            .by_node
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| Some((self.pods.get(uid)?.sequence, uid.clone())))
+            .collect();
+        waiting.sort_unstable();
+        for (_, uid) in waiting {
+            self.admit(&uid);
+            self.advance(&uid);
+        }
+    }
+
+    /// Admits or rejects a pod that its node's kubelet sees for the first time.
+    fn admit(&mut self, uid: &str) {
+        let now = self.clock.now();
+        let Some(record) = self.pods.get(uid).filter(|record| record.stage == Stage::Bound) else { return };
+        let Some(node) = self.nodes.get(&record.node).filter(|node| node.is_ready) else { return };
+        if record.stops_at.is_some() {
+            return;
+        }
+        let mut used = Amounts::new();
+        let mut n_pods = 0;
+        let mut ports_clash = false;
+        for other in self.by_node.get(&record.node).into_iter().flatten().filter_map(|other| self.pods.get(other)) {
+            if other.uid != record.uid && other.uses_node() {
+                requests::add(&mut used, &other.requests);
+                n_pods += 1;
+                ports_clash |= requests::ports_clash(&other.host_ports, &record.host_ports);
+            }
+        }
+        let verdict = requests::fits(&record.requests, &used, n_pods, &node.allocatable);
+        let verdict = verdict.and(if ports_clash { Err(requests::Rejection::NodePorts) } else { Ok(()) });
+        let needs_address = !record.host_network && verdict.is_ok();
+        let address = needs_address.then(|| self.new_address());
+        let Some(record) = self.pods.get_mut(uid) else { return };
+        match verdict {
+            Ok(()) => {
+                record.ip = address;
+                record.admit(now);
+            }
+            Err(rejection) => {
+                let message = format!("Pod was rejected: {rejection}");
+                record.reject(rejection.reason(), message.clone(), now);
+                let record = record.clone();
+                self.tell(&record, &rejection.reason(), message);
+            }
+        }
+    }
+
+    /// Lets a pod do what is due, and sees to what comes next.
+    fn advance(&mut self, uid: &str) {
+        let now = self.clock.now();
+        let Some(record) = self.pods.get_mut(uid) else { return };
+        if !self.nodes.contains_key(&record.node) {
+            return;
+        }
+        record.advance(&self.config, now);
+        let is_due = record.is_dirty || (record.is_stopped && !record.is_deleted);
+        let due = record.due(&self.config).filter(|_| record.timer != record.due(&self.config));
+        record.timer = due.or(record.timer);
+        if is_due {
+            self.writes.want(Key::Pod(uid.to_owned()));
+        }
+        // An earlier timer that has become idle does nothing when it fires.
+        if let Some(due) = due {
+            self.at(due, Timer::Pod(uid.to_owned()));
+        }
+    }
+
+    fn new_address(&mut self) -> u32 {
+        // 2^24 addresses: more than pods of any cluster.
+        loop {
+            self.last_address = (self.last_address + 1) & 0x00ff_ffff;
+            let is_host = !matches!(self.last_address & 0xff, 0 | 255);
+            if is_host && self.addresses.insert(self.last_address) {
+                return self.last_address;
+            }
+        }
+    }
+
+    // === Writes ===
+
+    fn begin_writes(&mut self) {
+        while let Some(key) = self.writes.next(self.config.writes) {
+            match &key {
+                Key::Node(name) => self.write_node(&name.clone()),
+                Key::Lease(name) => self.write_lease(&name.clone()),
+                Key::Pod(uid) => self.write_pod(&uid.clone()),
+                Key::Event(_) => {}
+            }
+        }
+    }
+
+    fn write_node(&mut self, name: &str) {
+        let now = self.clock.now();
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        let api = Api::<Node>::all(self.client.clone());
+        let name = name.to_owned();
+        let key = Key::Node(name.clone());
+        let uid = |node: &Node| node.metadata.uid.clone();
+        if node.registration == Registration::Wanted {
+            let (object, labels) = (node.node(now), node.reconciled());
+            self.writes.begin(
+                key,
+                Box::pin(async move {
+                    match api.create(&PostParams::default(), &object).await {
+                        // A kubelet that starts anew finds its Node.
+                        Err(kube::Error::Api(status)) if status.code == 409 => {
+                            let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(labels)).await;
+                            // Between the two it may have gone: then it is created next time.
+                            match outcome(patched, uid) {
+                                Outcome::Gone => Outcome::Again,
+                                other => other,
+                            }
+                        }
+                        answer => outcome(answer, uid),
+                    }
+                }),
+            );
+        } else if std::mem::take(&mut node.is_dirty) {
+            let patch = json!({"status": node.status(now)});
+            self.writes.begin(
+                key,
+                Box::pin(async move {
+                    let patched = api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await;
+                    outcome(patched, uid)
+                }),
+            );
+        }
+    }
+
+    fn write_lease(&mut self, name: &str) {
+        let now = self.clock.now();
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        if !std::mem::take(&mut node.lease_due) {
+            return;
+        }
+        let api = Api::<Lease>::namespaced(self.client.clone(), LEASES);
+        let name = name.to_owned();
+        let key = Key::Lease(name.clone());
+        let lease = node.lease(&self.config, now);
+        if node.registration == Registration::Leased {
+            self.writes.begin(
+                key,
+                Box::pin(async move {
+                    let renewal = Patch::Merge(Hosted::renewal(now));
+                    match outcome(api.patch(&name, &PatchParams::default(), &renewal).await, |_| None) {
+                        // Someone deleted it: kubelet makes another.
+                        Outcome::Gone => outcome(api.create(&PostParams::default(), &lease).await, |_| None),
+                        other => other,
+                    }
+                }),
+            );
+        } else {
+            self.writes.begin(
+                key,
+                Box::pin(async move {
+                    match api.create(&PostParams::default(), &lease).await {
+                        Err(kube::Error::Api(status)) if status.code == 409 => {
+                            let renewal = Patch::Merge(Hosted::renewal(now));
+                            outcome(api.patch(&name, &PatchParams::default(), &renewal).await, |_| None)
+                        }
+                        answer => outcome(answer, |_| None),
+                    }
+                }),
+            );
+        }
+    }
+
+    fn write_pod(&mut self, uid: &str) {
+        let now = self.clock.now();
+        let Some(record) = self.pods.get_mut(uid) else { return };
+        let Some(node) = self.nodes.get(&record.node) else { return };
+        let api = Api::<Pod>::namespaced(self.client.clone(), &record.namespace);
+        let (name, key) = (record.name.clone(), Key::Pod(uid.to_owned()));
+        if std::mem::take(&mut record.is_dirty) {
+            let status = status::of_pod(record, &node.address(), now);
+            let patch = json!({"metadata": {"uid": record.uid}, "status": status});
+            self.writes.begin(
+                key,
+                Box::pin(async move {
+                    let patched = api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(patch)).await;
+                    outcome(patched, |_| None)
+                }),
+            );
+        } else if record.is_stopped && !std::mem::replace(&mut record.is_deleted, true) {
+            let preconditions = Preconditions { uid: Some(record.uid.clone()), resource_version: None };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }.grace_period(0);
+            self.writes.begin(key, Box::pin(async move { outcome(api.delete(&name, &params).await, |_| None) }));
+        }
+    }
+
+    fn written(&mut self, key: &Key, result: Outcome) {
+        let retry = later(self.clock.now(), RETRY);
+        match (key, result) {
+            (Key::Node(name), Outcome::Done(uid)) => self.registered(name, uid),
+            (Key::Node(name), Outcome::Again) => {
+                if let Some(node) = self.nodes.get_mut(name) {
+                    node.is_dirty = true;
+                    self.at(retry, Timer::Retry(key.clone()));
+                }
+            }
+            (Key::Lease(name), Outcome::Done(_)) => {
+                if let Some(node) = self.nodes.get_mut(name) {
+                    node.registration = Registration::Leased;
+                }
+            }
+            (Key::Pod(uid), Outcome::Done(_)) => {
+                let Some(record) = self.pods.get(uid) else { return };
+                // The status is written: what is left of a stopped pod is to delete it.
+                if record.is_stopped && !record.is_deleted {
+                    self.writes.want(key.clone());
+                }
+            }
+            (Key::Pod(uid), Outcome::Again) => {
+                if let Some(record) = self.pods.get_mut(uid) {
+                    record.is_dirty |= !record.is_deleted;
+                    record.is_deleted = false;
+                    self.at(retry, Timer::Retry(key.clone()));
+                }
+            }
+            // A renewal is tried again when the next one is due; nothing waits for an event.
+            (Key::Lease(_) | Key::Event(_), _) | (_, Outcome::Gone | Outcome::Refused) => {}
+        }
+    }
+
+    /// Writes an event about a pod.
+    fn tell(&mut self, record: &Record, reason: &str, message: String) {
+        self.count += 1;
+        let now = self.clock.now();
+        let event = Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{:x}", record.name, self.count)),
+                namespace: Some(record.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                name: Some(record.name.clone()),
+                namespace: Some(record.namespace.clone()),
+                uid: Some(record.uid.clone()),
+                ..ObjectReference::default()
+            },
+            type_: Some("Warning".to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            source: Some(EventSource { component: Some("kubelet".to_owned()), host: Some(record.node.clone()) }),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
+            ..Event::default()
+        };
+        let api = Api::<Event>::namespaced(self.client.clone(), &record.namespace);
+        let key = Key::Event(self.count);
+        self.writes
+            .begin(key, Box::pin(async move { outcome(api.create(&PostParams::default(), &event).await, |_| None) }));
+    }
+}
+
+async fn sleep_until(due: Option<tokio::time::Instant>) {
+    if let Some(due) = due {
+        tokio::time::sleep_until(due).await;
+    }
+}

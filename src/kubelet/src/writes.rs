@@ -1,0 +1,93 @@
+//! The queue of writes: what is to be written, in order for each object, a bounded number at a time.
+
+use std::collections::VecDeque;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use rustc_hash::FxHashSet;
+
+/// What a write is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// The Node of this name.
+    Node(String),
+    /// The Lease of the node of this name.
+    Lease(String),
+    /// The pod of this UID.
+    Pod(String),
+    /// An event, which nothing waits for.
+    Event(u64),
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was done; of a created Node, its UID.
+    Done(Option<String>),
+    /// The object is not there, or is another one of the same name.
+    Gone,
+    /// It was refused for good.
+    Refused,
+    /// It was not done, or nobody knows: once more, a little later.
+    Again,
+}
+
+/// Writes that wait and writes on their way.
+#[derive(Default)]
+pub(crate) struct Writes {
+    waiting: VecDeque<Key>,
+    /// Those in `waiting`, and those that wait for one on its way to end.
+    wanted: FxHashSet<Key>,
+    busy: FxHashSet<Key>,
+    pub(crate) in_flight: FuturesUnordered<BoxFuture<'static, (Key, Outcome)>>,
+}
+
+// === impl Writes ===
+
+impl Writes {
+    /// Something about this object is to be written.
+    pub(crate) fn want(&mut self, key: Key) {
+        if self.wanted.insert(key.clone()) && !self.busy.contains(&key) {
+            self.waiting.push_back(key);
+        }
+    }
+
+    /// The next object to write, unless `most` writes are on their way.
+    pub(crate) fn next(&mut self, most: usize) -> Option<Key> {
+        if self.in_flight.len() >= most {
+            return None;
+        }
+        let key = self.waiting.pop_front()?;
+        self.wanted.remove(&key);
+        Some(key)
+    }
+
+    /// Sends a write on its way.
+    pub(crate) fn begin(&mut self, key: Key, write: BoxFuture<'static, Outcome>) {
+        self.busy.insert(key.clone());
+        self.in_flight.push(Box::pin(async move { (key, write.await) }));
+    }
+
+    /// A write has ended.
+    pub(crate) fn end(&mut self, key: &Key) {
+        self.busy.remove(key);
+        if self.wanted.contains(key) {
+            self.waiting.push_back(key.clone());
+        }
+    }
+}
+
+/// What an answer of the API server means.
+pub(crate) fn outcome<T>(answer: Result<T, kube::Error>, uid: impl FnOnce(&T) -> Option<String>) -> Outcome {
+    match answer {
+        Ok(object) => Outcome::Done(uid(&object)),
+        Err(kube::Error::Api(status)) => match status.code {
+            // A conflict is about the UID: nothing else is demanded.
+            404 | 409 => Outcome::Gone,
+            429 => Outcome::Again,
+            code if code >= 500 => Outcome::Again,
+            _ => Outcome::Refused,
+        },
+        Err(_) => Outcome::Again,
+    }
+}
