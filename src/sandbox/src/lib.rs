@@ -1,1 +1,34 @@
-//! A whole cluster in one process: API server, controllers, stand-in kubelets, a fake cloud and Berth.
+//! A whole cluster in one process: API server, built-in controllers, stand-in kubelets, and a fake cloud.
+//!
+//! [`run`] puts the parts together, applies the objects that it is given, and says in plain words what happens. Nothing
+//! in it decides: what runs here goes to a real cluster as it is, and speaks to the API server through `kube` alone.
+//! The cloud can be changed while it runs, by objects: `FakeNodeClass` and `FakeCapacityReservation`.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
+//! use berth_sandbox::{Ended, Options, run};
+//!
+//! let options = Options { settle: true, ..Options::new("2026-01-01T00:00:00Z".parse().unwrap()) };
+//! let mut said = Vec::new();
+//! // An empty cluster has nothing to wait for.
+//! let ended = run(options, |line| said.push(line.message.clone()), std::future::pending()).await.unwrap();
+//! assert_eq!(ended, Ended::Settled);
+//! # });
+//! ```
+
+mod apply;
+mod bridge;
+mod cluster;
+mod error;
+mod machines;
+mod observer;
+mod options;
+mod quiet;
+mod story;
+#[cfg(test)]
+mod tests;
+
+pub use cluster::{Ended, run};
+pub use error::SandboxError;
+pub use options::{Options, read_inputs};
+pub use story::Line;

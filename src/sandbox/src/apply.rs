@@ -1,0 +1,180 @@
+//! The objects to begin with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::{CRDS, FakeCapacityReservation, FakeCapacityReservationSpec, FakeNodeClass, NodeClassRef};
+use berth_cloudprovider_fake::cloud::{FakeReservation, NODE_CLASS};
+use berth_manifests::Object;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::SandboxError;
+
+/// Kinds that have no namespace.
+const CLUSTER_KINDS: [&str; 14] = [
+    "Node",
+    "Namespace",
+    "PersistentVolume",
+    "PriorityClass",
+    "StorageClass",
+    "CSINode",
+    "NodePool",
+    "NodeClaim",
+    "NodeOverlay",
+    "Reservation",
+    "FakeNodeClass",
+    "FakeCapacityReservation",
+    "Device",
+    "NodeResourceTopology",
+];
+
+/// What must be there before what refers to it.
+const FIRST: [&str; 6] =
+    ["Namespace", "PriorityClass", "StorageClass", "FakeNodeClass", "FakeCapacityReservation", "NodePool"];
+
+fn failed(object: &str, error: &kube::Error) -> SandboxError {
+    let message = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    };
+    SandboxError::Apply { object: object.to_owned(), message }
+}
+
+/// Installs Berth's definitions.
+pub(crate) async fn definitions(client: &Client) -> Result<(), SandboxError> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    for (file, text) in CRDS {
+        let definition: CustomResourceDefinition = serde_saphyr::from_str(text)
+            .map_err(|error| SandboxError::Apply { object: (*file).to_owned(), message: error.to_string() })?;
+        api.create(&PostParams::default(), &definition).await.map_err(|error| failed(file, &error))?;
+    }
+    Ok(())
+}
+
+/// The node classes that objects refer to and that are not among them.
+pub(crate) fn missing_node_classes(objects: &[Object]) -> BTreeSet<String> {
+    let mut wanted = BTreeSet::new();
+    let mut known = BTreeSet::new();
+    let mut want = |class: &NodeClassRef| {
+        if (class.group.as_str(), class.kind.as_str()) == NODE_CLASS {
+            wanted.insert(class.name.clone());
+        }
+    };
+    for object in objects {
+        match object {
+            Object::NodePool(pool) => pool.spec.template.spec.node_class_ref.iter().for_each(&mut want),
+            Object::NodeClaim(claim) => claim.spec.node_class_ref.iter().for_each(&mut want),
+            Object::FakeNodeClass(class) => known.extend(class.metadata.name.clone()),
+            _ => {}
+        }
+    }
+    wanted.retain(|name| !known.contains(name));
+    wanted
+}
+
+/// A node class with nothing said.
+pub(crate) async fn node_class(client: &Client, name: &str) -> Result<(), SandboxError> {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let class = FakeNodeClass { metadata, ..FakeNodeClass::default() };
+    let made = Api::<FakeNodeClass>::all(client.clone()).create(&PostParams::default(), &class).await;
+    made.map(drop).map_err(|error| failed(&format!("FakeNodeClass {name}"), &error))
+}
+
+/// Shows the catalogue's reservations as objects, so that their counts can be changed.
+pub(crate) async fn reservations(
+    client: &Client,
+    definitions: &BTreeMap<String, FakeReservation>,
+) -> Result<(), SandboxError> {
+    let api = Api::<FakeCapacityReservation>::all(client.clone());
+    for (id, definition) in definitions {
+        let name = object_name(id);
+        let object = FakeCapacityReservation {
+            spec: FakeCapacityReservationSpec {
+                id: (name != *id).then(|| id.clone()),
+                instance_types: definition.instance_types.clone(),
+                zones: definition.zones.clone(),
+                count: i64::from(definition.total),
+                ..FakeCapacityReservationSpec::default()
+            },
+            metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
+            status: None,
+        };
+        let made = api.create(&PostParams::default(), &object).await;
+        made.map_err(|error| failed(&format!("FakeCapacityReservation {id}"), &error))?;
+    }
+    Ok(())
+}
+
+/// An id as an object's name: lower case, with dots and dashes alone.
+fn object_name(id: &str) -> String {
+    let mapped = |c: char| match c.to_ascii_lowercase() {
+        c if c.is_ascii_alphanumeric() || c == '-' || c == '.' => c,
+        _ => '-',
+    };
+    id.chars().map(mapped).collect::<String>().trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+}
+
+/// Applies objects, those first that others need. What the cluster has no resource for is named in the answer.
+pub(crate) async fn objects(client: &Client, objects: &[Object]) -> Result<Vec<String>, SandboxError> {
+    let mut passed_over = Vec::new();
+    let rank = |object: &Object| FIRST.iter().position(|kind| *kind == object.kind()).unwrap_or(FIRST.len());
+    let mut ordered: Vec<&Object> = objects.iter().collect();
+    ordered.sort_by_key(|object| rank(object));
+    let mut namespaces = BTreeSet::from(["default".to_owned(), "kube-system".to_owned()]);
+    for object in ordered {
+        let name = object.metadata().name.clone().unwrap_or_default();
+        let label = format!("{} {name}", object.kind());
+        let value = object
+            .to_value()
+            .map_err(|error| SandboxError::Apply { object: label.clone(), message: error.to_string() })?;
+        if object.kind() == "Namespace" {
+            namespaces.insert(name.clone());
+        }
+        if !CLUSTER_KINDS.contains(&object.kind()) {
+            let namespace = object.metadata().namespace.clone().unwrap_or_else(|| "default".to_owned());
+            if namespaces.insert(namespace.clone()) {
+                let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+                ignore_existing(create(client, made).await).map_err(|error| failed(&label, &error))?;
+            }
+        }
+        match ignore_existing(create(client, value).await) {
+            Err(kube::Error::Api(status)) if status.code == 404 => passed_over.push(label),
+            answer => answer.map_err(|error| failed(&label, &error))?,
+        }
+    }
+    Ok(passed_over)
+}
+
+fn ignore_existing(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => Ok(()),
+        answer => answer,
+    }
+}
+
+async fn create(client: &Client, mut value: Value) -> Result<(), kube::Error> {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    // What a dump of a cluster carries and no one may set.
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        for key in ["resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"] {
+            metadata.remove(key);
+        }
+    }
+    let namespace = text(&value["metadata"], "namespace");
+    let object: DynamicObject = serde_json::from_value(value).map_err(kube::Error::SerdeError)?;
+    let api: Api<DynamicObject> = if CLUSTER_KINDS.contains(&kind.as_str()) {
+        Api::all_with(client.clone(), &resource)
+    } else if namespace.is_empty() {
+        Api::default_namespaced_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), &namespace, &resource)
+    };
+    api.create(&PostParams::default(), &object).await.map(drop)
+}

@@ -1,0 +1,198 @@
+//! Between the cloud and the objects that change it: FakeNodeClass and FakeCapacityReservation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::{
+    CatalogueReference, FakeCapacityReservation, FakeCapacityReservationStatus, FakeNodeClass, FakeReservationMatching,
+    FakeReservationType, GoDuration,
+};
+use berth_catalogue::Catalogue;
+use berth_cloudprovider::{ReservationKind, ReservationMatching, ReservationState};
+use berth_cloudprovider_fake::cloud::{FakeCloud, FakeReservation, NodeClass};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+/// Who owns the statuses.
+const MANAGER: &str = "fake-cloud";
+
+/// What the objects said last, and what their statuses say.
+pub(crate) struct Bridge {
+    client: Client,
+    cloud: FakeCloud,
+    /// By object name: the reservation's id and what was told to the cloud; `None` where the object cannot be used.
+    reservations: BTreeMap<String, (String, Option<FakeReservation>)>,
+    /// By object name: the status that was written.
+    written: BTreeMap<String, FakeCapacityReservationStatus>,
+    classes: BTreeMap<String, NodeClass>,
+}
+
+// === impl Bridge ===
+
+impl Bridge {
+    pub(crate) fn new(client: Client, cloud: FakeCloud) -> Self {
+        let (reservations, written, classes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { client, cloud, reservations, written, classes }
+    }
+
+    /// A node class was made or changed.
+    pub(crate) async fn class_applied(&mut self, object: &FakeNodeClass) {
+        let name = object.name_any();
+        let class = self.read_class(object).await;
+        if self.classes.get(&name) == Some(&class) {
+            return;
+        }
+        let (status, reason, message) = match &class.not_ready {
+            None => ("True", "Ready".to_owned(), String::new()),
+            Some((reason, message)) => ("False", reason.clone(), message.clone()),
+        };
+        let ready = self.ready(status, reason, message, object.metadata.generation);
+        self.cloud.set_node_class(&name, class.clone());
+        self.classes.insert(name.clone(), class);
+        let api = Api::<FakeNodeClass>::all(self.client.clone());
+        let patch = Patch::Merge(json!({"status": {"conditions": [ready]}}));
+        // The next change tries again.
+        drop(api.patch_status(&name, &PatchParams::apply(MANAGER), &patch).await);
+    }
+
+    pub(crate) fn class_deleted(&mut self, name: &str) {
+        self.classes.remove(name);
+        self.cloud.remove_node_class(name);
+    }
+
+    async fn read_class(&self, object: &FakeNodeClass) -> NodeClass {
+        let spec = &object.spec;
+        let mut class = NodeClass {
+            zones: spec.zones.clone(),
+            registration_delay: spec.registration_delay.as_ref().and_then(GoDuration::to_std).unwrap_or_default(),
+            image: spec.image.clone().unwrap_or_default(),
+            ..NodeClass::default()
+        };
+        if let Some(error) = object.validate().first() {
+            class.not_ready = Some(("Invalid".to_owned(), error.to_string()));
+        } else if let Some(reference) = &spec.instance_types {
+            match self.read_catalogue(reference).await {
+                Ok(catalogue) => class.catalogue = Some(Arc::new(catalogue)),
+                Err(message) => class.not_ready = Some(("InstanceTypesUnusable".to_owned(), message)),
+            }
+        }
+        class
+    }
+
+    async fn read_catalogue(&self, reference: &CatalogueReference) -> Result<Catalogue, String> {
+        let CatalogueReference { namespace, name, key } = reference;
+        let place = format!("spec.instanceTypes: ConfigMap {namespace}/{name}");
+        let map = Api::<ConfigMap>::namespaced(self.client.clone(), namespace).get_opt(name).await;
+        let map = map.map_err(|error| format!("{place}: {error}"))?.ok_or_else(|| format!("{place} not found"))?;
+        let text =
+            map.data.as_ref().and_then(|data| data.get(key)).ok_or_else(|| format!("{place} has no key {key}"))?;
+        berth_catalogue::read(text.as_bytes(), &format!("{namespace}/{name}/{key}")).map_err(|error| error.to_string())
+    }
+
+    /// A reservation was made or changed.
+    pub(crate) fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
+        let (name, id) = (object.name_any(), object.id().to_owned());
+        let definition = object.validate().is_empty().then(|| definition(object));
+        let known = self.reservations.get(&name);
+        if known.is_some_and(|(known_id, known)| *known_id == id && *known == definition) {
+            return;
+        }
+        if let Some((old, _)) = known.filter(|(known, _)| *known != id) {
+            self.cloud.remove_reservation(old);
+        }
+        if let Some(definition) = &definition {
+            self.cloud.set_reservation(&id, definition.clone());
+        }
+        self.reservations.insert(name, (id, definition));
+    }
+
+    pub(crate) fn reservation_deleted(&mut self, name: &str) {
+        self.written.remove(name);
+        if let Some((id, _)) = self.reservations.remove(name) {
+            self.cloud.remove_reservation(&id);
+        }
+    }
+
+    /// Writes the counts that have changed, and says them: id, used and total.
+    pub(crate) async fn write_counts(&mut self) -> Vec<(String, u32, u32)> {
+        let counts: BTreeMap<String, _> =
+            self.cloud.reservation_counts().into_iter().map(|count| (count.id.clone(), count)).collect();
+        let mut changed = Vec::new();
+        for (name, (id, definition)) in &self.reservations {
+            let Some(count) = counts.get(id) else { continue };
+            let mut status = FakeCapacityReservationStatus {
+                total: i64::from(count.total),
+                used: i64::from(count.used),
+                free: i64::from(count.free_after(&count.includes)),
+                state: state(count.state).to_owned(),
+                conditions: Vec::new(),
+            };
+            let known = self.written.get(name);
+            if known == Some(&status) {
+                continue;
+            }
+            if known.is_none_or(|known| (known.total, known.used) != (status.total, status.used)) {
+                changed.push((id.clone(), count.used, count.total));
+            }
+            self.written.insert(name.clone(), status.clone());
+            let (holds, reason) = if definition.is_some() { ("True", "Ready") } else { ("False", "Invalid") };
+            status.conditions = vec![self.ready(holds, reason.to_owned(), String::new(), None)];
+            let api = Api::<FakeCapacityReservation>::all(self.client.clone());
+            let patch = Patch::Merge(json!({"status": status}));
+            if api.patch_status(name, &PatchParams::apply(MANAGER), &patch).await.is_err() {
+                self.written.remove(name);
+            }
+        }
+        changed
+    }
+
+    fn ready(&self, status: &str, reason: String, message: String, generation: Option<i64>) -> Condition {
+        Condition {
+            type_: "Ready".to_owned(),
+            status: status.to_owned(),
+            reason,
+            message,
+            observed_generation: generation,
+            last_transition_time: Time(whole_seconds(self.cloud.now())),
+        }
+    }
+}
+
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+fn definition(object: &FakeCapacityReservation) -> FakeReservation {
+    let spec = &object.spec;
+    let count = |count: i64| u32::try_from(count.max(0)).unwrap_or(u32::MAX);
+    FakeReservation {
+        instance_types: spec.instance_types.clone(),
+        zones: spec.zones.clone(),
+        total: count(spec.count),
+        used_by_others: count(spec.used_by_others),
+        owner: spec.owner.clone(),
+        kind: match spec.reservation_type {
+            FakeReservationType::OnDemand => ReservationKind::OnDemand,
+            FakeReservationType::CapacityBlock => ReservationKind::CapacityBlock,
+        },
+        matching: match spec.matching {
+            FakeReservationMatching::Targeted => ReservationMatching::Targeted,
+            FakeReservationMatching::Open => ReservationMatching::Open,
+        },
+        start: spec.start.as_ref().map(|time| time.0),
+        end: spec.end.as_ref().map(|time| time.0),
+    }
+}
+
+const fn state(state: ReservationState) -> &'static str {
+    match state {
+        ReservationState::Scheduled => "Scheduled",
+        ReservationState::Active => "Active",
+        ReservationState::Expiring => "Expiring",
+        ReservationState::Ended => "Ended",
+    }
+}

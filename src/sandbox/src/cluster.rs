@@ -1,0 +1,254 @@
+//! The parts put together, and the loop that watches and tells.
+
+use std::path::Path;
+use std::time::Duration;
+
+use berth_api::{FakeCapacityReservation, FakeNodeClass};
+use berth_apiserver::listener::Listener;
+use berth_apiserver::{Admission, ApiServer, Config, Controllers};
+use berth_cloudprovider::InstanceState;
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
+use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use berth_manifests::Object;
+use futures::stream::{BoxStream, StreamExt};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::bridge::Bridge;
+use crate::observer::Observer;
+use crate::quiet::Quiet;
+use crate::story::{Happened, Line, Moment};
+use crate::{Options, SandboxError, apply, machines};
+
+/// Alike things within this time become one line.
+const MOMENT: Duration = Duration::from_millis(300);
+
+/// How a sandbox came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Interrupted,
+    /// Everything has its place.
+    Settled,
+    /// Nothing changes any more, and these have no place: name and reason.
+    LeftOver(Vec<String>),
+}
+
+/// Something that a watch has seen.
+#[expect(clippy::large_enum_variant, reason = "it lives for one turn of the loop")]
+enum Seen {
+    Pod(Event<Pod>),
+    Node(Event<Node>),
+    Class(Event<FakeNodeClass>),
+    Reservation(Event<FakeCapacityReservation>),
+}
+
+/// Runs a sandbox until `shutdown`, or until it has settled where the options say so. Each thing that happens is one
+/// call of `tell`. Nothing is left behind: no task, no socket, no kubeconfig.
+///
+/// # Errors
+/// Where an object is refused, the kubeconfig cannot be written, or nothing can be listened on.
+pub async fn run(
+    options: Options,
+    mut tell: impl FnMut(&Line),
+    shutdown: impl Future<Output = ()>,
+) -> Result<Ended, SandboxError> {
+    let admission = Admission { taint_new_nodes: true, ..Admission::default() };
+    let server = ApiServer::new(Config { epoch: options.now, seed: options.seed, admission, ..Config::default() });
+    let client = Client::new(server.clone(), "default");
+    let cloud = FakeCloud::new(
+        CloudConfig {
+            seed: options.seed,
+            epoch: options.now,
+            boot_delay: options.boot_delay,
+            ..CloudConfig::default()
+        },
+        options.catalogue.clone(),
+    );
+    apply::definitions(&client).await?;
+    // Whatever runs beside ends when this function does.
+    let mut tasks = JoinSet::new();
+    let controlled = server.clone();
+    tasks.spawn(async move { controlled.run_controllers(Controllers::default()).await });
+    let (events, mut happened) = unbounded_channel();
+    tasks.spawn(cloud.clone().run(events));
+    let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
+
+    let mut moment = Moment::default();
+    for class in apply::missing_node_classes(&options.objects) {
+        apply::node_class(&client, &class).await?;
+    }
+    apply::reservations(&client, &cloud.reservation_definitions()).await?;
+    for passed_over in apply::objects(&client, &options.objects).await? {
+        let message = format!("{passed_over} is passed over: the cluster has no such resource");
+        moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
+    }
+    for spec in options.objects.iter().filter_map(node_of) {
+        kubelets.join(spec);
+    }
+    let _kubectl = match &options.kubeconfig {
+        Some(path) => {
+            let kubectl = Served::start(server, path).await?;
+            let message = format!("kubectl --kubeconfig {} get pods,nodes", path.display());
+            moment.add(Happened::Said { event: "Serving", message }, "");
+            Some(kubectl)
+        }
+        None => None,
+    };
+
+    let mut watches = watch_all(&client);
+    let mut known = State {
+        bridge: Bridge::new(client, cloud.clone()),
+        observer: Observer::default(),
+        listed: [Vec::new(), Vec::new()],
+        moment,
+    };
+    let mut quiet = Quiet::new(options.quiet);
+    let mut ticks = tokio::time::interval(MOMENT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(Ended::Interrupted),
+            Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut known.moment),
+            Some(seen) = watches.next() => known.take(seen).await,
+            _ = ticks.tick() => {
+                for (id, used, total) in known.bridge.write_counts().await {
+                    let message = format!("reservation {id}: {used} of {total} slots used");
+                    known.moment.add(Happened::Said { event: "Slots", message }, id);
+                }
+                if !known.moment.is_empty() {
+                    quiet.stir();
+                    known.moment.tell(cloud.now(), &machines::cost(&cloud)).iter().for_each(&mut tell);
+                }
+                quiet.observe(known.observer.left(), known.observer.n_moving() + n_moving(&cloud));
+                if let Some(left) = quiet.settled().filter(|_| options.settle) {
+                    return Ok(if left.is_empty() { Ended::Settled } else { Ended::LeftOver(left) });
+                }
+            }
+        }
+    }
+}
+
+/// What the loop knows.
+struct State {
+    bridge: Bridge,
+    observer: Observer,
+    /// UIDs of pods and of nodes that a list under way has shown.
+    listed: [Vec<String>; 2],
+    moment: Moment,
+}
+
+// === impl State ===
+
+impl State {
+    async fn take(&mut self, seen: Seen) {
+        let [pods, nodes] = &mut self.listed;
+        match seen {
+            Seen::Pod(Event::Init) => pods.clear(),
+            Seen::Pod(Event::InitApply(pod)) => {
+                pods.extend(pod.uid());
+                self.observer.pod(&pod, &mut self.moment);
+            }
+            Seen::Pod(Event::InitDone) => self.observer.keep_pods(pods, &mut self.moment),
+            Seen::Pod(Event::Apply(pod)) => self.observer.pod(&pod, &mut self.moment),
+            Seen::Pod(Event::Delete(pod)) => {
+                self.observer.pod_gone(&pod.uid().unwrap_or_default(), &mut self.moment);
+            }
+            Seen::Node(Event::Init) => nodes.clear(),
+            Seen::Node(Event::InitApply(node)) => {
+                nodes.extend(node.uid());
+                self.observer.node(&node, &mut self.moment);
+            }
+            Seen::Node(Event::InitDone) => self.observer.keep_nodes(nodes, &mut self.moment),
+            Seen::Node(Event::Apply(node)) => self.observer.node(&node, &mut self.moment),
+            Seen::Node(Event::Delete(node)) => {
+                self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
+            }
+            Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.bridge.class_applied(&class).await,
+            Seen::Class(Event::Delete(class)) => self.bridge.class_deleted(&class.name_any()),
+            Seen::Reservation(Event::Apply(own) | Event::InitApply(own)) => self.bridge.reservation_applied(&own),
+            Seen::Reservation(Event::Delete(own)) => self.bridge.reservation_deleted(&own.name_any()),
+            Seen::Class(Event::Init | Event::InitDone) | Seen::Reservation(Event::Init | Event::InitDone) => {}
+        }
+    }
+}
+
+/// Watches of all that the loop looks at. A watch that fails is taken up again by itself.
+fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
+    let streams = [
+        watch::<Pod>(client, Seen::Pod),
+        watch::<Node>(client, Seen::Node),
+        watch::<FakeNodeClass>(client, Seen::Class),
+        watch::<FakeCapacityReservation>(client, Seen::Reservation),
+    ];
+    futures::stream::select_all(streams).boxed()
+}
+
+fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream<'static, Seen>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
+}
+
+/// Machines that boot or shut down.
+fn n_moving(cloud: &FakeCloud) -> usize {
+    let is_moving = |state| matches!(state, InstanceState::Pending | InstanceState::ShuttingDown);
+    cloud.instances().iter().filter(|instance| is_moving(instance.state)).count()
+}
+
+/// The kubelet of a node that was among the manifests.
+fn node_of(object: &Object) -> Option<NodeSpec> {
+    let Object::Node(node) = object else { return None };
+    let status = node.status.clone().unwrap_or_default();
+    Some(NodeSpec {
+        name: node.name_any(),
+        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
+        labels: node.labels().clone(),
+        taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
+        capacity: status.capacity.or_else(|| status.allocatable.clone()).unwrap_or_default(),
+        allocatable: status.allocatable.unwrap_or_default(),
+    })
+}
+
+/// A listener and its kubeconfig, which goes with it.
+struct Served<'a> {
+    path: &'a Path,
+    _listener: Listener,
+}
+
+impl<'a> Served<'a> {
+    async fn start(server: ApiServer, path: &'a Path) -> Result<Self, SandboxError> {
+        let failed = |source| SandboxError::Kubeconfig { path: path.to_owned(), source };
+        // Nobody's own kubeconfig is overwritten by mistake.
+        match std::fs::read_to_string(path) {
+            Ok(text) if !is_ours(&text) => {
+                return Err(failed(std::io::Error::other("the file exists and is no sandbox's")));
+            }
+            _ => {}
+        }
+        let listener = Listener::start(server, ([127, 0, 0, 1], 0).into()).await?;
+        std::fs::write(path, listener.kubeconfig()).map_err(failed)?;
+        Ok(Self { path, _listener: listener })
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        // Someone may have removed it already.
+        drop(std::fs::remove_file(self.path));
+    }
+}
+
+/// Whether a kubeconfig is one that a listener of ours has made.
+fn is_ours(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok_and(|config| config["current-context"] == "berth")
+}

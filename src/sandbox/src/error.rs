@@ -1,0 +1,46 @@
+//! Why a sandbox did not start.
+
+use std::path::PathBuf;
+
+use berth_apiserver::listener::ListenerError;
+use berth_catalogue::CatalogueError;
+use berth_manifests::ManifestError;
+
+/// Why a sandbox did not start, or had to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// A manifest cannot be used.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The catalogue cannot be used.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// A file cannot be read.
+    #[error("unable to read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The kubeconfig cannot be written.
+    #[error("unable to write the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// kubectl cannot be served.
+    #[error(transparent)]
+    Listen(#[from] ListenerError),
+    /// The API server refused an object.
+    #[error("unable to apply {object}: {message}")]
+    Apply {
+        /// Its kind and name.
+        object: String,
+        /// What the API server says.
+        message: String,
+    },
+}

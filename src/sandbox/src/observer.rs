@@ -1,0 +1,167 @@
+//! What a watcher of pods and nodes sees happen.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+
+use crate::story::{Happened, Moment};
+
+/// The taint that a node gets when it is to be emptied.
+const DISRUPTED: &str = berth_api::labels::DISRUPTED_TAINT;
+
+/// How far a pod is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    /// Without a node, and why.
+    Pending(String),
+    Bound,
+    Running,
+    Succeeded,
+    Failed(String),
+}
+
+#[derive(Debug)]
+struct SeenPod {
+    name: String,
+    of: String,
+    stage: Stage,
+    is_terminating: bool,
+    /// Whether someone makes another in its place.
+    is_controlled: bool,
+}
+
+#[derive(Debug)]
+struct SeenNode {
+    name: String,
+    is_ready: Option<bool>,
+    is_draining: bool,
+}
+
+/// Pods and nodes as they were seen last, by UID.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    pods: BTreeMap<String, SeenPod>,
+    nodes: BTreeMap<String, SeenNode>,
+}
+
+// === impl Observer ===
+
+impl Observer {
+    pub(crate) fn pod(&mut self, pod: &Pod, moment: &mut Moment) {
+        let (uid, stage, of) = (pod.uid().unwrap_or_default(), stage(pod), workload(pod));
+        let before = self.pods.get(&uid).map(|seen| seen.stage.clone());
+        let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+        if before.as_ref() != Some(&stage) {
+            let of = of.clone();
+            let happened = match (&before, &stage) {
+                (None | Some(Stage::Bound), Stage::Pending(_)) => Some(Happened::PodsPending { of }),
+                (_, Stage::Pending(_) | Stage::Bound) => None,
+                (_, Stage::Running) => Some(Happened::PodsRunning { of }),
+                (_, Stage::Succeeded) => Some(Happened::PodsSucceeded { of }),
+                (_, Stage::Failed(why)) => Some(Happened::PodsFailed { of, why: why.clone() }),
+            };
+            if let Some(happened) = happened {
+                moment.add(happened, &name);
+            }
+        }
+        let is_terminating = pod.metadata.deletion_timestamp.is_some();
+        let is_controlled = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
+        self.pods.insert(uid, SeenPod { name, of, stage, is_terminating, is_controlled });
+    }
+
+    pub(crate) fn pod_gone(&mut self, uid: &str, moment: &mut Moment) {
+        if let Some(pod) = self.pods.remove(uid) {
+            moment.add(Happened::PodsGone { of: pod.of }, pod.name);
+        }
+    }
+
+    pub(crate) fn node(&mut self, node: &Node, moment: &mut Moment) {
+        let (uid, name) = (node.uid().unwrap_or_default(), node.name_any());
+        let ready = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_ready = ready.filter(|own| own.type_ == "Ready").find_map(|own| match own.status.as_str() {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        });
+        let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        let is_draining = node.metadata.deletion_timestamp.is_some() || taints.any(|taint| taint.key == DISRUPTED);
+        let before = self.nodes.get(&uid);
+        let was_ready = before.and_then(|seen| seen.is_ready) == Some(true);
+        let was_draining = before.is_some_and(|seen| seen.is_draining);
+        if is_ready == Some(true) && !was_ready {
+            moment.add(Happened::NodesReady, &name);
+        } else if is_ready.is_none() && was_ready {
+            moment.add(Happened::NodesLost, &name);
+        }
+        if is_draining && !was_draining {
+            moment.add(Happened::NodesDraining, &name);
+        }
+        self.nodes.insert(uid, SeenNode { name, is_ready, is_draining });
+    }
+
+    pub(crate) fn node_gone(&mut self, uid: &str, moment: &mut Moment) {
+        if let Some(node) = self.nodes.remove(uid) {
+            moment.add(Happened::NodesGone, node.name);
+        }
+    }
+
+    /// Forgets the pods that a new list does not show.
+    pub(crate) fn keep_pods(&mut self, listed: &[String], moment: &mut Moment) {
+        let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+        for uid in &gone {
+            self.pod_gone(uid, moment);
+        }
+    }
+
+    /// Forgets the nodes that a new list does not show.
+    pub(crate) fn keep_nodes(&mut self, listed: &[String], moment: &mut Moment) {
+        let gone: Vec<String> = self.nodes.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+        for uid in &gone {
+            self.node_gone(uid, moment);
+        }
+    }
+
+    /// What has no place, with the reason where one is known.
+    pub(crate) fn left(&self) -> BTreeMap<String, String> {
+        let why = |pod: &SeenPod| match &pod.stage {
+            Stage::Pending(why) if !pod.is_terminating => Some(why.clone()),
+            Stage::Failed(why) if !pod.is_controlled && !pod.is_terminating => Some(why.clone()),
+            _ => None,
+        };
+        self.pods.values().filter_map(|pod| Some((format!("pod {}", pod.name), why(pod)?))).collect()
+    }
+
+    /// How many pods and nodes are on their way in or out.
+    pub(crate) fn n_moving(&self) -> usize {
+        let pods = self.pods.values().filter(|pod| pod.is_terminating || pod.stage == Stage::Bound).count();
+        let nodes = self.nodes.values().filter(|node| node.is_draining || node.is_ready == Some(false)).count();
+        pods + nodes
+    }
+}
+
+fn stage(pod: &Pod) -> Stage {
+    let status = pod.status.as_ref();
+    let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    match status.and_then(|status| status.phase.as_deref()) {
+        Some("Running") => Stage::Running,
+        Some("Succeeded") => Stage::Succeeded,
+        Some("Failed") => Stage::Failed(status.and_then(|status| status.message.clone()).unwrap_or_default()),
+        _ if is_bound => Stage::Bound,
+        _ => {
+            let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let unscheduled = conditions.find(|own| own.type_ == "PodScheduled" && own.status == "False");
+            Stage::Pending(unscheduled.and_then(|own| own.message.clone()).unwrap_or_default())
+        }
+    }
+}
+
+/// The workload that a pod is of, as a person calls it: the Deployment rather than its ReplicaSet.
+fn workload(pod: &Pod) -> String {
+    let Some(owner) = pod.owner_references().iter().find(|owner| owner.controller == Some(true)) else {
+        return pod.name_any();
+    };
+    let hash = pod.labels().get("pod-template-hash");
+    let deployment = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+    deployment.unwrap_or(&owner.name).to_owned()
+}

@@ -1,0 +1,78 @@
+//! What a sandbox is started with.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use berth_catalogue::Catalogue;
+use berth_manifests::{Input, Object};
+use jiff::Timestamp;
+
+use crate::SandboxError;
+
+/// What a sandbox is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What every clock shows at the start; they go with tokio's time.
+    pub now: Timestamp,
+    /// Decides names, ids and chance.
+    pub seed: u64,
+    /// The objects to begin with, in this order within their kinds.
+    pub objects: Vec<Object>,
+    /// What the cloud offers.
+    pub catalogue: Catalogue,
+    /// Where to write a kubeconfig once the server answers on loopback; without it, nothing listens.
+    pub kubeconfig: Option<PathBuf>,
+    /// Whether to end once everything has its place or nothing changes any more.
+    pub settle: bool,
+    /// How long nothing may change until the cluster counts as settled.
+    pub quiet: Duration,
+    /// How long a machine takes to boot.
+    pub boot_delay: Duration,
+}
+
+impl Options {
+    /// An empty cluster on the built-in catalogue, which never ends by itself.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            seed: 0,
+            objects: Vec::new(),
+            catalogue: berth_cloudprovider_fake::catalogue(),
+            kubeconfig: None,
+            settle: false,
+            quiet: Duration::from_secs(5),
+            boot_delay: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Reads manifests and a catalogue, as `plan` does. What was passed over is said in the warnings.
+///
+/// # Errors
+/// Names the file, document and field that cannot be used.
+pub fn read_inputs(
+    inputs: &[Input],
+    catalogue: Option<&Path>,
+    manifests: &berth_manifests::Options,
+) -> Result<(Vec<Object>, Catalogue, Vec<String>), SandboxError> {
+    let mut objects = Vec::new();
+    let summary = berth_manifests::read(inputs, manifests, |_, object| {
+        objects.push(object);
+        Ok::<(), SandboxError>(())
+    })?;
+    let mut warnings: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
+    for ((group, kind), count) in &summary.skipped {
+        let group = if group.is_empty() { "v1" } else { group };
+        warnings.push(format!("{count} objects of kind {kind} ({group}) are passed over: nothing here needs them"));
+    }
+    let catalogue = match catalogue {
+        None => berth_cloudprovider_fake::catalogue(),
+        Some(path) => {
+            let text = std::fs::read(path).map_err(|source| SandboxError::Read { path: path.to_owned(), source })?;
+            let catalogue = berth_catalogue::read(&text, &path.display().to_string())?;
+            warnings.extend(catalogue.warnings().iter().map(|warning| warning.message.clone()));
+            catalogue
+        }
+    };
+    Ok((objects, catalogue, warnings))
+}

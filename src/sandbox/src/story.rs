@@ -1,0 +1,155 @@
+//! The story: one line for each thing that happened, in words a person would use.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// One line of the story.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// When.
+    pub time: Timestamp,
+    /// Which kind of thing happened, a CamelCase word.
+    pub event: &'static str,
+    /// What happened, as a sentence.
+    pub message: String,
+}
+
+/// What happened, before it is put into words: alike things within a moment become one line.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Happened {
+    /// Something said in its own words.
+    Said { event: &'static str, message: String },
+    /// Pods of a workload wait for a node.
+    PodsPending { of: String },
+    /// Instances were launched: what they are.
+    Launched { what: String },
+    /// Launches were refused: why.
+    Refused { why: String },
+    /// Nodes are there and ready.
+    NodesReady,
+    /// Pods of a workload run.
+    PodsRunning { of: String },
+    /// Pods of a workload have come to their end.
+    PodsSucceeded { of: String },
+    /// Pods of a workload have failed: why.
+    PodsFailed { of: String, why: String },
+    /// Pods of a workload are gone.
+    PodsGone { of: String },
+    /// Nodes are being emptied.
+    NodesDraining,
+    /// Nodes are gone.
+    NodesGone,
+    /// Nodes no longer answer.
+    NodesLost,
+}
+
+/// What happened in one moment: how often, and to which nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Moment {
+    happened: BTreeMap<Happened, Vec<String>>,
+}
+
+// === impl Line ===
+
+impl Line {
+    /// The line for a person: the time of day and the sentence.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.time.strftime("%H:%M:%S"), self.message)
+    }
+
+    /// The line for a program.
+    pub fn json(&self) -> Value {
+        json!({"time": self.time.to_string(), "event": self.event, "message": self.message})
+    }
+}
+
+// === impl Moment ===
+
+impl Moment {
+    /// Takes in one thing that happened, to the object of this name.
+    pub(crate) fn add(&mut self, happened: Happened, name: impl Into<String>) {
+        self.happened.entry(happened).or_default().push(name.into());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.happened.is_empty()
+    }
+
+    /// Puts the moment into words, in the order in which things follow from one another.
+    pub(crate) fn tell(&mut self, time: Timestamp, cost: &str) -> Vec<Line> {
+        let happened = std::mem::take(&mut self.happened);
+        let mut launched = Vec::new();
+        let mut lines = Vec::new();
+        for (what, names) in happened {
+            if let Happened::Launched { what } = &what {
+                launched.push(format!("{} × {what}", names.len()));
+                continue;
+            }
+            if !launched.is_empty() {
+                lines.push(launch(time, &std::mem::take(&mut launched), cost));
+            }
+            let (event, message) = in_words(&what, &names);
+            lines.push(Line { time, event, message });
+        }
+        if !launched.is_empty() {
+            lines.push(launch(time, &launched, cost));
+        }
+        lines
+    }
+}
+
+fn launch(time: Timestamp, launched: &[String], cost: &str) -> Line {
+    let message = format!("launched {}; the nodes cost {cost} an hour now", launched.join(", "));
+    Line { time, event: "Launched", message }
+}
+
+fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
+    let n = names.len();
+    let pods = |of: &str, verb: (&str, &str)| {
+        let (count, verb) = if n == 1 { ("1 pod".to_owned(), verb.0) } else { (format!("{n} pods"), verb.1) };
+        format!("{count} of {of} {verb}")
+    };
+    let nodes = |verb: (&str, &str)| {
+        let verb = if n == 1 { verb.0 } else { verb.1 };
+        format!("{} {verb}", listed("node", names))
+    };
+    match what {
+        Happened::Said { event, message } => (event, message.clone()),
+        Happened::PodsPending { of } => ("PodsPending", pods(of, ("waits for a node", "wait for nodes"))),
+        Happened::Launched { what } => ("Launched", format!("launched {n} × {what}")),
+        Happened::Refused { why } if n == 1 => ("LaunchRefused", format!("a launch was refused: {why}")),
+        Happened::Refused { why } => ("LaunchRefused", format!("{n} launches were refused: {why}")),
+        Happened::NodesReady => ("NodesReady", nodes(("is ready", "are ready"))),
+        Happened::PodsRunning { of } => ("PodsRunning", pods(of, ("runs", "run"))),
+        Happened::PodsSucceeded { of } => ("PodsSucceeded", pods(of, ("is done", "are done"))),
+        Happened::PodsFailed { of, why } if why.is_empty() => ("PodsFailed", pods(of, ("has failed", "have failed"))),
+        Happened::PodsFailed { of, why } => {
+            ("PodsFailed", format!("{}: {why}", pods(of, ("has failed", "have failed"))))
+        }
+        Happened::PodsGone { of } => ("PodsGone", pods(of, ("is gone", "are gone"))),
+        Happened::NodesDraining => ("NodesDraining", nodes(("is being emptied", "are being emptied"))),
+        Happened::NodesGone => ("NodesGone", nodes(("is gone", "are gone"))),
+        Happened::NodesLost => ("NodesLost", nodes(("no longer answers", "no longer answer"))),
+    }
+}
+
+/// `node a`, `nodes a, b and c`, `17 nodes`.
+fn listed(noun: &str, names: &[String]) -> String {
+    const MOST: usize = 4;
+    let mut text = String::new();
+    match names {
+        [name] => {
+            let _ = write!(text, "{noun} {name}");
+        }
+        [first @ .., last] if names.len() <= MOST => {
+            let _ = write!(text, "{noun}s {} and {last}", first.join(", "));
+        }
+        _ => {
+            let _ = write!(text, "{} {noun}s", names.len());
+        }
+    }
+    text
+}

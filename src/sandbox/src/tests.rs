@@ -1,0 +1,89 @@
+//! The sandbox in virtual time.
+
+use std::time::Duration;
+
+use berth_manifests::{Object, Options as Manifests, read_from};
+
+use crate::{Ended, Line, Options, SandboxError, run};
+
+fn objects(text: &str) -> Vec<Object> {
+    let mut objects = Vec::new();
+    read_from("test.yaml", text.as_bytes(), &Manifests::default(), |_, object| {
+        objects.push(object);
+        Ok::<(), SandboxError>(())
+    })
+    .unwrap();
+    objects
+}
+
+async fn play(text: &str) -> (Ended, Vec<String>) {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = Options { objects: objects(text), settle: true, ..Options::new(now) };
+    let mut lines = Vec::new();
+    let tell = |line: &Line| lines.push(line.message.clone());
+    let limit = tokio::time::sleep(Duration::from_secs(600));
+    let ended = run(options, tell, limit).await.unwrap();
+    (ended, lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_on_an_existing_node_runs_to_its_end() {
+    let (ended, lines) = play(
+        "
+apiVersion: v1
+kind: Node
+metadata: {name: old}
+status: {allocatable: {cpu: '4', memory: 8Gi, pods: '10'}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: once, annotations: {berth.sh/runs-for: 20s}}
+spec:
+  nodeName: old
+  restartPolicy: Never
+  containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]
+",
+    )
+    .await;
+    assert_eq!(ended, Ended::Settled);
+    assert_eq!(lines, ["node old is ready", "1 pod of once runs", "1 pod of once is done"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_place_is_left_over_with_its_name() {
+    let pod = "
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {schedulerName: nobody, containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+";
+    let (ended, lines) = play(pod).await;
+    assert_eq!(ended, Ended::LeftOver(vec!["pod default/big".to_owned()]));
+    assert_eq!(lines, ["1 pod of big waits for a node"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservations_show_their_counts() {
+    let (ended, lines) = play(
+        "
+apiVersion: berth.sh/v1alpha1
+kind: FakeCapacityReservation
+metadata: {name: cr-web}
+spec: {instanceTypes: [m5.large], zones: [port-1a], count: 3, usedByOthers: 1}
+",
+    )
+    .await;
+    assert_eq!((ended, lines), (Ended::Settled, vec!["reservation cr-web: 1 of 3 slots used".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubeconfig_of_someone_else_is_not_overwritten() {
+    let path = std::env::temp_dir().join(format!("berth-sandbox-test-{}", std::process::id()));
+    std::fs::write(&path, "apiVersion: v1\nkind: Config\ncurrent-context: production\n").unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = Options { kubeconfig: Some(path.clone()), settle: true, ..Options::new(now) };
+    let error = run(options, |_| {}, std::future::pending()).await.unwrap_err();
+    assert!(error.to_string().starts_with("unable to write the kubeconfig"), "{error}");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("production"));
+    std::fs::remove_file(&path).unwrap();
+}
