@@ -9,6 +9,7 @@ mod explain;
 mod input;
 mod output;
 mod plan;
+mod sandbox;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Crds(crds::Args),
     Catalog(catalog::Args),
+    Sandbox(sandbox::Args),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Catalog(args) => catalog::run(args),
+        Command::Sandbox(args) => sandbox::run(args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

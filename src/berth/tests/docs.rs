@@ -60,13 +60,16 @@ fn every_page_is_in_the_index() {
 }
 
 #[test]
-fn every_flag_of_plan_is_in_the_manual() {
-    let manual = std::fs::read_to_string(common::root().join("docs/plan.md")).unwrap();
-    let help = common::berth(&["plan", "--help"]).stdout;
-    let flags = help.split_whitespace().filter(|word| word.starts_with("--"));
-    let flags = flags.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-'));
-    for flag in flags.filter(|flag| !matches!(*flag, "--help" | "--version")) {
-        assert!(manual.contains(flag), "docs/plan.md does not name {flag}");
+fn every_flag_is_in_the_manual() {
+    for command in ["plan", "sandbox"] {
+        let page = format!("docs/{command}.md");
+        let manual = std::fs::read_to_string(common::root().join(&page)).unwrap();
+        let help = common::berth(&[command, "--help"]).stdout;
+        let flags = help.split_whitespace().filter(|word| word.starts_with("--"));
+        let flags = flags.map(|word| word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-'));
+        for flag in flags.filter(|flag| !matches!(*flag, "--help" | "--version")) {
+            assert!(manual.contains(flag), "{page} does not name {flag}");
+        }
     }
 }
 

@@ -23,7 +23,8 @@ impl Clock {
     /// When tokio's time will be `time`; now where that has passed.
     pub(crate) fn instant(self, time: Timestamp) -> Instant {
         let wait = time.duration_since(self.now());
-        Instant::now() + Duration::try_from(wait).unwrap_or_default()
+        // Instants cannot hold every duration; whoever waits looks again after a day.
+        Instant::now() + Duration::try_from(wait).unwrap_or_default().min(Duration::from_secs(86_400))
     }
 }
 

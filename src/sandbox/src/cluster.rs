@@ -1,6 +1,7 @@
 //! The parts put together, and the loop that watches and tells.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass};
@@ -77,6 +78,14 @@ pub async fn run(
     tasks.spawn(async move { controlled.run_controllers(Controllers::default()).await });
     let (events, mut happened) = unbounded_channel();
     tasks.spawn(cloud.clone().run(events));
+    let clock = berth_controllers::Clock::starting_at(options.now);
+    let berth = berth_controllers::Controllers::new(
+        client.clone(),
+        Arc::new(cloud.clone()),
+        clock,
+        berth_controllers::Options::default(),
+    );
+    tasks.spawn(berth.run(std::future::pending()));
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();

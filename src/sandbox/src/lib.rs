@@ -1,4 +1,4 @@
-//! A whole cluster in one process: API server, built-in controllers, stand-in kubelets, and a fake cloud.
+//! A whole cluster in one process: API server, built-in controllers, stand-in kubelets, a fake cloud, and Berth.
 //!
 //! [`run`] puts the parts together, applies the objects that it is given, and says in plain words what happens. Nothing
 //! in it decides: what runs here goes to a real cluster as it is, and speaks to the API server through `kube` alone.

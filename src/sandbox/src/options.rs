@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_catalogue::Catalogue;
-use berth_manifests::{Input, Object};
+use berth_manifests::{Input, Object, Validate};
 use jiff::Timestamp;
 
 use crate::SandboxError;
@@ -53,10 +53,12 @@ impl Options {
 pub fn read_inputs(
     inputs: &[Input],
     catalogue: Option<&Path>,
-    manifests: &berth_manifests::Options,
+    validate: Validate,
 ) -> Result<(Vec<Object>, Catalogue, Vec<String>), SandboxError> {
     let mut objects = Vec::new();
-    let summary = berth_manifests::read(inputs, manifests, |_, object| {
+    let mut manifests = berth_manifests::Options::default();
+    manifests.validate = validate;
+    let summary = berth_manifests::read(inputs, &manifests, |_, object| {
         objects.push(object);
         Ok::<(), SandboxError>(())
     })?;

@@ -60,6 +60,18 @@ impl Line {
         format!("{} {}", self.time.strftime("%H:%M:%S"), self.message)
     }
 
+    /// The line for a terminal: trouble is red, the time is dim.
+    pub fn coloured(&self) -> String {
+        let time = self.time.strftime("%H:%M:%S");
+        let colour = match self.event {
+            "PodsFailed" | "LaunchRefused" | "Interrupted" | "MachineDied" | "NodesLost" => "\u{1b}[31m",
+            "Launched" | "NodesReady" | "PodsRunning" => "\u{1b}[32m",
+            _ => "",
+        };
+        let end = if colour.is_empty() { "" } else { "\u{1b}[0m" };
+        format!("\u{1b}[2m{time}\u{1b}[0m {colour}{}{end}", self.message)
+    }
+
     /// The line for a program.
     pub fn json(&self) -> Value {
         json!({"time": self.time.to_string(), "event": self.event, "message": self.message})

@@ -37,7 +37,7 @@ status: {allocatable: {cpu: '4', memory: 8Gi, pods: '10'}}
 ---
 apiVersion: v1
 kind: Pod
-metadata: {name: once, annotations: {berth.sh/runs-for: 20s}}
+metadata: {name: once, annotations: {berth.sh/runs-for: 3s}}
 spec:
   nodeName: old
   restartPolicy: Never
@@ -86,4 +86,30 @@ async fn a_kubeconfig_of_someone_else_is_not_overwritten() {
     assert!(error.to_string().starts_with("unable to write the kubeconfig"), "{error}");
     assert!(std::fs::read_to_string(&path).unwrap().contains("production"));
     std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_claim_becomes_a_node() {
+    let (ended, lines) = play(
+        "
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: mine}
+spec:
+  nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+  requirements:
+  - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+  - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+  - {key: topology.kubernetes.io/zone, operator: In, values: [port-1b]}
+",
+    )
+    .await;
+    assert_eq!(ended, Ended::Settled);
+    assert_eq!(
+        lines,
+        [
+            "launched 1 × m5.large on-demand in port-1b; the nodes cost $0.0960 an hour now",
+            "node m5-large-0001 is ready",
+        ]
+    );
 }

@@ -1,0 +1,108 @@
+//! `berth sandbox`: a whole cluster in this process.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use berth_plan::{Input, Validate};
+use berth_sandbox::{Ended, Line, Options};
+use clap::ValueEnum;
+
+/// Run a cluster in this process: API server, controllers, a cloud in memory, nodes that join, and Berth
+///
+/// Says what happens, one line for each thing. Exits with 0 if everything has a place, 1 if something is left over, and 2
+/// if an input cannot be used; without --exit-when-settled it runs until Ctrl-C.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Objects to begin with: a file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
+    #[arg(short, long = "filename", num_args = 1.., value_name = "FILE")]
+    filename: Vec<String>,
+    /// Instance catalogue, JSON or YAML; without it, the built-in one (see `berth catalog`)
+    #[arg(long, value_name = "FILE")]
+    instance_types: Option<PathBuf>,
+    /// Write a kubeconfig here once the API server answers on loopback; it is removed at the end
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// End once everything has its place, or nothing changes any more
+    #[arg(long)]
+    exit_when_settled: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Decides names, ids and chance
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A sentence a line
+    Text,
+    /// A JSON object a line
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.filename.is_empty() && args.kubeconfig.is_none() {
+        bail!(
+            "an empty cluster that nobody can reach: give objects with -f FILE, or --kubeconfig FILE to use kubectl\n\n  \
+             berth sandbox -f manifests/ --kubeconfig /tmp/sandbox.kubeconfig"
+        );
+    }
+    let inputs: Vec<Input> = args.filename.iter().map(|name| Input::from_arg(name)).collect();
+    let (objects, catalogue, warnings) =
+        berth_sandbox::read_inputs(&inputs, args.instance_types.as_deref(), Validate::Strict)?;
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    let options = Options {
+        seed: args.seed,
+        objects,
+        catalogue,
+        kubeconfig: args.kubeconfig.clone(),
+        settle: args.exit_when_settled,
+        ..Options::new(jiff::Timestamp::now())
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("unable to start threads")?;
+    let ended = runtime.block_on(berth_sandbox::run(options, |line| tell(line, args.output), stopped()));
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    Ok(match ended? {
+        Ended::Interrupted | Ended::Settled => ExitCode::SUCCESS,
+        Ended::LeftOver(left) => {
+            for object in left {
+                eprintln!("left over: {object}");
+            }
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Prints a line at once; whoever reads may have gone.
+fn tell(line: &Line, format: Format) {
+    let mut out = std::io::stdout().lock();
+    let text = match format {
+        Format::Json => line.json().to_string(),
+        Format::Text if out.is_terminal() => line.coloured(),
+        Format::Text => line.text(),
+    };
+    drop(writeln!(out, "{text}").and_then(|()| out.flush()));
+}
+
+/// Ctrl-C, or the polite signal to end.
+async fn stopped() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    drop(tokio::signal::ctrl_c().await);
+}
