@@ -95,6 +95,9 @@ fn instance_type(
         operating_systems: vec!["linux".to_owned()],
         name,
         resources,
+        labels: BTreeMap::new(),
+        machine: None,
+        notes: Vec::new(),
         offerings,
     }
 }
@@ -110,6 +113,7 @@ fn offering(capacity_type: CapacityType, zone: &str, micro_dollars: u64, labels:
         availability: Availability::Unlimited,
         reservation_capacity: None,
         requirements,
+        reservation: None,
     }
 }
 

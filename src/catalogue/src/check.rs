@@ -53,6 +53,15 @@ pub(crate) fn instance_type(cx: Context<'_>, entry: &mut InstanceTypeEntry) -> R
             Some(_) => {}
         }
     }
+    for (key, value) in &entry.labels {
+        if key.is_empty() {
+            return Err(cx.error("labels", "the name of a label", "an empty one"));
+        }
+        // Labels may be empty, as the hypervisor of a machine without one.
+        if !value.is_empty() {
+            label_value(cx, &format!("labels[{key}]"), value)?;
+        }
+    }
     entry.resources.entry("pods".to_owned()).or_insert(Quantity::from_value(DEFAULT_PODS));
     Ok(())
 }
@@ -88,6 +97,9 @@ pub(crate) fn offering(cx: Context<'_>, mut entry: OfferingEntry, warnings: &mut
         entry.availability = Availability::Unlimited;
         entry.reservation_capacity = Some(instances);
         return Ok(Split::Reserved { id, instances, split: split(entry, zones.as_deref(), &capacity_types) });
+    }
+    if entry.reservation.is_some() {
+        return Err(cx.error("Reservation", "nothing, as the offering is not reserved", "a reservation"));
     }
     if let Some(id) = id {
         let found = format!("{id:?} on an offering that is not");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_quantity::Quantity;
 use serde::Serialize;
 
-use crate::{CapacityType, Money, OfferingEntry};
+use crate::{CapacityType, Machine, Money, OfferingEntry};
 
 /// An instance type of the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,6 +20,15 @@ pub struct InstanceTypeEntry {
     /// What pods may use of a node of this type, all of them together: net of what the system keeps. Has at least
     /// `cpu`, `memory` and `pods`.
     pub resources: BTreeMap<String, Quantity>,
+    /// Labels that every node of this type has, the usual ones aside.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The machine, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<Machine>>,
+    /// What a plan that is made with it must tell, such as that its prices are estimates.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The ways to get it.
     pub offerings: Vec<OfferingEntry>,
 }

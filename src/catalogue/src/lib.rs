@@ -17,6 +17,10 @@
 //! # Ok::<(), berth_catalogue::CatalogueError>(())
 //! ```
 //!
+//! # Beyond KWOK's fields
+//! A type may have `labels` of all its nodes, its `machine` and `notes` that a plan tells; a reserved offering may say of
+//! its `Reservation` whose it is, what it is tagged with and when it ends. KWOK passes these over.
+//!
 //! # What is read leniently
 //! - The first letter of a key may be of either case (`Price`, `price`); `null` is the same as an absent key.
 //! - `architecture` defaults to `amd64`, `operatingSystems` to `[linux]`, and the resource `pods` to 110, as KWOK has it.
@@ -28,14 +32,17 @@ mod catalogue;
 mod check;
 mod error;
 mod instance_type;
+mod machine;
 mod money;
 mod offering;
 mod read;
+mod read_details;
 mod syntax;
 
 pub use catalogue::{Catalogue, OfferingIndex, ReservationEntry};
 pub use error::{CatalogueError, Place, Warning};
 pub use instance_type::InstanceTypeEntry;
+pub use machine::{Machine, ReservationDetails};
 pub use money::{Money, ParseMoneyError};
 pub use offering::{Availability, CapacityType, OfferingEntry, Operator, RequirementEntry, label};
 pub use read::read;

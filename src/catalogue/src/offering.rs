@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::ser::{SerializeStruct, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::Money;
+use crate::{Money, ReservationDetails};
 
 /// The label names that say what an offering is.
 pub mod label {
@@ -38,6 +38,8 @@ pub struct OfferingEntry {
     pub reservation_capacity: Option<u32>,
     /// The labels that nodes of this offering have.
     pub requirements: Vec<RequirementEntry>,
+    /// What is known of its reservation beside the count; on reserved offerings only.
+    pub reservation: Option<Box<ReservationDetails>>,
 }
 
 /// How many instances of an offering can be launched.
@@ -134,12 +136,15 @@ impl OfferingEntry {
 
 impl Serialize for OfferingEntry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let n_fields = 3 + usize::from(self.reservation_capacity.is_some());
+        let n_fields = 3 + usize::from(self.reservation_capacity.is_some()) + usize::from(self.reservation.is_some());
         let mut fields = serializer.serialize_struct("Offering", n_fields)?;
         fields.serialize_field("Price", &self.price)?;
         fields.serialize_field("Available", &self.availability)?;
         if let Some(capacity) = self.reservation_capacity {
             fields.serialize_field("ReservationCapacity", &capacity)?;
+        }
+        if let Some(details) = &self.reservation {
+            fields.serialize_field("Reservation", details)?;
         }
         fields.serialize_field("Requirements", &self.requirements)?;
         fields.end()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use berth_quantity::Quantity;
 
 use crate::error::Context;
+use crate::read_details::{read_labels, read_machine, read_reservation};
 use crate::syntax::{Value, parse};
 use crate::{
     Availability, Catalogue, CatalogueError, InstanceTypeEntry, Money, OfferingEntry, Operator, RequirementEntry, label,
@@ -33,9 +34,11 @@ pub fn read(text: &[u8], file: &str) -> Result<Catalogue> {
 }
 
 fn read_instance_type(cx: Context<'_>, value: &Value<'_>) -> Result<InstanceTypeEntry> {
-    const FIELDS: [&str; 5] = ["name", "architecture", "operatingSystems", "resources", "offerings"];
+    const FIELDS: [&str; 8] =
+        ["name", "architecture", "operatingSystems", "resources", "labels", "machine", "notes", "offerings"];
     let cx = Context { instance_type: name_of(value), ..cx };
-    let [name, architecture, operating_systems, resources, offerings] = fields(cx, value, FIELDS)?;
+    let [name, architecture, operating_systems, resources, labels, machine, notes, offerings] =
+        fields(cx, value, FIELDS)?;
     Ok(InstanceTypeEntry {
         name: required(cx, name, "name", "the name of an instance type").and_then(|v| string(cx, "name", v))?,
         architecture: match architecture {
@@ -48,6 +51,9 @@ fn read_instance_type(cx: Context<'_>, value: &Value<'_>) -> Result<InstanceType
         },
         resources: required(cx, resources, "resources", "what pods may use of a node")
             .and_then(|v| read_resources(cx, v))?,
+        labels: labels.map_or(Ok(BTreeMap::new()), |v| read_labels(cx, "labels", v))?,
+        machine: machine.map(|v| read_machine(cx, v).map(Box::new)).transpose()?,
+        notes: notes.map_or(Ok(Vec::new()), |v| strings(cx, "notes", v))?,
         offerings: match offerings {
             Some(Value::List(offerings)) => offerings
                 .iter()
@@ -93,11 +99,12 @@ fn read_resources(cx: Context<'_>, value: &Value<'_>) -> Result<BTreeMap<String,
 }
 
 fn read_offering(cx: Context<'_>, value: &Value<'_>) -> Result<OfferingEntry> {
-    const FIELDS: [&str; 8] = [
+    const FIELDS: [&str; 9] = [
         "Price",
         "Available",
         "ReservationCapacity",
         "Requirements",
+        "Reservation",
         // Karpenter before v1.
         "CapacityType",
         "Zone",
@@ -105,8 +112,17 @@ fn read_offering(cx: Context<'_>, value: &Value<'_>) -> Result<OfferingEntry> {
         "CapacityOverride",
         "OverheadOverride",
     ];
-    let [price, available, capacity, requirements, capacity_type, zone, capacity_override, overhead_override] =
-        fields(cx, value, FIELDS)?;
+    let [
+        price,
+        available,
+        capacity,
+        requirements,
+        reservation,
+        capacity_type,
+        zone,
+        capacity_override,
+        overhead_override,
+    ] = fields(cx, value, FIELDS)?;
     for (field, value) in [("CapacityOverride", capacity_override), ("OverheadOverride", overhead_override)] {
         if let Some(value) = value {
             return Err(cx.error(field, "none, as every offering of a type has the type's resources", value));
@@ -140,6 +156,7 @@ fn read_offering(cx: Context<'_>, value: &Value<'_>) -> Result<OfferingEntry> {
             .map(|v| count(cx, "ReservationCapacity", "a count from 0 to 4294967295", v))
             .transpose()?,
         requirements,
+        reservation: reservation.map(|v| read_reservation(cx, v).map(Box::new)).transpose()?,
     })
 }
 
@@ -171,7 +188,7 @@ fn read_requirement(cx: Context<'_>, value: &Value<'_>) -> Result<RequirementEnt
 // === fields ===
 
 /// The values of the `known` fields of a map, `None` where absent or null. No other field may be there.
-fn fields<'v, 't, const N: usize>(
+pub(crate) fn fields<'v, 't, const N: usize>(
     cx: Context<'_>,
     value: &'v Value<'t>,
     known: [&str; N],
@@ -200,7 +217,7 @@ fn is_field(key: &str, name: &str) -> bool {
     }
 }
 
-fn required<'v, 't>(
+pub(crate) fn required<'v, 't>(
     cx: Context<'_>,
     value: Option<&'v Value<'t>>,
     field: &str,
@@ -209,7 +226,7 @@ fn required<'v, 't>(
     value.ok_or_else(|| cx.error(field, expected, "nothing"))
 }
 
-fn string(cx: Context<'_>, field: &str, value: &Value<'_>) -> Result<String> {
+pub(crate) fn string(cx: Context<'_>, field: &str, value: &Value<'_>) -> Result<String> {
     match value {
         Value::String(text) => Ok(text.as_ref().to_owned()),
         Value::Bool(_) | Value::Integer(_) | Value::Float(_) => {
@@ -230,7 +247,7 @@ fn strings(cx: Context<'_>, field: &str, value: &Value<'_>) -> Result<Vec<String
     values.iter().enumerate().map(element).collect()
 }
 
-fn count(cx: Context<'_>, field: &str, expected: &str, value: &Value<'_>) -> Result<u32> {
+pub(crate) fn count(cx: Context<'_>, field: &str, expected: &str, value: &Value<'_>) -> Result<u32> {
     match value {
         Value::Integer(count) => u32::try_from(*count).ok(),
         _ => None,

@@ -237,6 +237,7 @@ impl World {
             availability: berth_catalogue::Availability::Unlimited,
             reservation_capacity: None,
             requirements,
+            reservation: None,
         }
     }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::{CapacityType, OfferingIndex};
+use crate::{CapacityType, Machine, OfferingIndex, ReservationDetails};
 
 /// An offering's JSON with these requirements `In` one or more values (`a|b`), and more fields before them.
 fn offering(fields: &str, requirements: &[(&str, &str)]) -> String {
@@ -420,6 +420,67 @@ fn words() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 0..60).prop_map(|words| words.concat())
 }
 
+const MACHINE: &str = r#"{"vCPUs": 4, "memoryMiB": 16384, "usableMemoryMiB": 15155, "networkInterfaces": 4,
+    "ipv4PerInterface": 15, "maxPods": 58, "localStorageGB": 0}"#;
+
+fn with_details(machine: &str, reservation: &str) -> Result<Catalogue> {
+    let offering =
+        reserved(&format!(r#""Price": 1, "ReservationCapacity": 2, "Reservation": {reservation}"#), "a", "cr-1");
+    let text = format!(
+        r#"[{{"name": "m5.xlarge", "resources": {{"cpu": "4", "memory": "16Gi"}}, "labels": {{"example.com/family": "m5"}},
+            "notes": ["prices: an estimate"], "machine": {machine}, "offerings": [{offering}]}}]"#
+    );
+    read(text.as_bytes(), "types.json")
+}
+
+#[test]
+fn labels_notes_machine_and_reservation_are_read() {
+    let details = r#"{"TotalInstances": 5, "OwnerID": "123456789012", "InstanceMatchCriteria": "targeted",
+        "State": "active", "End": "2027-01-01T00:00:00Z", "Tags": {"team": "web"}}"#;
+    let catalogue = with_details(MACHINE, details).unwrap();
+    let [entry] = catalogue.types() else { panic!("one type") };
+    assert_eq!(entry.labels["example.com/family"], "m5");
+    assert_eq!(entry.notes, ["prices: an estimate"]);
+    let machine = entry.machine.as_ref().unwrap();
+    assert_eq!((machine.vcpus, machine.usable_memory_mib, machine.max_pods), (4, 15_155, 58));
+    let reservation = entry.offerings[0].reservation.as_ref().unwrap();
+    assert_eq!(reservation.total_instances, Some(5));
+    assert_eq!(reservation.tags["team"], "web");
+}
+
+#[rstest]
+#[case::no_cpus(&MACHINE.replace("\"vCPUs\": 4", "\"vCPUs\": 0"), "{}", "machine.vCPUs: expected more than 0, found 0")]
+#[case::more_memory_than_there_is(
+    &MACHINE.replace("15155", "20000"), "{}", "machine.usableMemoryMiB: expected at most memoryMiB, 16384, found 20000"
+)]
+#[case::half_a_machine(
+    r#"{"vCPUs": 4}"#,
+    "{}",
+    "machine.memoryMiB: expected a count from 0 to 4294967295, found nothing"
+)]
+#[case::unknown_criteria(
+    MACHINE,
+    r#"{"InstanceMatchCriteria": "any"}"#,
+    "Reservation.InstanceMatchCriteria: expected open or targeted, found \"any\""
+)]
+#[case::a_tag_without_quotes(
+    MACHINE,
+    r#"{"Tags": {"a": 1}}"#,
+    "Reservation.Tags[a]: expected a string, found 1 without quotes"
+)]
+#[case::an_unknown_field(MACHINE, r#"{"Owner": "1"}"#, "Owner: expected one of TotalInstances, OwnerID")]
+fn details_that_make_no_sense_are_refused(#[case] machine: &str, #[case] reservation: &str, #[case] expected: &str) {
+    let error = with_details(machine, reservation).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn what_is_not_reserved_has_no_reservation() {
+    let offering = paid(r#""Price": 1, "Reservation": {"OwnerID": "1"}"#, "on-demand", "a");
+    let error = read(format!("[{}]", instance_type("m5.large", &[offering])).as_bytes(), "types.json").unwrap_err();
+    assert!(error.to_string().contains("Reservation: expected nothing, as the offering is not reserved"), "{error}");
+}
+
 prop_compose! {
     fn any_offering()(
         pico in 0..2_000_000_000_000_i128, count in 0..5_u32, kind in 0..4_u8, n_zones in 0..3_usize, id in 0..3_u8,
@@ -440,6 +501,15 @@ prop_compose! {
             availability: if kind < 2 { Availability::Unlimited } else { Availability::Count(count) },
             reservation_capacity: None,
             requirements,
+            reservation: (kind == 3).then(|| {
+                Box::new(ReservationDetails {
+                    total_instances: Some(count + 1),
+                    owner_id: "123456789012".to_owned(),
+                    instance_match_criteria: if id == 0 { String::new() } else { "targeted".to_owned() },
+                    tags: [("team".to_owned(), "a: b".to_owned())].into(),
+                    ..ReservationDetails::default()
+                })
+            }),
         }
     }
 }
@@ -465,6 +535,9 @@ proptest! {
             architecture: "amd64".to_owned(),
             operating_systems: vec!["linux".to_owned()],
             resources: resources.iter().map(|(name, q)| ((*name).to_owned(), q.parse().unwrap())).collect(),
+            labels: [("example.com/size".to_owned(), i.to_string())].into(),
+            machine: (i > 0).then(|| Box::new(Machine { vcpus: 4, memory_mib: 16_384, max_pods: 58, ..Machine::default() })),
+            notes: if i > 1 { vec!["prices: an estimate".to_owned()] } else { Vec::new() },
             offerings,
         });
         let catalogue = Catalogue::new(types.collect()).unwrap();
