@@ -2,7 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use berth_api::{Device, FieldError, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
+use berth_api::{
+    Device, FieldError, NodeClaim, NodeClassRef, NodeOverlay, NodePool, NodeResourceTopology, Reservation,
+};
 use berth_catalogue::Catalogue;
 use berth_model::{
     Assigned, Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Reservation as Held, Sym,
@@ -64,6 +66,9 @@ pub struct Builder {
     pub(crate) pools: FxIndexMap<Sym, PoolRecord>,
     pub(crate) reservations: FxIndexMap<Sym, ReservationRecord>,
     pub(crate) overlays: FxIndexMap<Sym, OverlayRecord>,
+    supplies: catalogue::Supplies,
+    /// The node classes with a catalogue of their own.
+    pub(crate) class_catalogues: FxIndexSet<Sym>,
 }
 
 /// What became of the objects.
@@ -166,6 +171,8 @@ impl Builder {
             topologies: FxHashMap::default(),
             devices: FxHashMap::default(),
             overlays: FxIndexMap::default(),
+            supplies: catalogue::Supplies::default(),
+            class_catalogues: FxIndexSet::default(),
         }
     }
 
@@ -485,8 +492,26 @@ impl Builder {
     /// Amounts that cannot be counted with; none in a catalogue that was checked.
     pub fn set_catalogue(&mut self, catalogue: &Catalogue) -> Result<(), ConvertError> {
         let with_reserved = self.options.reserved_capacity;
-        catalogue::convert(catalogue, with_reserved, &mut self.cluster, &mut self.warnings)
+        self.cluster.instance_types.clear();
+        self.supplies = catalogue::Supplies::default();
+        self.class_catalogues.clear();
+        catalogue::convert(catalogue, None, with_reserved, &mut self.supplies, &mut self.cluster, &mut self.warnings)
             .map_err(|problem| ConvertError::new("Catalogue", "of instance types", vec![problem]))
+    }
+
+    /// What the catalogue is to NodePools of one node class, in place of that of [`set_catalogue`](Self::set_catalogue),
+    /// which comes first. A reservation, or a finite supply of a type and zone, that both have is one.
+    ///
+    /// # Errors
+    /// As `set_catalogue`.
+    pub fn add_class_catalogue(&mut self, class: &NodeClassRef, catalogue: &Catalogue) -> Result<(), ConvertError> {
+        let with_reserved = self.options.reserved_capacity;
+        let name = pool::class_name(class, &mut self.cluster.symbols);
+        self.class_catalogues.insert(name);
+        let (supplies, cluster) = (&mut self.supplies, &mut self.cluster);
+        catalogue::convert(catalogue, Some(name), with_reserved, supplies, cluster, &mut self.warnings).map_err(
+            |problem| ConvertError::new("Catalogue", format!("of {} {}", class.kind, class.name), vec![problem]),
+        )
     }
 
     pub(crate) fn take_namespaces(&mut self) -> Vec<Namespace> {

@@ -4,24 +4,25 @@ use berth_api::labels;
 use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry, Operator};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, SlotId, Slots, Sym, Symbols};
 use indexmap::{IndexMap, IndexSet};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::Problem;
 use crate::names::{derived_labels, region_of};
 use crate::quantities::Amounts;
 use crate::terms::node_key;
 
-/// Fills the cluster's types and slots.
+/// Adds the types of a catalogue to the cluster's, for one node class or for pools without one. Slots are those of
+/// `supplies`: catalogues share them.
 pub(crate) fn convert(
     catalogue: &Catalogue,
+    node_class: Option<Sym>,
     with_reserved: bool,
+    supplies: &mut Supplies,
     cluster: &mut Cluster,
     warnings: &mut IndexSet<String, FxBuildHasher>,
 ) -> Result<(), Problem> {
     warnings.extend(catalogue.warnings().iter().map(ToString::to_string));
-    cluster.instance_types.clear();
-    cluster.slots.clear();
-    let mut supplies = Supplies::default();
+    supplies.named.clear();
     for entry in catalogue.types() {
         let resources = Amounts::read_exact(&entry.resources, cluster)
             .map_err(|problem| problem.under(format!("{}.resources", entry.name)))?
@@ -42,7 +43,7 @@ pub(crate) fn convert(
                     launchable => launchable.count(),
                 },
             };
-            offerings.push(convert_offering((entry, &common), offering, free, cluster, &mut supplies, warnings));
+            offerings.push(convert_offering((entry, &common), offering, free, cluster, supplies, warnings));
         }
         let operating_systems = entry.operating_systems.iter();
         let converted = InstanceType {
@@ -50,22 +51,27 @@ pub(crate) fn convert(
             labels: type_labels(entry, &mut cluster.symbols),
             operating_systems: operating_systems.map(|os| cluster.symbols.intern(os)).collect(),
             resources,
+            node_class,
             offerings,
         };
         cluster.instance_types.push(converted);
     }
-    cluster.slots = supplies.0.into_values().collect();
+    cluster.slots = supplies.slots.values().cloned().collect();
     Ok(())
 }
 
 /// Finite supplies by whether they are reservations and id: the same reservation under several types or zones is one.
 #[derive(Default)]
-struct Supplies(IndexMap<(bool, Sym), Slots, FxBuildHasher>);
+pub(crate) struct Supplies {
+    slots: IndexMap<(bool, Sym), Slots, FxBuildHasher>,
+    /// Names of finite paid supplies that the catalogue at hand has had: the like in another catalogue are the same.
+    named: FxHashSet<Sym>,
+}
 
 impl Supplies {
     fn slot(&mut self, id: Sym, is_reservation: bool, free: u32) -> SlotId {
         let slots = Slots { id, is_reservation, free };
-        let entry = self.0.entry((is_reservation, id));
+        let entry = self.slots.entry((is_reservation, id));
         let index = entry.index();
         let known = entry.or_insert(slots);
         known.free = known.free.min(free);
@@ -144,13 +150,13 @@ fn finite_name(
     entry: &InstanceTypeEntry,
     zone: Option<&str>,
     capacity_type: CapacityType,
-    supplies: &Supplies,
+    supplies: &mut Supplies,
     symbols: &mut Symbols,
 ) -> Sym {
     let name = [&entry.name, zone.unwrap_or_default(), capacity_type.name()].join("/");
     let mut id = symbols.intern(&name);
     let mut n = 2;
-    while supplies.0.contains_key(&(false, id)) {
+    while !supplies.named.insert(id) {
         id = symbols.intern(&format!("{name}-{n}"));
         n += 1;
     }
@@ -165,10 +171,13 @@ fn type_labels(entry: &InstanceTypeEntry, symbols: &mut Symbols) -> Labels {
     // What the catalogue says of a label beats what the name suggests.
     let said: Vec<&str> =
         entry.offerings.iter().flat_map(|offering| offering.requirements.iter().map(|r| r.key.as_str())).collect();
+    pairs.extend(entry.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
     // What all offerings say is said of the type.
     pairs.extend(common_requirements(entry).map(|(key, value)| (key.to_owned(), value.to_owned())));
     let derived = derived_labels(entry);
-    pairs.extend(derived.into_iter().filter(|(key, _)| !said.contains(&key.as_str())));
+    pairs.extend(
+        derived.into_iter().filter(|(key, _)| !said.contains(&key.as_str()) && !entry.labels.contains_key(key)),
+    );
     Labels::new(pairs.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))))
 }
 

@@ -82,6 +82,9 @@ impl Builder {
             );
             pools.push(pool::open_pool(&mut cluster));
         }
+        for pool in &mut pools {
+            pool.node_class = pool.node_class.filter(|class| self.class_catalogues.contains(class));
+        }
         pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
         standing::finish(standing, pools, &mut cluster);
         Ok(Converted { cluster, warnings: warnings.into_iter().collect() })

@@ -1,7 +1,7 @@
 //! NodePools.
 
 use berth_api::labels;
-use berth_api::{NodePool, Requirement as ApiRequirement};
+use berth_api::{NodeClassRef, NodePool, Requirement as ApiRequirement};
 use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
 use crate::node::read_taints;
@@ -81,6 +81,7 @@ pub(crate) fn read_pool(
             used: Resources::new(),
             nodes: 0,
             reserved,
+            node_class: template.node_class_ref.as_ref().map(|class| class_name(class, symbols)),
             refusal,
         },
     })
@@ -97,6 +98,11 @@ fn requirements_of(list: &[ApiRequirement], symbols: &mut Symbols) -> Result<Req
         requirements.add(key, requirement, symbols);
     }
     Ok(requirements)
+}
+
+/// The name by which pools and instance types of a node class find each other.
+pub(crate) fn class_name(class: &NodeClassRef, symbols: &mut Symbols) -> Sym {
+    symbols.intern(&format!("{}={}", labels::node_class(&class.group, &class.kind), class.name))
 }
 
 /// The pool that stands in where the input has none: anything that runs Linux on amd64.
@@ -117,6 +123,7 @@ pub(crate) fn open_pool(cluster: &mut Cluster) -> berth_model::NodePool {
         used: Resources::new(),
         nodes: 0,
         reserved: Resources::new(),
+        node_class: None,
         refusal: None,
     }
 }

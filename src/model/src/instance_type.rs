@@ -74,6 +74,9 @@ pub struct InstanceType {
     pub operating_systems: Vec<Sym>,
     /// What pods and daemons may use.
     pub resources: Resources,
+    /// The node class whose nodes these are, as [`NodePool::node_class`](crate::NodePool::node_class) names it. The type
+    /// is in the cluster once for each class that makes other nodes of it.
+    pub node_class: Option<Sym>,
     /// Where and how it can be had. Offerings that are not available are left out.
     pub offerings: Vec<Offering>,
 }

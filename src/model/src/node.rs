@@ -79,6 +79,9 @@ pub struct NodePool {
     pub nodes: u32,
     /// What its nodes keep from pods (`node.koordinator.sh/reservation` in the template's annotations).
     pub reserved: Resources,
+    /// Its node class, where that decides what its nodes offer or which reservations they may use: then the pool launches
+    /// the instance types of this class, else those without one.
+    pub node_class: Option<Sym>,
     /// Why nothing may be launched from it (deleting, static, its class not served), if so.
     pub refusal: Option<String>,
 }

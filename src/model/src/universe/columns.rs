@@ -61,7 +61,7 @@ struct Amounts {
 impl ColumnTable {
     /// The table of a NodePool.
     pub fn new(cluster: &Cluster, pool: &NodePool) -> Self {
-        let mut found = everything_on_offer(cluster);
+        let mut found = everything_on_offer(cluster, pool.node_class);
         let decided: rustc_hash::FxHashSet<Sym> =
             found.iter().flat_map(|(_, labels)| labels.iter().map(|(key, _)| *key)).collect();
         let (mut open, mut fixed) = (Requirements::new(), Vec::new());
@@ -274,10 +274,11 @@ fn terms_or_one(terms: &[Requirements]) -> impl Iterator<Item = &Requirements> {
     terms.iter().chain(terms.is_empty().then(|| ANY.get_or_init(Requirements::new)))
 }
 
-/// Every column of the catalogue, with its labels.
-fn everything_on_offer(cluster: &Cluster) -> Vec<(Column, Vec<(Sym, Sym)>)> {
+/// Every column of the catalogue of a node class, with its labels.
+fn everything_on_offer(cluster: &Cluster, node_class: Option<Sym>) -> Vec<(Column, Vec<(Sym, Sym)>)> {
     let mut found = Vec::new();
-    for (index, instance_type) in cluster.instance_types.iter().enumerate() {
+    let of_class = cluster.instance_types.iter().enumerate().filter(|(_, known)| known.node_class == node_class);
+    for (index, instance_type) in of_class {
         let systems: Vec<Option<Sym>> = if instance_type.operating_systems.is_empty() {
             vec![None]
         } else {

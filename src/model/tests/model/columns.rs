@@ -24,6 +24,7 @@ fn mk_pool(cluster: &mut Cluster) -> NodePool {
         used: Resources::new(),
         nodes: 0,
         reserved: Resources::new(),
+        node_class: None,
         refusal: None,
     }
 }
@@ -47,7 +48,14 @@ fn mk_types(cluster: &mut Cluster, rows: &[TypeRow]) {
         let offerings = offerings.collect();
         let labels = Labels::new([(cluster.well_known.instance_type, name)]);
         let resources = Resources::from_amounts(amounts);
-        cluster.instance_types.push(InstanceType { name, labels, operating_systems: Vec::new(), resources, offerings });
+        cluster.instance_types.push(InstanceType {
+            name,
+            labels,
+            operating_systems: Vec::new(),
+            resources,
+            node_class: None,
+            offerings,
+        });
     }
 }
 

@@ -99,6 +99,7 @@ fn mk_world() -> (World, Snapshot) {
         used: Resources::from_amounts(&[1000]),
         nodes: 1,
         reserved: Resources::new(),
+        node_class: None,
         refusal: None,
     });
     let texts = ["a", "b", "c", "d"].map(|text| cluster.symbols.intern(text)).to_vec();

@@ -85,6 +85,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         name: type_name,
         labels: Labels::new([(keys.instance_type, type_name)]),
         operating_systems: vec![linux],
+        node_class: None,
         resources: room.clone(),
         offerings: vec![
             offering(CapacityType::Reserved, Some(SlotId(0)), Money::ZERO, keys.reserved),
@@ -103,6 +104,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         used: Resources::new(),
         nodes: 0,
         reserved: Resources::new(),
+        node_class: None,
         refusal: None,
     }];
     let labels =

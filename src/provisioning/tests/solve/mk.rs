@@ -142,6 +142,7 @@ impl World {
             name,
             labels: Labels::new([(key, name)]),
             operating_systems: Vec::new(),
+            node_class: None,
             resources: Resources::from_amounts(&[cpus * 1000, cpus * 4 * GIB, 100]),
             offerings: Vec::new(),
         });
@@ -163,6 +164,7 @@ impl World {
             used: Resources::new(),
             nodes: 0,
             reserved: Resources::new(),
+            node_class: None,
             refusal: None,
         });
         PoolHandle { world: self }

@@ -60,6 +60,7 @@ pub(crate) fn mk_pool(cluster: &mut Cluster) -> NodePool {
         used: Resources::new(),
         nodes: 0,
         reserved: Resources::new(),
+        node_class: None,
         refusal: None,
     }
 }
@@ -83,6 +84,7 @@ pub(crate) fn mk_type(cluster: &mut Cluster, zones: &[&str]) {
         name,
         labels: Labels::new([(cluster.well_known.instance_type, name)]),
         operating_systems: Vec::new(),
+        node_class: None,
         resources: Resources::from_amounts(&[2000, 1 << 33, 10]),
         offerings,
     });
