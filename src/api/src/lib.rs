@@ -1,5 +1,5 @@
-//! Berth's API: Karpenter's NodePool, NodeClaim and NodeOverlay, Koordinator's Reservation, Berth's FakeNodeClass and
-//! FakeCapacityReservation.
+//! Berth's API: Karpenter's NodePool, NodeClaim and NodeOverlay, Koordinator's Reservation, the node classes of Karpenter's
+//! AWS provider and of EKS Auto Mode, Berth's FakeNodeClass and FakeCapacityReservation.
 //!
 //! The crate says what users may write: every field with its default, the names of labels, annotations and taints,
 //! and what is wrong with an object, in the words of its schema ([`FieldError`]). It never decides what an object
@@ -25,6 +25,8 @@ pub mod crd;
 mod crds;
 mod device;
 mod duration;
+mod ec2_node_class;
+mod eks_node_class;
 mod fake_capacity_reservation;
 mod fake_node_class;
 pub mod labels;
@@ -48,6 +50,11 @@ pub use device::{
     Device, DeviceInfo, DeviceSpec, DeviceStatus, DeviceTopology, NodeResourceTopology, TopologyZone, ZoneResource,
 };
 pub use duration::{DurationError, GoDuration, NillableDuration};
+pub use ec2_node_class::{
+    AmiSelectorTerm, BlockDevice, BlockDeviceMapping, CapacityReservationSelectorTerm, CapacityReservationStatus,
+    EC2Kubelet, EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus, SubnetStatus,
+};
+pub use eks_node_class::{EksEphemeralStorage, EksNodeClassSpec, NodeClass as EksNodeClass};
 pub use fake_capacity_reservation::{
     FakeCapacityReservation, FakeCapacityReservationSpec, FakeCapacityReservationStatus, FakeReservationMatching,
     FakeReservationType,

@@ -42,6 +42,8 @@ pub(crate) fn object(object: &Object, problems: &mut Problems) {
         Object::NodeOverlay(object) => object.validate(),
         Object::Reservation(object) => object.validate(),
         Object::FakeCapacityReservation(object) => object.validate(),
+        Object::EC2NodeClass(object) => object.validate(),
+        Object::NodeClass(object) => object.validate(),
         Object::FakeNodeClass(object) => object.validate(),
         _ => return workload::check(object, problems),
     };

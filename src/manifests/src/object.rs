@@ -91,5 +91,7 @@ objects! {
     Device(berth_api::Device) in "scheduling.koordinator.sh/v1alpha1",
     NodeResourceTopology(berth_api::NodeResourceTopology) in "topology.node.k8s.io/v1alpha1",
     FakeCapacityReservation(berth_api::FakeCapacityReservation) in "berth.sh/v1alpha1",
+    EC2NodeClass(berth_api::EC2NodeClass) in "karpenter.k8s.aws/v1",
+    NodeClass(berth_api::EksNodeClass) in "eks.amazonaws.com/v1",
     FakeNodeClass(berth_api::FakeNodeClass) in "berth.sh/v1alpha1",
 }

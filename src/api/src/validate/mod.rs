@@ -5,6 +5,7 @@
 //! out (an unknown operator, a malformed quantity) are errors of reading instead.
 
 mod budget;
+mod ec2_node_class;
 mod fake_capacity_reservation;
 mod fake_node_class;
 mod metadata;
