@@ -1,10 +1,12 @@
 //! From inputs to one cluster: objects are folded in as they are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use berth_api::NodeClassRef;
 use berth_catalogue::Catalogue;
+use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
 
@@ -15,6 +17,8 @@ pub(crate) struct Gathered {
     pub(crate) converted: Converted,
     /// About unknown fields and passed-over objects, a line each.
     pub(crate) notes: Vec<String>,
+    /// What the catalogue says of itself, a line each.
+    pub(crate) catalogue_notes: Vec<String>,
     /// Time spent converting, reading and parsing aside.
     pub(crate) time: Duration,
 }
@@ -25,6 +29,17 @@ pub(crate) struct Gatherer {
     time: Duration,
     notes: Vec<String>,
     skipped: BTreeMap<(String, String), u64>,
+    catalogue: Catalogue,
+    node_classes: NodeClasses,
+}
+
+/// The node classes that decide what their NodePools may launch.
+#[derive(Default)]
+struct NodeClasses {
+    /// By group, kind and name.
+    known: BTreeMap<(String, String, String), NodeClass>,
+    /// Those that NodePools name.
+    named: BTreeSet<(String, String, String)>,
 }
 
 impl Gatherer {
@@ -34,6 +49,8 @@ impl Gatherer {
             time: Duration::ZERO,
             notes: Vec::new(),
             skipped: BTreeMap::new(),
+            catalogue: Catalogue::default(),
+            node_classes: NodeClasses::default(),
         }
     }
 
@@ -41,6 +58,7 @@ impl Gatherer {
     pub(crate) fn add(&mut self, source: Source, object: &Object) -> Result<(), PlanError> {
         let start = Instant::now();
         let added = fold(&mut self.builder, object);
+        self.node_classes.add(object);
         self.time += start.elapsed();
         added.map_err(|error| located(source, &error).into())
     }
@@ -57,11 +75,19 @@ impl Gatherer {
         }
     }
 
-    pub(crate) fn set_catalogue(&mut self, catalogue: &Catalogue) -> Result<(), PlanError> {
+    pub(crate) fn set_catalogue(&mut self, catalogue: Catalogue) -> Result<(), PlanError> {
         let start = Instant::now();
-        self.builder.set_catalogue(catalogue)?;
+        self.builder.set_catalogue(&catalogue)?;
+        self.catalogue = catalogue;
         self.time += start.elapsed();
         Ok(())
+    }
+
+    /// What the catalogue says a plan must tell, each once.
+    fn catalogue_notes(&self) -> Vec<String> {
+        let mut told = BTreeSet::new();
+        let notes = self.catalogue.types().iter().flat_map(|known| &known.notes);
+        notes.filter(|note| told.insert(note.as_str())).cloned().collect()
     }
 
     pub(crate) fn finish(mut self) -> Result<Gathered, PlanError> {
@@ -74,8 +100,36 @@ impl Gatherer {
             self.notes.push(format!("passed over, since planning does not read them: {}", kinds.join(", ")));
         }
         let start = Instant::now();
+        for class in self.node_classes.in_use() {
+            let view = class.view(&self.catalogue)?;
+            self.notes.extend(view.warnings);
+            self.builder.add_class_catalogue(&class.reference(), &view.catalogue)?;
+        }
+        let catalogue_notes = self.catalogue_notes();
         let converted = self.builder.finish()?;
-        Ok(Gathered { converted, notes: self.notes, time: self.time + start.elapsed() })
+        Ok(Gathered { converted, notes: self.notes, catalogue_notes, time: self.time + start.elapsed() })
+    }
+}
+
+// === impl NodeClasses ===
+
+impl NodeClasses {
+    fn add(&mut self, object: &Object) {
+        let key = |class: &NodeClassRef| (class.group.clone(), class.kind.clone(), class.name.clone());
+        let class = match object {
+            Object::EC2NodeClass(class) => NodeClass::Ec2(class.clone()),
+            Object::NodeClass(class) => NodeClass::Eks(class.clone()),
+            Object::NodePool(pool) => {
+                self.named.extend(pool.spec.template.spec.node_class_ref.as_ref().map(key));
+                return;
+            }
+            _ => return,
+        };
+        self.known.insert(key(&class.reference()), class);
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = &NodeClass> {
+        self.named.iter().filter_map(|name| self.known.get(name))
     }
 }
 

@@ -45,10 +45,7 @@ pub use options::Options;
 pub use plan::{Plan, Timings, plan_documents, plan_inputs};
 pub use summary::Summary;
 
-/// The fake provider's catalogue in the format of `--instance-types`.
-///
-/// # Errors
-/// None that is known; serialization asks for it.
-pub fn default_catalogue() -> serde_json::Result<serde_json::Value> {
-    serde_json::to_value(berth_cloudprovider_fake::catalogue())
+/// The catalogue that plans use without another: the fake provider's.
+pub fn default_catalogue() -> berth_catalogue::Catalogue {
+    berth_cloudprovider_fake::catalogue()
 }

@@ -32,6 +32,8 @@ pub struct Plan {
     pub(crate) drawing: Drawing,
     pub(crate) node_cost: Money,
     pub(crate) options: berth_provisioning::Options,
+    /// What the catalogue says of itself, such as that prices are estimates.
+    pub(crate) notes: Vec<String>,
     warnings: Vec<String>,
     timings: Timings,
 }
@@ -43,7 +45,7 @@ pub struct Plan {
 pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options) -> Result<Plan, PlanError> {
     let mut gatherer = Gatherer::new(options);
     // First: a catalogue is small, and its errors should not wait for a million pods.
-    gatherer.set_catalogue(&read_catalogue(catalogue)?)?;
+    gatherer.set_catalogue(read_catalogue(catalogue)?)?;
     let summary = berth_manifests::read(inputs, &reading(options), |source, object| gatherer.add(source, &object))?;
     gatherer.note(&summary);
     let mut plan = Plan::new(gatherer.finish()?, options);
@@ -65,7 +67,7 @@ pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Op
         Some(value) => berth_catalogue::read(&serde_json::to_vec(value)?, "catalogue.json")?,
         None => berth_cloudprovider_fake::catalogue(),
     };
-    gatherer.set_catalogue(&catalogue)?;
+    gatherer.set_catalogue(catalogue)?;
     if !objects.is_empty() {
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
         let text = serde_json::to_vec(&list)?;
@@ -86,7 +88,7 @@ fn reading(options: &Options) -> berth_manifests::Options {
 
 impl Plan {
     fn new(gathered: Gathered, options: &Options) -> Self {
-        let Gathered { converted, notes, time } = gathered;
+        let Gathered { converted, notes, catalogue_notes, time } = gathered;
         let mut cluster = converted.cluster;
         let start = Instant::now();
         let solving = options.solving();
@@ -94,7 +96,17 @@ impl Plan {
         let timings = Timings { convert: time, solve: start.elapsed() };
         let warnings = notes.into_iter().chain(converted.warnings).chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, warnings) = (options.node_cost, warnings.collect());
-        Plan { cluster, universe, solution, drawing, node_cost, options: solving, warnings, timings }
+        Plan {
+            cluster,
+            universe,
+            solution,
+            drawing,
+            node_cost,
+            options: solving,
+            notes: catalogue_notes,
+            warnings,
+            timings,
+        }
     }
 
     /// The plan of a cluster that was made by hand, with what no API server would let in.
@@ -102,8 +114,8 @@ impl Plan {
     pub(crate) fn of(mut cluster: Cluster) -> Self {
         let options = berth_provisioning::Options::default();
         let (universe, solution, drawing) = drawing::solve(&mut cluster, &options);
-        let (warnings, timings) = (Vec::new(), Timings::default());
-        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, options, warnings, timings }
+        let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
+        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, options, notes, warnings, timings }
     }
 
     /// What people should know beside the plan, a line each.

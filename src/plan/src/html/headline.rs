@@ -41,6 +41,14 @@ pub(super) fn write<W: Write>(summary: &Summary, relaxed: &[&str], preempted: u6
     Ok(())
 }
 
+/// What the catalogue says of itself, such as that prices are estimates.
+pub(super) fn write_notes<W: Write>(notes: &[String], writer: &mut W) -> io::Result<()> {
+    for note in notes {
+        writeln!(writer, "<div><dt>Note</dt><dd><small>{}</small></dd></div>", Escaped(note.as_str()))?;
+    }
+    Ok(())
+}
+
 /// A figure with its name and what belongs beside it.
 #[derive(Default)]
 struct Figure {

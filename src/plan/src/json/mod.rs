@@ -25,6 +25,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
         api_version: "berth.sh/v1alpha1",
         kind: "Plan",
         summary: SummaryJson::new(plan, with_timings),
+        notes: &plan.notes,
         restrictions: restrictions::Restrictions(plan),
         reservations: Slots(plan),
         node_claims: claim::Claims::new(plan, &deal),
@@ -42,6 +43,8 @@ struct Document<'a> {
     api_version: &'static str,
     kind: &'static str,
     summary: SummaryJson,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
     #[serde(skip_serializing_if = "restrictions::Restrictions::is_empty")]
     restrictions: restrictions::Restrictions<'a>,
     reservations: Slots<'a>,

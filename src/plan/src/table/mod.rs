@@ -10,9 +10,9 @@ use std::io::{self, Write};
 
 use berth_model::Money;
 
-use crate::Plan;
 use crate::deal::Deal;
 use crate::decimal::{rounded, thousands};
+use crate::{Plan, Summary};
 
 pub(crate) use unschedulable::by_subject;
 
@@ -74,6 +74,14 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         write!(writer, "; ${}/h node cost on top", rounded(summary.node_cost, 4))?;
     }
     writeln!(writer)?;
+    write_bound(plan, &summary, writer)?;
+    for note in &plan.notes {
+        writeln!(writer, "Note:          {note}")?;
+    }
+    Ok(())
+}
+
+fn write_bound<W: Write>(plan: &Plan, summary: &Summary, writer: &mut W) -> io::Result<()> {
     let (Some(bound), Some(proof)) = (summary.lower_bound, &plan.solution.bound) else { return Ok(()) };
     write!(writer, "Bound:         to put the same on new nodes costs ${}/h at least", rounded(bound, 4))?;
     if let Some(gap) = summary.gap() {
