@@ -30,9 +30,9 @@ declare -A allowed=(
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
     [berth-controller-manager]="berth-quantity"
     [berth-kubelet]="berth-api berth-quantity"
-    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
+    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity"
-    [berth]="berth-api berth-controllers berth-plan berth-sandbox"
+    [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-controllers berth-plan berth-sandbox"
 )
 pure=(quantity catalogue model convert state scheduling packing provisioning)
 

@@ -42,6 +42,9 @@ fi
 step tests
 cargo test --locked --workspace
 
+step "AWS: the SDK and EC2 on loopback"
+hack/aws.sh
+
 if command -v python3 >/dev/null; then
     step "plans and bounds beside HiGHS"
     # What the tests have built.
