@@ -14,6 +14,7 @@ complain() {
 # Berth's crates that each crate may use. Whoever adds a line to it moves a wall: see the README's architecture.
 declare -A allowed=(
     [berth-quantity]=""
+    [berth-schedule]=""
     [berth-model]=""
     [berth-api]="berth-quantity"
     [berth-catalogue]="berth-quantity"
@@ -28,10 +29,10 @@ declare -A allowed=(
     [berth-cloudprovider-aws]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
     [berth-controllers]="berth-api berth-catalogue berth-cloudprovider berth-convert berth-model berth-plan berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
-    [berth-controller-manager]="berth-quantity"
+    [berth-controller-manager]="berth-quantity berth-schedule"
     [berth-kubelet]="berth-api berth-quantity"
     [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
-    [berth-apiserver]="berth-quantity"
+    [berth-apiserver]="berth-quantity berth-schedule"
     [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-controllers berth-plan berth-sandbox"
 )
 pure=(quantity catalogue model convert state scheduling packing provisioning)

@@ -87,7 +87,6 @@ mod patch;
 mod reply;
 mod request;
 mod resource;
-mod schedule;
 mod schema;
 mod selector;
 mod server;

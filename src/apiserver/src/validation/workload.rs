@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{immutable, not_negative, pod};
 use crate::meta::{at, text_at};
 use crate::resource::Resource;
-use crate::schedule::{Schedule, zone_of};
+use berth_schedule::{Schedule, zone_of};
 use crate::selector::LabelSelector;
 use crate::status::Cause;
 

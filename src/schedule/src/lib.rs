@@ -11,14 +11,16 @@ const HORIZON: usize = 5 * 366;
 
 /// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Schedule {
+pub enum Schedule {
+    /// Each time after the one before.
     Every(SignedDuration),
+    /// At minutes, hours and days that fit.
     Fields(Fields),
 }
 
 /// A bit for each value that is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fields {
+pub struct Fields {
     minutes: u64,
     hours: u64,
     days: u64,
@@ -47,7 +49,7 @@ const WEEKDAYS: Bounds = Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", 
 
 impl Schedule {
     /// Reads a schedule. Errors are in the words of the server's parser.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("empty spec string".to_owned());
         }
@@ -93,7 +95,7 @@ impl Schedule {
     }
 
     /// The first time after `after` that is meant, by the clocks of a zone; `None` if there is none within five years.
-    pub(crate) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
             Self::Every(delay) => {
                 let whole = Timestamp::from_second(after.as_second()).ok()?;
@@ -207,7 +209,7 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 /// The time zone of a name of the IANA's database; UTC where nothing is said, `None` where there is none of the name.
-pub(crate) fn zone_of(name: &str) -> Option<TimeZone> {
+pub fn zone_of(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name == "UTC" {
         return Some(TimeZone::UTC);
     }
