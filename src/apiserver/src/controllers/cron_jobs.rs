@@ -8,8 +8,8 @@ use super::world::{World, condition, controlled_by, is_true, key, set_label};
 use crate::clock::time_text;
 use crate::meta::{self, at, int_at, list_at, text_at};
 use crate::request::{Options, Propagation};
-use berth_schedule::{Schedule, zone_of};
 use crate::server::ApiServer;
+use berth_schedule::{Schedule, zone_of};
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::{immutable, not_negative, pod};
 use crate::meta::{at, text_at};
 use crate::resource::Resource;
-use berth_schedule::{Schedule, zone_of};
 use crate::selector::LabelSelector;
 use crate::status::Cause;
+use berth_schedule::{Schedule, zone_of};
 
 const ALWAYS: &[&str] = &["Always"];
 const TO_COMPLETION: &[&str] = &["OnFailure", "Never"];

@@ -1,0 +1,148 @@
+//! PodDisruptionBudgets: how many pods may be disrupted now.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::template::{count, scaled};
+use crate::core::Core;
+use crate::key::Key;
+use crate::objects::Pod;
+use crate::resource::BUDGETS;
+use crate::work::Work;
+use crate::write::{Effect, Write};
+
+/// An eviction that did not delete its pod is forgotten after this.
+const FORGOTTEN: SignedDuration = SignedDuration::from_mins(2);
+
+pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+    let Some(budget) = core.caches.budgets.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = budget.spec.as_ref().filter(|_| budget.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let members = core.caches.indexes.selected.members(&Work::Budget(key.clone()));
+    let pods: Vec<Arc<Pod>> =
+        members.filter_map(|key| core.caches.pods.get(key)).filter(|pod| !pod.has_ended()).cloned().collect();
+    let now = core.now();
+    let disrupted = still_disrupted(core, key, &budget, &pods, now);
+    let is_healthy =
+        |pod: &&Arc<Pod>| pod.is_ready() && !pod.is_terminating() && !disrupted.contains_key(&*pod.metadata.name);
+    let healthy = count(pods.iter().filter(is_healthy).count());
+    let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
+        (Some(max), _) => {
+            let expected = expected(core, &pods);
+            (expected, (expected - scaled(Some(max), expected, true)).max(0))
+        }
+        (None, Some(min @ IntOrString::String(_))) => {
+            let expected = expected(core, &pods);
+            (expected, scaled(Some(min), expected, true))
+        }
+        (None, min) => (count(pods.len()), scaled(min.as_ref(), count(pods.len()), true)),
+    };
+    let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
+    let was = budget.status.clone().unwrap_or_default();
+    let mut status = PodDisruptionBudgetStatus {
+        expected_pods: expected,
+        current_healthy: healthy,
+        desired_healthy: desired,
+        disruptions_allowed: allowed,
+        observed_generation: budget.metadata.generation,
+        disrupted_pods: Some(disrupted).filter(|pods| !pods.is_empty()),
+        conditions: was.conditions.clone(),
+    };
+    set_condition(&mut status, &Time(now));
+    if status == was {
+        return Effect::Done;
+    }
+    let mut object: PodDisruptionBudget = (*budget).clone();
+    object.status = Some(status);
+    Effect::InOrder(vec![Write::replace_status(&BUDGETS, key, &object)])
+}
+
+fn set_condition(status: &mut PodDisruptionBudgetStatus, now: &Time) {
+    let is_left = status.disruptions_allowed > 0;
+    let (is, reason) = if is_left { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let all = status.conditions.get_or_insert_default();
+    let known = all.iter().position(|condition| condition.type_ == "DisruptionAllowed");
+    let known = known.map(|position| all.remove(position));
+    let since =
+        known.filter(|known| known.status == is).map_or_else(|| now.clone(), |known| known.last_transition_time);
+    all.push(Condition {
+        type_: "DisruptionAllowed".to_owned(),
+        status: is.to_owned(),
+        reason: reason.to_owned(),
+        message: String::new(),
+        observed_generation: status.observed_generation,
+        last_transition_time: since,
+    });
+}
+
+/// Pods that were evicted and are not deleted yet, as long as that is believed.
+fn still_disrupted(
+    core: &mut Core,
+    key: &Key,
+    budget: &PodDisruptionBudget,
+    pods: &[Arc<Pod>],
+    now: Timestamp,
+) -> BTreeMap<String, Time> {
+    let known = budget.status.as_ref().and_then(|status| status.disrupted_pods.clone()).unwrap_or_default();
+    let mut left = BTreeMap::new();
+    for (name, since) in known {
+        let is_there = pods.iter().any(|pod| *pod.metadata.name == *name && !pod.is_terminating());
+        let due = since.0.saturating_add(FORGOTTEN).unwrap_or(Timestamp::MAX);
+        if is_there && due > now {
+            core.add_when(Work::Budget(key.clone()), due);
+            left.insert(name, since);
+        }
+    }
+    left
+}
+
+/// How many pods the controllers of some pods want.
+fn expected(core: &Core, pods: &[Arc<Pod>]) -> i32 {
+    let mut scales: BTreeMap<String, i32> = BTreeMap::new();
+    let mut alone = 0;
+    for pod in pods {
+        match scale_behind(core, pod) {
+            Some((uid, replicas)) => {
+                scales.insert(uid, replicas);
+            }
+            None => alone += 1,
+        }
+    }
+    alone + scales.values().sum::<i32>()
+}
+
+/// What says how many pods like this one there should be: a Deployment before its ReplicaSets.
+fn scale_behind(core: &Core, pod: &Pod) -> Option<(String, i32)> {
+    let view = pod.view();
+    let owner = view.controller()?;
+    let key = view.key().beside(&owner.name);
+    let caches = &core.caches;
+    let of = |uid: &Option<String>, replicas: Option<i32>| Some((uid.clone()?, replicas.unwrap_or(1)));
+    match owner.kind.as_str() {
+        "ReplicaSet" => {
+            let set = caches.replica_sets.get(&key)?;
+            let mut above = set.metadata.owner_references.iter().flatten();
+            let above = above.find(|above| above.controller == Some(true) && above.kind == "Deployment");
+            let deployment = above.and_then(|above| caches.deployments.get(&key.beside(&above.name)));
+            match deployment {
+                Some(deployment) => of(&deployment.metadata.uid, deployment.spec.as_ref()?.replicas),
+                None => of(&set.metadata.uid, set.spec.as_ref()?.replicas),
+            }
+        }
+        "StatefulSet" => {
+            let set = caches.stateful_sets.get(&key)?;
+            of(&set.metadata.uid, set.spec.as_ref()?.replicas)
+        }
+        "ReplicationController" => {
+            let set = caches.replication_controllers.get(&key)?;
+            of(&set.metadata.uid, set.spec.as_ref()?.replicas)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,351 @@
+//! DaemonSets: a pod on every node that they are for. Each node is looked at by itself, and the status is a sum that is
+//! kept as nodes change, so that a heartbeat or a pod costs the same in a cluster of any size.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
+use k8s_openapi::api::core::v1::{
+    Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodTemplateSpec, Toleration,
+};
+use kube::core::SelectorExt;
+use rustc_hash::FxHashMap;
+
+use super::adoption::{Claimed, Owner};
+use super::matching::{fits, has_labels, taints, tolerates};
+use super::revisions::{forget, revisions};
+use super::template::{hash_of, pod_of, scaled, set_label, size};
+use crate::core::{Core, controlled_by};
+use crate::index::workload_selector;
+use crate::key::Key;
+use crate::objects::{Pod, View};
+use crate::resource::{DAEMON_SETS, PODS};
+use crate::work::Work;
+use crate::write::{Effect, Write};
+
+const REVISION: &str = "controller-revision-hash";
+/// Taints that daemons tolerate, with their effects.
+const TOLERATED: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+/// What is known of all DaemonSets.
+#[derive(Debug, Default)]
+pub(crate) struct Daemons(FxHashMap<Key, Daemon>);
+
+impl Daemons {
+    pub(crate) fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+}
+
+/// What is known of one DaemonSet.
+#[derive(Debug, Default)]
+struct Daemon {
+    uid: String,
+    /// The hash of the present template's revision.
+    revision: String,
+    /// The template with what daemons tolerate.
+    template: PodTemplateSpec,
+    nodes: BTreeMap<Arc<str>, State>,
+    sum: Sum,
+    /// How many live pods are of a revision.
+    of_revision: BTreeMap<Box<str>, usize>,
+    /// Nodes whose pod is of an old template, by whether it is available.
+    old: [BTreeSet<Arc<str>>; 2],
+}
+
+/// What the status counts of one node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct State {
+    wanted: bool,
+    ready: bool,
+    available: bool,
+    /// The revision of the pod that is there.
+    revision: Option<Box<str>>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sum {
+    desired: i32,
+    current: i32,
+    ready: i32,
+    available: i32,
+    misscheduled: i32,
+}
+
+impl Daemon {
+    /// Sets what is known of a node. Gives whether that is new.
+    fn set(&mut self, node: &Arc<str>, state: State) -> bool {
+        let was = self.nodes.get(node).cloned().unwrap_or_default();
+        if was == state {
+            return false;
+        }
+        self.add(node, &was, -1);
+        self.add(node, &state, 1);
+        if state == State::default() {
+            self.nodes.remove(node);
+        } else {
+            self.nodes.insert(node.clone(), state);
+        }
+        true
+    }
+
+    fn add(&mut self, node: &Arc<str>, state: &State, by: i32) {
+        let has = state.revision.is_some();
+        let one = |is: bool| if is { by } else { 0 };
+        self.sum.desired += one(state.wanted);
+        self.sum.current += one(state.wanted && has);
+        self.sum.ready += one(state.wanted && state.ready);
+        self.sum.available += one(state.wanted && state.available);
+        self.sum.misscheduled += one(!state.wanted && has);
+        let Some(revision) = &state.revision else { return };
+        let is_old = **revision != *self.revision;
+        let [waiting, available] = &mut self.old;
+        let old = if state.available { available } else { waiting };
+        if by > 0 {
+            *self.of_revision.entry(revision.clone()).or_insert(0) += 1;
+            if is_old && state.wanted {
+                old.insert(node.clone());
+            }
+        } else {
+            old.remove(node);
+            if let Some(count) = self.of_revision.get_mut(revision) {
+                *count -= 1;
+                if *count == 0 {
+                    self.of_revision.remove(revision);
+                }
+            }
+        }
+    }
+
+    /// Sorts the nodes anew after the revision changed.
+    fn sort(&mut self) {
+        self.old = [BTreeSet::new(), BTreeSet::new()];
+        for (node, state) in &self.nodes {
+            let is_old = state.revision.as_deref().is_some_and(|revision| *revision != *self.revision);
+            if is_old && state.wanted {
+                let [waiting, available] = &mut self.old;
+                if state.available { available } else { waiting }.insert(node.clone());
+            }
+        }
+    }
+}
+
+/// The revisions, the rolling update and the status.
+pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+    let Some(set) = core.caches.daemon_sets.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let work = Work::DaemonSet(key.clone());
+    let view = View::of(&set.metadata);
+    let owner = Owner { resource: &DAEMON_SETS, view, selector: workload_selector(Some(&spec.selector)) };
+    let free = core.caches.indexes.orphans.members(&work).filter_map(|key| core.caches.pods.get(key));
+    let free = free.filter(|pod| !pod.is_terminating());
+    if let Claimed::First(effect) = owner.claim(core, &PODS, Vec::new(), free) {
+        return effect;
+    }
+    let all = match revisions(core, &owner, &work, &spec.template, (REVISION, &hash_of(&spec.template))) {
+        Ok(all) => all,
+        Err(effect) => return effect,
+    };
+    let daemon = core.daemons.0.entry(key.clone()).or_default();
+    if daemon.uid != view.uid {
+        *daemon = Daemon { uid: view.uid.to_owned(), ..Daemon::default() };
+    }
+    let template = tolerating(&spec.template);
+    if daemon.revision != all.present.hash || daemon.template != template {
+        daemon.revision.clone_from(&all.present.hash);
+        daemon.template = template;
+        daemon.sort();
+        let mut nodes: BTreeSet<Arc<str>> = daemon.nodes.keys().cloned().collect();
+        nodes.extend(core.caches.nodes.iter().map(|(key, _)| key.name.clone()));
+        for node in nodes {
+            core.add(Work::DaemonNode(key.clone(), node));
+        }
+    }
+    let mut writes = all.writes.clone();
+    writes.extend(replace_old(core, key, spec));
+    let Some(daemon) = core.daemons.0.get(key) else { return Effect::of(writes) };
+    let is_live = |revision: &super::revisions::Revision| daemon.of_revision.contains_key(revision.hash.as_str());
+    writes.extend(forget(&key.namespace, spec.revision_history_limit, &all.old, is_live));
+    writes.extend(write_status(key, &set, daemon));
+    Effect::of(writes)
+}
+
+/// Deletes pods of an old template: those that are not available, and others as far as enough are left.
+fn replace_old(core: &Core, key: &Key, spec: &DaemonSetSpec) -> Vec<Write> {
+    let strategy = spec.update_strategy.as_ref();
+    let Some(daemon) = core.daemons.0.get(key) else { return Vec::new() };
+    if strategy.and_then(|strategy| strategy.type_.as_deref()).is_some_and(|type_| type_ != "RollingUpdate") {
+        return Vec::new();
+    }
+    let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+    let given = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
+    let max_unavailable = scaled(given, daemon.sum.desired, true).max(1);
+    let spare = size(max_unavailable - (daemon.sum.desired - daemon.sum.available));
+    let [waiting, available] = &daemon.old;
+    let nodes = waiting.iter().chain(available.iter().take(spare));
+    let indexes = &core.caches.indexes;
+    nodes
+        .flat_map(|node| indexes.daemons_on.get(&(daemon.uid.as_str().into(), (**node).into())))
+        .filter_map(|pod| core.caches.pods.get(pod))
+        .filter(|pod| !pod.is_terminating() && pod.revision_label() != Some(&daemon.revision))
+        .map(|pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid))
+        .collect()
+}
+
+fn write_status(key: &Key, set: &DaemonSet, daemon: &Daemon) -> Option<Write> {
+    let sum = &daemon.sum;
+    let updated = daemon.of_revision.get(daemon.revision.as_str()).copied().unwrap_or(0);
+    let some = |n: i32| Some(n).filter(|n| *n > 0);
+    let was = set.status.clone().unwrap_or_default();
+    let status = DaemonSetStatus {
+        desired_number_scheduled: sum.desired,
+        current_number_scheduled: sum.current,
+        number_misscheduled: sum.misscheduled,
+        number_ready: sum.ready,
+        number_available: some(sum.available),
+        number_unavailable: some(sum.desired - sum.available),
+        updated_number_scheduled: some(super::template::count(updated)),
+        observed_generation: set.metadata.generation,
+        collision_count: was.collision_count,
+        conditions: was.conditions.clone(),
+    };
+    (status != was).then(|| {
+        let mut object = set.clone();
+        object.status = Some(status);
+        Write::replace_status(&DAEMON_SETS, key, &object)
+    })
+}
+
+/// The pods of one node.
+pub(crate) fn sync_node(core: &mut Core, key: &Key, name: &Arc<str>) -> Effect {
+    let Some(set) = core.caches.daemon_sets.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let view = View::of(&set.metadata);
+    let Some(daemon) = core.daemons.0.get(key).filter(|daemon| daemon.uid == view.uid) else {
+        core.add(Work::DaemonSet(key.clone()));
+        return Effect::Done;
+    };
+    let caches = &core.caches;
+    let here = caches.indexes.daemons_on.get(&(view.uid.into(), (**name).into()));
+    let mut here: Vec<Arc<Pod>> = here.filter_map(|key| caches.pods.get(key)).cloned().collect();
+    let mut writes = Vec::new();
+    if let Some(selector) = workload_selector(Some(&spec.selector)) {
+        here.retain(|pod| {
+            let is_ours = selector.matches(&pod.metadata.labels) || pod.is_terminating();
+            if !is_ours {
+                let left: Vec<_> = pod.view().owners.iter().filter(|one| one.uid != view.uid).cloned().collect();
+                writes.push(Write::set_owners(&PODS, pod.view(), &left));
+            }
+            is_ours
+        });
+    }
+    let node = caches.nodes.get(&Key::new("", name)).filter(|node| node.metadata.deletion_timestamp.is_none());
+    let (should_run, should_continue) = node.map_or((false, false), |node| placement(&daemon.template, node));
+    let delete = |pod: &Pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
+    let mut live: Vec<&Arc<Pod>> = here.iter().filter(|pod| pod.is_active()).collect();
+    // Of several the oldest stays, a running one before one that waits.
+    live.sort_by(|a, b| b.rank().cmp(&a.rank()));
+    if node.is_some() {
+        let ended = here.iter().filter(|pod| pod.has_ended() && !pod.is_terminating());
+        writes.extend(ended.map(|pod| delete(pod)));
+        let kept = usize::from(should_continue);
+        writes.extend(live.iter().skip(kept).map(|pod| delete(pod)));
+        live.truncate(kept);
+        if should_run && here.is_empty() {
+            writes.push(create(&set, daemon, name));
+        }
+    }
+    let pod = live.first();
+    let mut later = None;
+    let now = core.now();
+    let is_available = pod.and_then(|pod| pod.available_at(spec.min_ready_seconds.unwrap_or(0))).is_some_and(|at| {
+        later = (at > now).then_some(at);
+        at <= now
+    });
+    let state = State {
+        wanted: should_run,
+        ready: pod.is_some_and(|pod| pod.is_ready()),
+        available: is_available,
+        revision: pod.map(|pod| pod.revision_label().unwrap_or_default().into()),
+    };
+    if let Some(at) = later {
+        core.add_when(Work::DaemonNode(key.clone(), name.clone()), at);
+    }
+    if core.daemons.0.get_mut(key).is_some_and(|daemon| daemon.set(name, state)) {
+        core.add(Work::DaemonSet(key.clone()));
+    }
+    Effect::of(writes)
+}
+
+fn create(set: &DaemonSet, daemon: &Daemon, node: &str) -> Write {
+    let view = View::of(&set.metadata);
+    let mut pod = pod_of(&daemon.template, controlled_by(&DAEMON_SETS, view));
+    let prefix = format!("{}-", view.name);
+    set_label(&mut pod.metadata, REVISION, &daemon.revision);
+    let term = NodeSelectorTerm {
+        match_fields: Some(vec![NodeSelectorRequirement {
+            key: "metadata.name".to_owned(),
+            operator: "In".to_owned(),
+            values: Some(vec![node.to_owned()]),
+        }]),
+        ..NodeSelectorTerm::default()
+    };
+    let affinity: &mut Affinity = pod.spec.get_or_insert_default().affinity.get_or_insert_default();
+    let nodes: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
+    nodes.required_during_scheduling_ignored_during_execution = Some(NodeSelector { node_selector_terms: vec![term] });
+    let write_key = Key::new(view.namespace, &prefix);
+    pod.metadata.generate_name = Some(prefix);
+    Write::create(&PODS, &write_key, &pod)
+}
+
+/// A template with the tolerations that daemons get.
+fn tolerating(template: &PodTemplateSpec) -> PodTemplateSpec {
+    let mut template = template.clone();
+    let spec = template.spec.get_or_insert_default();
+    let is_host = spec.host_network == Some(true);
+    let list = spec.tolerations.get_or_insert_default();
+    let network = is_host.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
+    for (key, effect) in TOLERATED.into_iter().chain(network) {
+        let own = Toleration {
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: Some(effect.to_owned()),
+            ..Toleration::default()
+        };
+        if !list.contains(&own) {
+            list.push(own);
+        }
+    }
+    template
+}
+
+/// Whether a daemon shall run on a node, and whether one that does shall go on, as upstream's `NodeShouldRunDaemonPod`.
+fn placement(template: &PodTemplateSpec, node: &Node) -> (bool, bool) {
+    let Some(spec) = &template.spec else { return (false, false) };
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    if spec.node_name.as_deref().is_some_and(|named| !named.is_empty() && named != name) {
+        return (false, false);
+    }
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|nodes| nodes.required_during_scheduling_ignored_during_execution.as_ref());
+    if !has_labels(node, spec.node_selector.iter().flatten()) || !required.is_none_or(|required| fits(required, node)) {
+        return (false, false);
+    }
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let is_tolerated = |effects: &[&str]| {
+        let mut taints = taints(node).iter().filter(|taint| effects.contains(&taint.effect.as_str()));
+        taints.all(|taint| tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+    };
+    (is_tolerated(&["NoSchedule", "NoExecute"]), is_tolerated(&["NoExecute"]))
+}

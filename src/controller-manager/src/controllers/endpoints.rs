@@ -1,0 +1,99 @@
+//! Endpoints: where the pods of a Service are, in one object.
+
+use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::slices::{address, groups, has_selector, hostname, labels, publishes_all, reference, serving};
+use crate::core::Core;
+use crate::key::Key;
+use crate::objects::{Pod, View};
+use crate::resource::ENDPOINTS;
+use crate::write::{Effect, Write};
+
+const MANAGED_BY: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// Addresses of one object; the others are left out, and an annotation says so.
+const MOST: usize = 1000;
+
+pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+    let present = core.caches.endpoints.get(key).cloned();
+    let Some(service) = core.caches.services.get(key).cloned() else {
+        let ours = present.filter(|endpoints| {
+            endpoints
+                .metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(MANAGED_BY.0))
+                .is_some_and(|by| by == MANAGED_BY.1)
+        });
+        let gone = ours.map(|endpoints| Write::delete(&ENDPOINTS, key, View::of(&endpoints.metadata).uid));
+        return Effect::of(gone.into_iter().collect());
+    };
+    if service.metadata.deletion_timestamp.is_some() || !has_selector(&service) {
+        return Effect::Done;
+    }
+    let Some(spec) = &service.spec else { return Effect::Done };
+    let mut pods = serving(core, key);
+    pods.retain(|pod| publishes_all(spec) || !pod.is_terminating());
+    let is_over = pods.len() > MOST;
+    // Ready ones are the last to be left out.
+    if is_over {
+        pods.sort_by_key(|pod| !pod.is_ready());
+        pods.truncate(MOST);
+    }
+    let mut subsets = Vec::new();
+    for (ports, pods) in groups(spec, &pods) {
+        let addresses = |ready: bool| {
+            let of = pods.iter().filter(|pod| (publishes_all(spec) || pod.is_ready()) == ready);
+            let mut addresses: Vec<EndpointAddress> = of.map(|pod| endpoint(key, pod)).collect();
+            addresses.sort_by(|a, b| a.ip.cmp(&b.ip));
+            Some(addresses).filter(|addresses| !addresses.is_empty())
+        };
+        let ports: Vec<EndpointPort> = ports
+            .into_iter()
+            .map(|port| EndpointPort {
+                app_protocol: port.app_protocol,
+                // An empty name is left out here.
+                name: port.name.filter(|name| !name.is_empty()),
+                port: port.port.unwrap_or_default(),
+                protocol: port.protocol,
+            })
+            .collect();
+        subsets.push(EndpointSubset {
+            addresses: addresses(true),
+            not_ready_addresses: addresses(false),
+            ports: Some(ports).filter(|ports| !ports.is_empty()),
+        });
+    }
+    let labels = labels(&service, &[MANAGED_BY]);
+    let Some(present) = present else {
+        let mut metadata =
+            ObjectMeta { name: Some(key.name.to_string()), labels: Some(labels), ..ObjectMeta::default() };
+        note_capacity(&mut metadata, is_over);
+        let made = Endpoints { metadata, subsets: Some(subsets).filter(|subsets| !subsets.is_empty()) };
+        return Effect::InOrder(vec![Write::create(&ENDPOINTS, key, &made)]);
+    };
+    let mut new = (*present).clone();
+    (new.subsets, new.metadata.labels) = (Some(subsets).filter(|subsets| !subsets.is_empty()), Some(labels));
+    note_capacity(&mut new.metadata, is_over);
+    let is_same = new.subsets.clone().unwrap_or_default() == present.subsets.clone().unwrap_or_default()
+        && new.metadata == present.metadata;
+    if is_same { Effect::Done } else { Effect::InOrder(vec![Write::replace(&ENDPOINTS, key, &new)]) }
+}
+
+fn note_capacity(meta: &mut ObjectMeta, is_over: bool) {
+    if is_over {
+        super::template::annotate(meta, OVER_CAPACITY, "truncated");
+    } else if let Some(annotations) = &mut meta.annotations {
+        annotations.remove(OVER_CAPACITY);
+    }
+}
+
+fn endpoint(service: &Key, pod: &Pod) -> EndpointAddress {
+    EndpointAddress {
+        ip: address(pod).unwrap_or_default().to_owned(),
+        hostname: hostname(service, pod).map(str::to_owned),
+        node_name: pod.node().map(str::to_owned),
+        target_ref: Some(reference(pod)),
+    }
+}

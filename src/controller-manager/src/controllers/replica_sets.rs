@@ -1,0 +1,173 @@
+//! ReplicaSets and ReplicationControllers: as many pods as they want; those that are worth least go first.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationControllerStatus};
+use kube::core::{Selector, SelectorExt};
+
+use super::adoption::{Claimed, Owner};
+use super::template::{count, pod_of, size};
+use crate::core::{Core, controlled_by};
+use crate::index::workload_selector;
+use crate::key::Key;
+use crate::objects::{Pod, View};
+use crate::resource::{PODS, REPLICA_SETS, REPLICATION_CONTROLLERS};
+use crate::work::Work;
+use crate::write::{Effect, Write};
+
+/// Pods that are created or deleted at a time for one set.
+const BURST: usize = 500;
+
+/// What ReplicaSets and ReplicationControllers have in common.
+struct Set<'s> {
+    owner: Owner<'s>,
+    work: Work,
+    replicas: i32,
+    min_ready_seconds: i32,
+    template: Option<&'s PodTemplateSpec>,
+}
+
+/// What is counted of the pods of a set.
+#[derive(Debug, PartialEq)]
+struct Counts {
+    replicas: i32,
+    fully_labeled: i32,
+    ready: i32,
+    available: i32,
+}
+
+pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+    let Some(object) = core.caches.replica_sets.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = object.spec.as_ref().filter(|_| object.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let set = Set {
+        owner: Owner {
+            resource: &REPLICA_SETS,
+            view: View::of(&object.metadata),
+            selector: workload_selector(Some(&spec.selector)),
+        },
+        work: Work::ReplicaSet(key.clone()),
+        replicas: spec.replicas.unwrap_or(1),
+        min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
+        template: spec.template.as_ref(),
+    };
+    let was = object.status.clone().unwrap_or_default();
+    set.sync(core, |counts| {
+        let status = ReplicaSetStatus {
+            replicas: counts.replicas,
+            fully_labeled_replicas: Some(counts.fully_labeled).filter(|n| *n > 0),
+            ready_replicas: Some(counts.ready).filter(|n| *n > 0),
+            available_replicas: Some(counts.available).filter(|n| *n > 0),
+            observed_generation: object.metadata.generation,
+            conditions: was.conditions.clone().filter(|conditions: &Vec<ReplicaSetCondition>| !conditions.is_empty()),
+            terminating_replicas: was.terminating_replicas,
+        };
+        let mut new = (*object).clone();
+        let is_new = object.status.as_ref() != Some(&status);
+        new.status = Some(status);
+        is_new.then(|| Write::replace_status(&REPLICA_SETS, key, &new))
+    })
+}
+
+pub(crate) fn sync_replication_controller(core: &mut Core, key: &Key) -> Effect {
+    let Some(object) = core.caches.replication_controllers.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = object.spec.as_ref().filter(|_| object.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let selector = spec.selector.clone().filter(|labels| !labels.is_empty());
+    let set = Set {
+        owner: Owner {
+            resource: &REPLICATION_CONTROLLERS,
+            view: View::of(&object.metadata),
+            selector: selector.map(|labels| labels.into_iter().collect()),
+        },
+        work: Work::ReplicationController(key.clone()),
+        replicas: spec.replicas.unwrap_or(1),
+        min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
+        template: spec.template.as_ref(),
+    };
+    set.sync(core, |counts| {
+        let status = ReplicationControllerStatus {
+            replicas: counts.replicas,
+            fully_labeled_replicas: Some(counts.fully_labeled).filter(|n| *n > 0),
+            ready_replicas: Some(counts.ready).filter(|n| *n > 0),
+            available_replicas: Some(counts.available).filter(|n| *n > 0),
+            observed_generation: object.metadata.generation,
+            conditions: object.status.as_ref().and_then(|status| status.conditions.clone()),
+        };
+        let mut new = (*object).clone();
+        let is_new = object.status.as_ref() != Some(&status);
+        new.status = Some(status);
+        is_new.then(|| Write::replace_status(&REPLICATION_CONTROLLERS, key, &new))
+    })
+}
+
+impl Set<'_> {
+    fn sync(&self, core: &mut Core, write_status: impl Fn(&Counts) -> Option<Write>) -> Effect {
+        let mut pods = match self.owner.pods(core, &self.work, Pod::is_active) {
+            Claimed::Owned(pods) => pods,
+            Claimed::First(effect) => return effect,
+        };
+        pods.retain(|pod| pod.is_active());
+        let status = write_status(&self.count(core, &pods));
+        let wanted = size(self.replicas);
+        let mut writes = Vec::new();
+        if let (true, Some(template)) = (pods.len() < wanted, self.template) {
+            writes = self.create((wanted - pods.len()).min(BURST), template);
+        } else if pods.len() > wanted {
+            pods.sort_by(|a, b| rank(a).cmp(&rank(b)));
+            let surplus = pods.iter().take((pods.len() - wanted).min(BURST));
+            writes.extend(surplus.map(|pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid)));
+        }
+        if writes.is_empty() {
+            return Effect::of(status.into_iter().collect());
+        }
+        Effect::Burst(writes, status.into_iter().collect())
+    }
+
+    fn create(&self, n: usize, template: &PodTemplateSpec) -> Vec<Write> {
+        let view = self.owner.view;
+        let mut pod = pod_of(template, controlled_by(self.owner.resource, view));
+        pod.metadata.generate_name = Some(format!("{}-", view.name));
+        let write = Write::create(&PODS, &Key::new(view.namespace, &format!("{}-", view.name)), &pod);
+        vec![write; n]
+    }
+
+    fn count(&self, core: &mut Core, pods: &[Arc<Pod>]) -> Counts {
+        let labels = self.template.and_then(|template| template.metadata.as_ref()?.labels.clone());
+        let labelled: Selector = labels.unwrap_or_default().into_iter().collect();
+        Counts {
+            replicas: count(pods.len()),
+            fully_labeled: count(pods.iter().filter(|pod| labelled.matches(&pod.metadata.labels)).count()),
+            ready: count(pods.iter().filter(|pod| pod.is_ready()).count()),
+            available: count(available(core, &self.work, pods, self.min_ready_seconds)),
+        }
+    }
+}
+
+/// The order in which pods go: upstream's, with the cost of deletion that an annotation may set.
+fn rank(pod: &Pod) -> (bool, u8, bool, i64, std::cmp::Reverse<Option<jiff::Timestamp>>, &str) {
+    let (assigned, phase, ready, created, name) = pod.rank();
+    let cost = pod.metadata.annotations.get("controller.kubernetes.io/pod-deletion-cost");
+    (assigned, phase, ready, cost.and_then(|cost| cost.parse().ok()).unwrap_or(0), created, name)
+}
+
+/// How many pods have been ready for long enough. The work is added again when the next will have been.
+pub(crate) fn available(core: &mut Core, work: &Work, pods: &[Arc<Pod>], min_ready_seconds: i32) -> usize {
+    let now = core.now();
+    let mut next: Option<jiff::Timestamp> = None;
+    let mut available = 0;
+    for at in pods.iter().filter_map(|pod| pod.available_at(min_ready_seconds)) {
+        if at <= now {
+            available += 1;
+        } else {
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+    }
+    if let Some(next) = next {
+        core.add_when(work.clone(), next);
+    }
+    available
+}

@@ -1,0 +1,203 @@
+//! StatefulSets: pods with ordinals and claims of their own, created and replaced in order.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod as WholePod, Volume};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::adoption::{Claimed, Owner};
+use super::replica_sets::available;
+use super::revisions::{Revision, Revisions, forget, hash_of_data, revisions};
+use super::template::{count, pod_of, set_label};
+use crate::core::{Core, controlled_by};
+use crate::index::workload_selector;
+use crate::key::Key;
+use crate::objects::{Pod, View};
+use crate::resource::{CLAIMS, PODS, STATEFUL_SETS};
+use crate::work::Work;
+use crate::write::{Effect, Write};
+
+const REVISION: &str = "controller-revision-hash";
+/// Of a revision, not of a pod.
+const HASH: &str = "controller.kubernetes.io/hash";
+
+/// A StatefulSet with its pods in order of their ordinals.
+struct Members<'s> {
+    key: &'s Key,
+    set: &'s StatefulSet,
+    spec: &'s StatefulSetSpec,
+    pods: Vec<(i32, Arc<Pod>)>,
+}
+
+pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+    let Some(set) = core.caches.stateful_sets.get(key).cloned() else { return Effect::Done };
+    let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
+        return Effect::Done;
+    };
+    let work = Work::StatefulSet(key.clone());
+    let view = View::of(&set.metadata);
+    let owner = Owner { resource: &STATEFUL_SETS, view, selector: workload_selector(Some(&spec.selector)) };
+    // Its name says whether a pod is a member.
+    let pods = match owner.pods(core, &work, |pod| ordinal(pod, &key.name).is_some()) {
+        Claimed::Owned(pods) => pods,
+        Claimed::First(effect) => return effect,
+    };
+    let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&pod, &key.name)?, pod)));
+    let mut pods: Vec<(i32, Arc<Pod>)> = pods.collect();
+    pods.sort_by_key(|(ordinal, _)| *ordinal);
+    let all = match revisions(core, &owner, &work, &spec.template, (HASH, &hash_of_data(&spec.template))) {
+        Ok(all) => all,
+        Err(effect) => return effect,
+    };
+    let members = Members { key, set: &set, spec, pods };
+    members.sync(core, &work, &all)
+}
+
+impl Members<'_> {
+    fn sync(&self, core: &mut Core, work: &Work, all: &Revisions) -> Effect {
+        let update = &all.present;
+        let was = self.set.status.clone().unwrap_or_default();
+        let named = was.current_revision.as_deref().unwrap_or_default();
+        let current = all.old.iter().find(|revision| revision.name == named).unwrap_or(update);
+        let mut writes = all.writes.clone();
+        self.step(core, current, update, &mut writes);
+        let is_live = |revision: &Revision| {
+            revision.name == current.name
+                || self.pods.iter().any(|(_, pod)| pod.revision_label() == Some(revision.name.as_str()))
+        };
+        writes.extend(forget(&self.key.namespace, self.spec.revision_history_limit, &all.old, is_live));
+        let pods: Vec<Arc<Pod>> = self.pods.iter().map(|(_, pod)| pod.clone()).collect();
+        let is_of = |pod: &Pod, revision: &Revision| {
+            !pod.is_terminating() && pod.revision_label() == Some(revision.name.as_str())
+        };
+        let wanted = self.spec.replicas.unwrap_or(1);
+        let ready = count(pods.iter().filter(|pod| pod.is_ready()).count());
+        let updated = count(pods.iter().filter(|pod| is_of(pod, update)).count());
+        let is_rolled = self.is_rolling() && [updated, ready, count(pods.len())] == [wanted; 3];
+        let of_current = count(pods.iter().filter(|pod| is_of(pod, current)).count());
+        let some = |n: i32| Some(n).filter(|n| *n > 0);
+        let status = StatefulSetStatus {
+            replicas: count(pods.len()),
+            ready_replicas: some(ready),
+            available_replicas: Some(count(available(core, work, &pods, self.spec.min_ready_seconds.unwrap_or(0)))),
+            current_replicas: some(if is_rolled { updated } else { of_current }),
+            updated_replicas: some(updated),
+            current_revision: Some(if is_rolled { &update.name } else { &current.name }.clone()),
+            update_revision: Some(update.name.clone()),
+            observed_generation: self.set.metadata.generation,
+            collision_count: Some(was.collision_count.unwrap_or(0)),
+            conditions: was.conditions.clone(),
+        };
+        if status != was {
+            let mut object = self.set.clone();
+            object.status = Some(status);
+            writes.push(Write::replace_status(&STATEFUL_SETS, self.key, &object));
+        }
+        Effect::of(writes)
+    }
+
+    fn is_rolling(&self) -> bool {
+        let type_ = self.spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
+        type_.is_none_or(|type_| type_ == "RollingUpdate")
+    }
+
+    /// One step towards what is wanted; in order, nothing goes on before the pod at hand is ready.
+    fn step(&self, core: &Core, current: &Revision, update: &Revision, writes: &mut Vec<Write>) {
+        let in_order = self.spec.pod_management_policy.as_deref() != Some("Parallel");
+        let first = self.spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+        let end = first.saturating_add(self.spec.replicas.unwrap_or(1));
+        let rolling = self.spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+        // Members below the partition stay, and are created again, as they were.
+        let kept = first.saturating_add(rolling.and_then(|rolling| rolling.partition).unwrap_or(0));
+        let at = |ordinal: i32| self.pods.binary_search_by_key(&ordinal, |(own, _)| *own).ok();
+        for ordinal in first..end {
+            let pod = at(ordinal).and_then(|position| self.pods.get(position)).map(|(_, pod)| pod);
+            match pod {
+                None => {
+                    self.create(core, if ordinal < kept { current } else { update }, ordinal, writes);
+                    if in_order {
+                        return;
+                    }
+                }
+                Some(pod) if pod.has_ended() => {
+                    if !pod.is_terminating() {
+                        writes.push(Write::delete_now(&PODS, &pod.view().key(), &pod.metadata.uid));
+                    }
+                    if in_order {
+                        return;
+                    }
+                }
+                Some(pod) if in_order && (pod.is_terminating() || !pod.is_ready()) => return,
+                Some(_) => {}
+            }
+        }
+        for (_, pod) in self.pods.iter().rev().filter(|(ordinal, _)| !(first..end).contains(ordinal)) {
+            if !pod.is_terminating() {
+                writes.push(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid));
+            }
+            if in_order {
+                return;
+            }
+        }
+        if !self.is_rolling() {
+            return;
+        }
+        for (_, pod) in self.pods.iter().rev().filter(|(ordinal, _)| (kept..end).contains(ordinal)) {
+            if pod.is_terminating() {
+                return;
+            }
+            if pod.revision_label() != Some(update.name.as_str()) {
+                writes.push(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid));
+                return;
+            }
+            if !pod.is_ready() {
+                return;
+            }
+        }
+    }
+
+    /// Creates a member with its claims.
+    fn create(&self, core: &Core, revision: &Revision, ordinal: i32, writes: &mut Vec<Write>) {
+        let name = format!("{}-{ordinal}", self.key.name);
+        let view = View::of(&self.set.metadata);
+        let mut pod: WholePod = pod_of(&revision.template, controlled_by(&STATEFUL_SETS, view));
+        pod.metadata.name = Some(name.clone());
+        for (label, value) in [
+            (REVISION, revision.name.as_str()),
+            ("statefulset.kubernetes.io/pod-name", &name),
+            ("apps.kubernetes.io/pod-index", &ordinal.to_string()),
+        ] {
+            set_label(&mut pod.metadata, label, value);
+        }
+        let spec = pod.spec.get_or_insert_default();
+        let mut volumes = spec.volumes.take().unwrap_or_default();
+        for template in self.spec.volume_claim_templates.iter().flatten() {
+            let own = template.metadata.name.clone().unwrap_or_default();
+            let claim_name = format!("{own}-{name}");
+            let key = self.key.beside(&claim_name);
+            if core.caches.claims.get(&key).is_none() {
+                let metadata = ObjectMeta {
+                    name: Some(claim_name.clone()),
+                    labels: self.spec.selector.match_labels.clone(),
+                    annotations: template.metadata.annotations.clone(),
+                    ..ObjectMeta::default()
+                };
+                let claim = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None };
+                writes.push(Write::ensure(&CLAIMS, &key, &claim));
+            }
+            volumes.retain(|volume| volume.name != own);
+            let source = PersistentVolumeClaimVolumeSource { claim_name, read_only: None };
+            volumes.push(Volume { name: own, persistent_volume_claim: Some(source), ..Volume::default() });
+        }
+        spec.volumes = Some(volumes).filter(|volumes| !volumes.is_empty());
+        spec.hostname = Some(name.clone());
+        spec.subdomain = self.spec.service_name.clone().filter(|service| !service.is_empty());
+        writes.push(Write::create(&PODS, &self.key.beside(&name), &pod));
+    }
+}
+
+/// The ordinal of a member of a set.
+fn ordinal(pod: &Pod, set: &str) -> Option<i32> {
+    pod.metadata.name.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
+}

@@ -1,0 +1,234 @@
+//! What all controllers share: caches, the work queue, the graph of owners, the clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kube::Client;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::cache::Caches;
+use crate::controllers::{self, daemon_sets::Daemons, nodes::Heartbeats, quotas::Totals, taints::Tolerating};
+use crate::garbage::Graph;
+use crate::objects::View;
+use crate::options::{Controller, Options};
+use crate::queue::WorkQueue;
+use crate::resource::Resource;
+use crate::store::Kept;
+use crate::watches::{Message, Told, Watch};
+use crate::work::Work;
+use crate::write::{Effect, Failure, Written};
+
+/// Counts what a controller manager does. Clones count the same.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    syncs: AtomicU64,
+    failures: AtomicU64,
+    depth: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Metrics {
+    /// Pieces of work that were done or tried.
+    pub fn syncs(&self) -> u64 {
+        self.0.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Pieces of work and watches that failed, and are tried again.
+    pub fn failures(&self) -> u64 {
+        self.0.failures.load(Ordering::Relaxed)
+    }
+
+    /// Pieces of work that wait.
+    pub fn queue_depth(&self) -> u64 {
+        self.0.depth.load(Ordering::Relaxed)
+    }
+
+    /// What failed last.
+    pub fn last_error(&self) -> Option<String> {
+        self.0.last_error.lock().clone()
+    }
+}
+
+/// The state of a controller manager. One task owns it, so nothing in it is locked.
+pub(crate) struct Core {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    pub(crate) caches: Caches,
+    pub(crate) queue: WorkQueue,
+    pub(crate) graph: Graph,
+    pub(crate) daemons: Daemons,
+    pub(crate) heartbeats: Heartbeats,
+    pub(crate) tolerating: Tolerating,
+    pub(crate) totals: Totals,
+    pub(crate) terminated: controllers::pod_gc::Terminated,
+    /// Caches that have not been listed.
+    pub(crate) unsynced: usize,
+    /// Work that waits for a cache.
+    parked: Vec<Work>,
+    metrics: Metrics,
+    sender: mpsc::Sender<Message>,
+    watches: JoinSet<()>,
+    seed: u64,
+}
+
+impl Core {
+    pub(crate) fn new(client: Client, options: Options, metrics: Metrics, sender: mpsc::Sender<Message>) -> Self {
+        Self {
+            queue: WorkQueue::new(options.timings.retry),
+            seed: options.seed,
+            client,
+            options,
+            caches: Caches::default(),
+            graph: Graph::default(),
+            daemons: Daemons::default(),
+            heartbeats: Heartbeats::default(),
+            tolerating: Tolerating::default(),
+            totals: Totals::default(),
+            terminated: controllers::pod_gc::Terminated::default(),
+            unsynced: 0,
+            parked: Vec::new(),
+            metrics,
+            sender,
+            watches: JoinSet::new(),
+        }
+    }
+
+    pub(crate) fn has(&self, controller: Controller) -> bool {
+        self.options.controllers.has(controller)
+    }
+
+    /// The present instant, of whole seconds as `metav1.Time`.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.options.clock.now().as_second()).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    pub(crate) fn now_time(&self) -> Time {
+        Time(self.now())
+    }
+
+    /// Adds work, if its controller runs.
+    pub(crate) fn add(&mut self, work: Work) {
+        if self.has(work.controller()) {
+            self.queue.add(work);
+        }
+    }
+
+    pub(crate) fn add_after(&mut self, work: Work, after: Duration) {
+        if self.has(work.controller()) {
+            self.queue.add_after(work, after);
+        }
+    }
+
+    /// Adds work at an instant of the clock.
+    pub(crate) fn add_when(&mut self, work: Work, due: Timestamp) {
+        self.add_after(work, self.until(due));
+    }
+
+    /// How long it is until an instant of the clock.
+    pub(crate) fn until(&self, due: Timestamp) -> Duration {
+        let wait = due.duration_since(self.options.clock.now());
+        Duration::try_from(wait.max(SignedDuration::ZERO)).unwrap_or_default()
+    }
+
+    /// Where tasks send what the manager has to take in.
+    pub(crate) fn sender(&self) -> mpsc::Sender<Message> {
+        self.sender.clone()
+    }
+
+    /// Starts a watch.
+    pub(crate) fn watch<T, F>(
+        &mut self,
+        resource: Resource,
+        metadata_only: bool,
+        message: F,
+    ) -> tokio::task::AbortHandle
+    where
+        T: Kept + DeserializeOwned,
+        F: Fn(Told<T>) -> Message + Send + Sync + 'static,
+    {
+        while self.watches.try_join_next().is_some() {}
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let (client, sender, seed) = (self.client.clone(), self.sender.clone(), self.seed);
+        self.watches.spawn(Watch { client, resource, metadata_only, seed, sender, message }.run())
+    }
+
+    /// Counts an error that is met again later.
+    pub(crate) fn failed(&mut self, error: &str) {
+        self.metrics.0.failures.fetch_add(1, Ordering::Relaxed);
+        *self.metrics.0.last_error.lock() = Some(error.to_owned());
+    }
+
+    /// Takes the next work and says what is to be done for it. Work that needs nothing done is done.
+    pub(crate) fn start(&mut self) -> Option<(Work, Effect)> {
+        let work = self.queue.take()?;
+        self.metrics.0.syncs.fetch_add(1, Ordering::Relaxed);
+        self.metrics.0.depth.store(self.queue.len() as u64, Ordering::Relaxed);
+        if self.unsynced > 0 && !self.is_synced(work.controller()) {
+            self.queue.done(work.clone(), true);
+            self.parked.push(work);
+            return None;
+        }
+        match controllers::sync(self, &work) {
+            Effect::Done => {
+                self.queue.done(work, true);
+                None
+            }
+            effect => Some((work, effect)),
+        }
+    }
+
+    /// Adds the work again that waited for a cache.
+    pub(crate) fn unpark(&mut self) {
+        for work in std::mem::take(&mut self.parked) {
+            self.queue.add(work);
+        }
+    }
+
+    /// Takes in what came of work.
+    pub(crate) fn finish(&mut self, work: Work, written: Vec<Written>, failure: Option<&Failure>) {
+        for one in written {
+            match one {
+                Written::Object { resource, text } => {
+                    if !self.wrote(&resource, &text) {
+                        self.wrote_any(&resource, &text);
+                    }
+                }
+                Written::Gone { resource, key, uid } => {
+                    if !self.deleted(&resource, &key, &uid) {
+                        self.deleted_any(&resource, &key, &uid);
+                    }
+                }
+                Written::Nothing => {}
+            }
+        }
+        match failure {
+            // Our view was old; that is everyday life, and the next try sees more.
+            Some(failure) if failure.code() != Some(409) && !matches!(failure, Failure::NotYet(_)) => {
+                self.failed(&failure.to_string());
+            }
+            _ => {}
+        }
+        self.queue.done(work, failure.is_none());
+    }
+}
+
+/// A reference to an owner that controls.
+pub(crate) fn controlled_by(resource: &Resource, owner: View<'_>) -> OwnerReference {
+    OwnerReference {
+        api_version: resource.api_version(),
+        kind: resource.kind.to_string(),
+        name: owner.name.to_owned(),
+        uid: owner.uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

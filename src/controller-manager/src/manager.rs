@@ -1,0 +1,91 @@
+//! The loop that turns changes into work, and work into writes.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::core::{Core, Metrics};
+use crate::options::Options;
+use crate::watches::Message;
+
+/// Messages and pieces of work that are handled before other tasks have their turn.
+const SLICE: usize = 16;
+/// Messages that may wait.
+const BACKLOG: usize = 256;
+/// Without anything due, something else is waited for.
+const FAR: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// The built-in controllers of a cluster.
+///
+/// They run where [`run`](Self::run) is polled, in the caller's tokio runtime and on its time, paused or not. On a
+/// current-thread runtime with paused time, the same objects, seed and clock give the same requests in the same order.
+pub struct ControllerManager {
+    client: Client,
+    options: Options,
+    metrics: Metrics,
+}
+
+impl ControllerManager {
+    /// Controllers of the cluster that a client speaks to.
+    pub fn new(client: Client, options: Options) -> Self {
+        Self { client, options, metrics: Metrics::default() }
+    }
+
+    /// Counts what the controllers do.
+    pub fn metrics(&self) -> Metrics {
+        self.metrics.clone()
+    }
+
+    /// Runs the controllers until `shutdown` ends. Errors of the API server are met by trying again.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = pin!(shutdown);
+        let (sender, mut messages) = mpsc::channel::<Message>(BACKLOG);
+        let limit = self.options.concurrent_syncs.max(1);
+        let client = self.client.clone();
+        let mut core = Core::new(self.client, self.options, self.metrics, sender);
+        core.watch_caches();
+        core.start_discovery();
+        let mut running = FuturesUnordered::new();
+        let mut batch = Vec::with_capacity(SLICE);
+        loop {
+            let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
+            let can_start = !core.queue.is_empty() && running.len() < limit;
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
+                    core.finish(work, written, Option::as_ref(&failure));
+                }
+                count = messages.recv_many(&mut batch, SLICE) => {
+                    for message in batch.drain(..) {
+                        message(&mut core);
+                    }
+                    if count == SLICE {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                () = std::future::ready(()), if can_start => {
+                    for _ in 0..SLICE.min(limit - running.len()) {
+                        let Some((work, effect)) = core.start() else { continue };
+                        let client = client.clone();
+                        running.push(async move { (work, effect.carry_out(client).await) });
+                    }
+                    tokio::task::yield_now().await;
+                }
+                () = tokio::time::sleep_until(due) => core.queue.wake(Instant::now()),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ControllerManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerManager").field("options", &self.options).finish_non_exhaustive()
+    }
+}

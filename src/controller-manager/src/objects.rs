@@ -1,0 +1,285 @@
+//! What controllers keep of the objects that they watch: whole objects of most kinds, and lean records of pods and Leases,
+//! of which there are many.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
+use serde::Deserialize;
+
+use crate::key::Key;
+
+/// Labels of an object.
+pub(crate) type Labels = BTreeMap<String, String>;
+
+/// The metadata that every kind has, by reference.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'o> {
+    pub(crate) name: &'o str,
+    pub(crate) namespace: &'o str,
+    pub(crate) uid: &'o str,
+    pub(crate) version: &'o str,
+    pub(crate) labels: &'o Labels,
+    pub(crate) owners: &'o [OwnerReference],
+    pub(crate) finalizers: &'o [String],
+    pub(crate) is_deleted: bool,
+}
+
+static NO_LABELS: Labels = Labels::new();
+
+impl<'o> View<'o> {
+    /// Of the metadata of k8s-openapi.
+    pub(crate) fn of(meta: &'o ObjectMeta) -> Self {
+        Self {
+            name: meta.name.as_deref().unwrap_or_default(),
+            namespace: meta.namespace.as_deref().unwrap_or_default(),
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            version: meta.resource_version.as_deref().unwrap_or_default(),
+            labels: meta.labels.as_ref().unwrap_or(&NO_LABELS),
+            owners: meta.owner_references.as_deref().unwrap_or_default(),
+            finalizers: meta.finalizers.as_deref().unwrap_or_default(),
+            is_deleted: meta.deletion_timestamp.is_some(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.namespace, self.name)
+    }
+
+    /// The owner that controls the object.
+    pub(crate) fn controller(&self) -> Option<&'o OwnerReference> {
+        self.owners.iter().find(|owner| owner.controller == Some(true))
+    }
+}
+
+/// The metadata of a lean record.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Meta {
+    pub(crate) name: Box<str>,
+    pub(crate) namespace: Box<str>,
+    pub(crate) uid: Box<str>,
+    pub(crate) resource_version: Box<str>,
+    pub(crate) labels: Labels,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) owner_references: Vec<OwnerReference>,
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) creation_timestamp: Option<Time>,
+    pub(crate) deletion_timestamp: Option<Time>,
+}
+
+impl Meta {
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            name: &self.name,
+            namespace: &self.namespace,
+            uid: &self.uid,
+            version: &self.resource_version,
+            labels: &self.labels,
+            owners: &self.owner_references,
+            finalizers: &self.finalizers,
+            is_deleted: self.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// Any object, of which the metadata is kept.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct AnyObject {
+    pub(crate) metadata: Meta,
+}
+
+/// What is kept of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: Option<Box<str>>,
+    pub(crate) hostname: Option<Box<str>>,
+    pub(crate) subdomain: Option<Box<str>>,
+    pub(crate) priority_class_name: Option<Box<str>>,
+    pub(crate) active_deadline_seconds: Option<i64>,
+    pub(crate) tolerations: Vec<Toleration>,
+    pub(crate) containers: Vec<Container>,
+    pub(crate) init_containers: Vec<Container>,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) overhead: BTreeMap<String, Quantity>,
+    pub(crate) affinity: Option<Affinity>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Container {
+    pub(crate) ports: Vec<ContainerPort>,
+    pub(crate) resources: Requirements,
+    pub(crate) restart_policy: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerPort {
+    pub(crate) name: Option<Box<str>>,
+    #[serde(rename = "containerPort")]
+    pub(crate) port: i32,
+    pub(crate) protocol: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Requirements {
+    pub(crate) requests: BTreeMap<String, Quantity>,
+    pub(crate) limits: BTreeMap<String, Quantity>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    name: Box<str>,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimSource {
+    claim_name: Box<str>,
+}
+
+/// The node affinity of a pod, of which DaemonSets write the field `metadata.name`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Affinity {
+    node_affinity: Option<NodeAffinity>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    required_during_scheduling_ignored_during_execution: Option<k8s_openapi::api::core::v1::NodeSelector>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: Option<Box<str>>,
+    pub(crate) conditions: Vec<PodCondition>,
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: Option<Box<str>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodCondition {
+    #[serde(rename = "type")]
+    pub(crate) type_: Box<str>,
+    pub(crate) status: Box<str>,
+    pub(crate) last_transition_time: Option<Time>,
+}
+
+/// What is kept of a Lease.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Lease {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: LeaseSpec,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct LeaseSpec {
+    pub(crate) renew_time: Option<MicroTime>,
+}
+
+// === impl Pod ===
+
+impl Pod {
+    pub(crate) fn view(&self) -> View<'_> {
+        self.metadata.view()
+    }
+
+    pub(crate) fn phase(&self) -> &str {
+        self.status.phase.as_deref().unwrap_or("Pending")
+    }
+
+    /// Whether all its containers have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.phase(), "Succeeded" | "Failed")
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether it counts for its workload: it has not ended and is not terminating.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.has_ended() && !self.is_terminating()
+    }
+
+    pub(crate) fn node(&self) -> Option<&str> {
+        self.spec.node_name.as_deref().filter(|node| !node.is_empty())
+    }
+
+    pub(crate) fn condition(&self, type_: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| &*condition.type_ == type_)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|ready| &*ready.status == "True")
+    }
+
+    /// When it will have been ready for so many seconds; `None` if it is not ready.
+    pub(crate) fn available_at(&self, min_ready_seconds: i32) -> Option<Timestamp> {
+        let ready = self.condition("Ready").filter(|ready| &*ready.status == "True")?;
+        let since = ready.last_transition_time.as_ref().map_or(Timestamp::MIN, |time| time.0);
+        if min_ready_seconds <= 0 {
+            return Some(Timestamp::MIN);
+        }
+        since.saturating_add(jiff::SignedDuration::from_secs(min_ready_seconds.into())).ok()
+    }
+
+    /// The claims that its volumes name.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = String> + '_ {
+        self.spec.volumes.iter().filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(source), _) => Some(source.claim_name.to_string()),
+            (None, Some(_)) => Some(format!("{}-{}", self.metadata.name, volume.name)),
+            (None, None) => None,
+        })
+    }
+
+    /// The node that it is bound to, or that its DaemonSet means it for.
+    pub(crate) fn target_node(&self) -> Option<&str> {
+        self.node().or_else(|| {
+            let affinity = self.spec.affinity.as_ref()?.node_affinity.as_ref()?;
+            let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;
+            let field = required.node_selector_terms.first()?.match_fields.as_ref()?.first()?;
+            field.values.as_ref()?.first().map(String::as_str)
+        })
+    }
+
+    /// The order in which pods of a workload are given up: those that are worth least first, as upstream's
+    /// `ActivePods` does: not assigned, pending, not ready, younger.
+    pub(crate) fn rank(&self) -> (bool, u8, bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
+        let phase = match self.phase() {
+            "Running" => 2,
+            "Unknown" => 1,
+            _ => 0,
+        };
+        let created = self.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        (self.node().is_some(), phase, self.is_ready(), std::cmp::Reverse(created), &self.metadata.name)
+    }
+
+    /// The name or hash of the revision whose template it is of.
+    pub(crate) fn revision_label(&self) -> Option<&str> {
+        self.metadata.labels.get("controller-revision-hash").map(String::as_str)
+    }
+}

@@ -1,0 +1,128 @@
+//! CronJobs, in paused time.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, name};
+use serde_json::{Value, json};
+
+async fn cron(world: &World, more: &Value) {
+    let mut spec = json!({"schedule": "*/5 * * * *", "jobTemplate": {"metadata": {"labels": {"of": "cron"}}, "spec": {
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}});
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    world.create("cronjobs/default", &json!({"metadata": {"name": "tick"}, "spec": spec})).await;
+}
+
+async fn minutes(minutes: u64) {
+    tokio::time::sleep(Duration::from_secs(minutes * 60)).await;
+}
+
+async fn names(world: &World) -> Vec<String> {
+    world.names("jobs/default").await
+}
+
+/// Lets every pod succeed, and their Jobs with them.
+async fn succeed(world: &World) {
+    for pod in world.pods().await {
+        let place = format!("pods/default/{}", name(&pod));
+        world.patch_status(&place, &json!({"status": {"phase": "Succeeded"}})).await;
+    }
+    world.settle().await;
+}
+
+async fn status(world: &World) -> Value {
+    world.get("cronjobs/default/tick").await.unwrap()["status"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_makes_a_job_for_each_time_that_is_due() {
+    let world = World::new();
+    cron(&world, &json!({})).await;
+    minutes(11).await;
+    // 2026-01-01T00:05:00Z is minute 29,453,765 of Unix.
+    assert_eq!(names(&world).await, ["tick-29453765", "tick-29453770"]);
+    let job = &world.list("jobs/default").await[0];
+    let told = &job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"];
+    assert_eq!((told.as_str(), job["metadata"]["labels"]["of"].as_str()), (Some("2026-01-01T00:05:00Z"), Some("cron")));
+    let status = status(&world).await;
+    assert_eq!(status["active"].as_array().unwrap().len(), 2);
+    assert_eq!(status["lastScheduleTime"], "2026-01-01T00:10:00Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_that_forbids_it_runs_one_job_at_a_time_and_the_missed_one_after_it() {
+    let world = World::new();
+    cron(&world, &json!({"concurrencyPolicy": "Forbid"})).await;
+    minutes(16).await;
+    assert_eq!(names(&world).await, ["tick-29453765"]);
+    succeed(&world).await;
+    assert_eq!(names(&world).await, ["tick-29453765", "tick-29453775"]);
+    let last = status(&world).await["lastSuccessfulTime"].as_str().unwrap().to_owned();
+    assert!(last.starts_with("2026-01-01T00:16:0"), "{last}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_that_replaces_ends_what_still_runs() {
+    let world = World::new();
+    cron(&world, &json!({"concurrencyPolicy": "Replace"})).await;
+    minutes(16).await;
+    assert_eq!(names(&world).await, ["tick-29453775"]);
+    assert_eq!(status(&world).await["active"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finished_jobs_are_kept_as_far_as_the_limits_go() {
+    let world = World::new();
+    cron(&world, &json!({"successfulJobsHistoryLimit": 2})).await;
+    for _ in 0..5 {
+        minutes(5).await;
+        world.settle().await;
+        succeed(&world).await;
+    }
+    assert_eq!(names(&world).await, ["tick-29453780", "tick-29453785"]);
+}
+
+/// A controller that was down meets a time only until its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_time_that_is_past_its_deadline_is_let_go() {
+    let server = berth_apiserver::ApiServer::new(common::config());
+    {
+        let world = World::of(server.clone(), common::options(&server));
+        cron(&world, &json!({"startingDeadlineSeconds": 30, "schedule": "0 * * * *"})).await;
+        world.settle().await;
+    }
+    minutes(62).await;
+    let world = World::of(server.clone(), common::options(&server));
+    world.settle().await;
+    assert!(names(&world).await.is_empty());
+    minutes(60).await;
+    assert_eq!(names(&world).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_cron_job_makes_nothing() {
+    let world = World::new();
+    cron(&world, &json!({"suspend": true})).await;
+    minutes(60).await;
+    assert!(names(&world).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_job_goes_after_its_time_to_live() {
+    let world = World::new();
+    let job = json!({"metadata": {"name": "j"}, "spec": {"ttlSecondsAfterFinished": 100, "template": {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    world.create("jobs/default", &job).await;
+    world.settle().await;
+    succeed(&world).await;
+    minutes(1).await;
+    assert_eq!(names(&world).await, ["j"]);
+    minutes(1).await;
+    assert!(names(&world).await.is_empty());
+    world.settle().await;
+    assert!(world.pods().await.is_empty());
+}

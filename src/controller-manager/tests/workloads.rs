@@ -1,0 +1,332 @@
+//! Workloads and what they own, in paused time.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{World, condition, images, is_live, is_ready, is_true, name, pod, workload};
+use serde_json::{Value, json};
+
+async fn set_image(world: &World, place: &str, image: &str) {
+    let set = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}});
+    world.patch(place, &set).await;
+    world.live("n1").await;
+}
+
+async fn revisions(world: &World) -> Vec<(i64, Value)> {
+    let all = world.list("controllerrevisions/default").await;
+    let mut all: Vec<(i64, Value)> = all.into_iter().map(|one| (one["revision"].as_i64().unwrap(), one)).collect();
+    all.sort_by_key(|(number, _)| *number);
+    all
+}
+
+async fn numbers(world: &World) -> Vec<i64> {
+    revisions(world).await.into_iter().map(|(number, _)| number).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_rolls_from_one_template_to_the_next_within_its_bounds() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    world.create("deployments/default", &workload("web", 4, "one")).await;
+    world.live("n1").await;
+    let web = world.get("deployments/default/web").await.unwrap();
+    assert_eq!(web["status"]["availableReplicas"], 4);
+    let two = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    world.patch("deployments/default/web", &two).await;
+    for _ in 0..20 {
+        world.settle().await;
+        let live = world.pods().await.into_iter().filter(is_live);
+        let (ready, waiting): (Vec<Value>, Vec<Value>) = live.partition(is_ready);
+        // A quarter more, a quarter fewer.
+        assert!(ready.len() >= 3 && ready.len() + waiting.len() <= 5, "{} ready, {} not", ready.len(), waiting.len());
+        world.reap().await;
+        world.run_all("n1").await;
+    }
+    world.settle().await;
+    assert_eq!(images(&world.pods().await), ["two", "two", "two", "two"]);
+    let web = world.get("deployments/default/web").await.unwrap();
+    assert_eq!(web["status"]["updatedReplicas"], 4);
+    assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
+    assert!(is_true(&web, "Available"));
+    assert_eq!(condition(&web, "Progressing").unwrap()["reason"], "NewReplicaSetAvailable");
+    assert_eq!(world.list("replicasets/default").await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_does_not_progress_says_so_after_its_deadline() {
+    let world = World::new();
+    let mut web = workload("web", 1, "one");
+    web["spec"]["progressDeadlineSeconds"] = 60.into();
+    world.create("deployments/default", &web).await;
+    world.settle().await;
+    let progressing = async || {
+        let web = world.get("deployments/default/web").await.unwrap();
+        condition(&web, "Progressing").unwrap().clone()
+    };
+    tokio::time::sleep(std::time::Duration::from_secs(50)).await;
+    assert_eq!(progressing().await["status"], "True");
+    tokio::time::sleep(std::time::Duration::from_secs(15)).await;
+    assert_eq!(progressing().await["reason"], "ProgressDeadlineExceeded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_recreates_waits_for_the_end_of_its_old_pods() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut web = workload("web", 2, "one");
+    web["spec"]["strategy"] = json!({"type": "Recreate"});
+    world.create("deployments/default", &web).await;
+    world.live("n1").await;
+    let two = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    world.patch("deployments/default/web", &two).await;
+    world.settle().await;
+    let pods = world.pods().await;
+    assert_eq!((images(&pods), pods.iter().filter(|pod| is_live(pod)).count()), (vec!["one".into(), "one".into()], 0));
+    world.live("n1").await;
+    assert_eq!(images(&world.pods().await), ["two", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_goes_in_order_and_keeps_its_claims() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 3, "one");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
+    world.create("statefulsets/default", &set).await;
+    for n in 1..=3 {
+        world.settle().await;
+        assert_eq!(world.pods().await.len(), n);
+        world.run_all("n1").await;
+    }
+    world.settle().await;
+    assert_eq!(world.names("pods/default").await, ["db-0", "db-1", "db-2"]);
+    assert_eq!(world.list("persistentvolumeclaims/default").await.len(), 3);
+    world.patch("statefulsets/default/db", &json!({"spec": {"replicas": 1}})).await;
+    world.settle().await;
+    let pods = world.pods().await;
+    let going: Vec<&str> = pods.iter().filter(|pod| !is_live(pod)).map(name).collect();
+    assert_eq!(going, ["db-2"]);
+    world.live("n1").await;
+    assert_eq!(world.names("pods/default").await, ["db-0"]);
+    assert_eq!(world.list("persistentvolumeclaims/default").await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_back_to_an_old_template_makes_its_revision_the_newest() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    world.create("statefulsets/default", &workload("db", 2, "one")).await;
+    world.live("n1").await;
+    set_image(&world, "statefulsets/default/db", "two").await;
+    assert_eq!(numbers(&world).await, [1, 2]);
+    let first = name(&revisions(&world).await[0].1).to_owned();
+    set_image(&world, "statefulsets/default/db", "one").await;
+    assert_eq!(numbers(&world).await, [2, 3]);
+    assert_eq!(name(&revisions(&world).await[1].1), first);
+    assert_eq!(images(&world.pods().await), ["one", "one"]);
+    let set = world.get("statefulsets/default/db").await.unwrap();
+    assert_eq!([&set["status"]["currentRevision"], &set["status"]["updateRevision"]], [&first, &first]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_below_the_partition_are_made_again_as_they_were() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 3, "one");
+    set["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 2}});
+    world.create("statefulsets/default", &set).await;
+    world.live("n1").await;
+    set_image(&world, "statefulsets/default/db", "two").await;
+    assert_eq!(images(&world.pods().await), ["one", "one", "two"]);
+    world.delete_with("pods/default/db-0", &json!({"gracePeriodSeconds": 0})).await;
+    world.settle().await;
+    assert_eq!(images(&world.pods().await), ["one", "one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn revisions_beyond_the_history_go() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 0, "0");
+    set["spec"]["revisionHistoryLimit"] = 2.into();
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    world.create("daemonsets/default", &set).await;
+    world.live("n1").await;
+    for image in ["1", "2", "3"] {
+        set_image(&world, "daemonsets/default/db", image).await;
+    }
+    assert_eq!(numbers(&world).await, [2, 3, 4]);
+    assert_eq!(images(&world.pods().await), ["3"]);
+    let (_, newest) = revisions(&world).await.pop().unwrap();
+    assert_eq!(newest["data"]["spec"]["template"]["$patch"], "replace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_is_on_every_node_that_it_selects() {
+    let world = World::new();
+    world.node("a", &json!({"disk": "ssd"})).await;
+    world.node("b", &json!({})).await;
+    let mut set = workload("log", 0, "one");
+    set["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    world.create("daemonsets/default", &set).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 1);
+    world.node("c", &json!({"disk": "ssd"})).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 2);
+    let status = async || world.get("daemonsets/default/log").await.unwrap()["status"].clone();
+    assert_eq!(status().await["desiredNumberScheduled"], 2);
+    world.patch("nodes/b", &json!({"metadata": {"labels": {"disk": "ssd"}}})).await;
+    world.settle().await;
+    assert_eq!((world.pods().await.len(), status().await["currentNumberScheduled"].as_i64()), (3, Some(3)));
+    world.delete("nodes/a").await;
+    world.settle().await;
+    assert_eq!(status().await["desiredNumberScheduled"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_is_replaced_as_far_as_max_unavailable_lets_it() {
+    let world = World::new();
+    for node in ["a", "b", "c", "d"] {
+        world.node(node, &json!({})).await;
+    }
+    let mut set = workload("log", 0, "one");
+    set["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}});
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    world.create("daemonsets/default", &set).await;
+    world.live("a").await;
+    let two = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
+    world.patch("daemonsets/default/log", &two).await;
+    for _ in 0..8 {
+        world.settle().await;
+        let pods = world.pods().await;
+        let ready = pods.iter().filter(|pod| is_live(pod) && is_ready(pod)).count();
+        assert!(ready >= 2, "{ready} of 4 are left");
+        world.reap().await;
+        world.run_all("a").await;
+    }
+    assert_eq!(images(&world.pods().await), ["two"; 4]);
+    let set = world.get("daemonsets/default/log").await.unwrap();
+    assert_eq!(
+        (set["status"]["updatedNumberScheduled"].as_i64(), set["status"]["numberReady"].as_i64()),
+        (Some(4), Some(4))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_complete_when_enough_of_its_pods_succeeded() {
+    let world = World::new();
+    let job = json!({"metadata": {"name": "j"}, "spec": {"parallelism": 2, "completions": 3, "template": {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    world.create("jobs/default", &job).await;
+    end_pods(&world, "Succeeded").await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert!(is_true(&job, "Complete"), "{job}");
+    assert_eq!((world.pods().await.len(), job["status"]["succeeded"].as_i64()), (3, Some(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_fails_after_its_backoff_limit() {
+    let world = World::new();
+    let job = json!({"metadata": {"name": "j"}, "spec": {"backoffLimit": 1, "template": {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    world.create("jobs/default", &job).await;
+    end_pods(&world, "Failed").await;
+    assert!(is_true(&world.get("jobs/default/j").await.unwrap(), "Failed"));
+    assert_eq!(world.pods().await.len(), 2);
+}
+
+async fn end_pods(world: &World, phase: &str) {
+    for _ in 0..4 {
+        world.settle().await;
+        for pod in world.pods().await {
+            let place = format!("pods/default/{}", name(&pod));
+            world.patch_status(&place, &json!({"status": {"phase": phase}})).await;
+        }
+    }
+    world.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_indexed_job_has_one_pod_of_each_index() {
+    let world = World::new();
+    let job = json!({"metadata": {"name": "j"}, "spec": {"parallelism": 3, "completions": 3, "completionMode": "Indexed",
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    world.create("jobs/default", &job).await;
+    world.settle().await;
+    let index = "batch.kubernetes.io/job-completion-index";
+    let pods = world.pods().await;
+    let mut indexes: Vec<&str> = pods.iter().map(|pod| pod["metadata"]["labels"][index].as_str().unwrap()).collect();
+    indexes.sort_unstable();
+    assert_eq!(indexes, ["0", "1", "2"]);
+    end_pods(&world, "Succeeded").await;
+    assert_eq!(world.get("jobs/default/j").await.unwrap()["status"]["completedIndexes"], "0-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replication_controller_has_as_many_pods_as_it_wants() {
+    let world = World::new();
+    let template =
+        json!({"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let controller = json!({"metadata": {"name": "old"}, "spec": {"replicas": 2, "template": template}});
+    world.create("replicationcontrollers/default", &controller).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 2);
+    let controller = world.get("replicationcontrollers/default/old").await.unwrap();
+    assert_eq!(controller["status"]["replicas"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_takes_what_it_selects_and_lets_go_what_it_no_longer_does() {
+    let world = World::new();
+    let mut lone = pod("lone");
+    lone["metadata"]["labels"]["app"] = "web".into();
+    world.create("pods/default", &lone).await;
+    world.create("replicasets/default", &workload("web", 2, "i")).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 2);
+    let lone = async || world.get("pods/default/lone").await.unwrap();
+    assert_eq!(lone().await["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet");
+    world.patch("pods/default/lone", &json!({"metadata": {"labels": {"app": "other"}}})).await;
+    world.settle().await;
+    assert!(lone().await["metadata"]["ownerReferences"].is_null());
+    assert_eq!(world.pods().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sets_of_a_deployment_that_was_orphaned_belong_to_the_next_of_its_name() {
+    let world = World::new();
+    world.create("deployments/default", &workload("web", 2, "i")).await;
+    world.settle().await;
+    let set = world.list("replicasets/default").await.remove(0);
+    world.delete_with("deployments/default/web", &json!({"propagationPolicy": "Orphan"})).await;
+    world.settle().await;
+    assert!(world.get("deployments/default/web").await.is_none());
+    let left = world.list("replicasets/default").await;
+    assert!(left[0]["metadata"]["ownerReferences"].is_null());
+    world.create("deployments/default", &workload("web", 3, "i")).await;
+    world.settle().await;
+    let sets = world.list("replicasets/default").await;
+    assert_eq!((sets.len(), &sets[0]["metadata"]["uid"]), (1, &set["metadata"]["uid"]));
+    assert_eq!(world.pods().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_what_its_deployment_wants() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    world.create("deployments/default", &workload("web", 4, "one")).await;
+    let budget = json!({"metadata": {"name": "b"},
+        "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "web"}}}});
+    world.create("poddisruptionbudgets/default", &budget).await;
+    world.settle().await;
+    let allowed = async || {
+        let status = world.get("poddisruptionbudgets/default/b").await.unwrap()["status"].clone();
+        (status["expectedPods"].as_i64(), status["disruptionsAllowed"].as_i64())
+    };
+    assert_eq!(allowed().await, (Some(4), Some(0)));
+    world.live("n1").await;
+    assert_eq!(allowed().await, (Some(4), Some(1)));
+}
