@@ -126,7 +126,7 @@ fn check_kubelet(kubelet: &EC2Kubelet, errors: &mut Errors) {
             }
             // What is no quantity may be an expression, which a plan cannot work out but must not refuse.
             let quantity = amount.parse::<berth_quantity::Quantity>();
-            if quantity.is_ok_and(|quantity| quantity.is_negative()) {
+            if quantity.is_ok_and(berth_quantity::Quantity::is_negative) {
                 errors.invalid(&path, format!("is {}, expected 0 or more", shown(amount)));
             }
         }
