@@ -88,6 +88,9 @@ def solve_cluster(seed, berth, seconds):
             command = [berth, "plan", "-f", files[0], "--instance-types", files[1], "--effort", effort, "--bound", "-o",
                        "json", *clusters.flags(case)]
             run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode == 2 and "--max-share" in run.stderr:
+                # No plan keeps these shares, which Berth says before it plans.
+                return found, figures, False
             if run.returncode not in (0, 1):
                 found.append(f"{name}: exit code {run.returncode}: {run.stderr.strip()}")
                 continue
@@ -98,13 +101,12 @@ def solve_cluster(seed, berth, seconds):
             if sum(placed) != summary["placed"]:
                 found.append(f"{name}: {summary['placed']} pods are placed, {sum(placed)} are on claims")
             cost, bound = summary["hourlyCost"] + summary["nodeCost"], summary["lowerBound"]
-            is_by_node = any(rule.get("roundedUpTo") == "node" for rule in plan.get("restrictions", []))
-            # Weights come before cost, and with shares rounded up to a node there is one node.
-            is_exact = not is_by_node and not any(pool["weight"] for pool in case["pools"])
-            key = (placed, is_by_node)
+            # Weights come before cost.
+            is_exact = not any(pool["weight"] for pool in case["pools"])
+            key = placed
             if key not in known:
                 try:
-                    known[key] = clusters.optimum(case, placed, seconds, not is_by_node)
+                    known[key] = clusters.optimum(case, placed, seconds)
                 except TimeoutError:
                     return found, figures, True
             least = known[key]

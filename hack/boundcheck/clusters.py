@@ -183,7 +183,7 @@ def _deployment(app):
                      "template": template}}
 
 
-def optimum(case, placed, seconds, with_shares=True):
+def optimum(case, placed, seconds):
     """The least cost of new nodes for so many pods of each app, node cost included; None if there is no plan."""
     apps = case["apps"]
     program = Program()
@@ -206,7 +206,7 @@ def optimum(case, placed, seconds, with_shares=True):
                 for name, limit in pool["limits"].items():
                     amount = 1 if name == "nodes" else one["cpu"] / 1000
                     limits.setdefault((pool["name"], name), (limit, {}))[1][uses] = amount
-                for rule, (key, share) in enumerate(case["shares"] if with_shares else []):
+                for rule, (key, share) in enumerate(case["shares"]):
                     value = {"zone": offering["zone"], "instanceType": one["name"],
                              "capacityType=spot": offering["type"]}[key]
                     if "=" not in key or value == key.split("=")[1]:

@@ -19,7 +19,6 @@ fn a_share_is_told_with_what_each_value_has() {
     let names: Vec<&str> = restrictions.iter().map(|known| known["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["--max-share zone=50%", "--max-share capacityType=spot=70%"]);
     for (known, most) in restrictions.iter().zip([0.5, 0.7]) {
-        assert_eq!(known["roundedUpTo"], "pod");
         assert!(known["hourlyCost"].is_null());
         let shares = known["values"].as_array().unwrap().iter().map(|value| value["share"].as_f64().unwrap());
         assert!(shares.into_iter().all(|share| share <= most), "{known}");
@@ -66,10 +65,10 @@ fn a_share_that_is_none_names_flag_and_key_and_what_was_expected() {
 
 #[test]
 fn a_pod_that_a_share_leaves_out_is_told_of_it() {
-    let pool = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: one-zone}\nspec:\n  template:\n    \
+    let pool = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: any-zone}\nspec:\n  template:\n    \
                 spec:\n      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}\n      \
-                requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [port-1a]}]\n";
-    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {hostNetwork: false, containers: [{name: a, \
+                requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]\n";
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {nodeSelector: {topology.kubernetes.io/zone: port-1a}, containers: [{name: a, \
                image: a, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: '1'}}}]}\n";
     let pods: String = ["one", "two"].iter().map(|name| pod.replace("NAME", name)).collect();
     let file = std::env::temp_dir().join(format!("berth-share-{}.yaml", std::process::id()));

@@ -7,6 +7,8 @@ use berth_catalogue::CatalogueError;
 use berth_convert::ConvertError;
 use berth_manifests::ManifestError;
 
+use crate::max_share::UnkeepableShares;
+
 /// The input cannot be planned. Names the file, the document and the field, as far as there are any.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +30,9 @@ pub enum PlanError {
     /// The instance catalogue is malformed.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
+    /// No plan can keep the shares.
+    #[error(transparent)]
+    Shares(#[from] UnkeepableShares),
     /// A document cannot be written as JSON; none that is a JSON value.
     #[error("unable to encode the input")]
     Encode(#[from] serde_json::Error),

@@ -1,7 +1,9 @@
 //! `--max-share`, as it is written.
 
 use berth_model::Cluster;
-use berth_provisioning::{MaxShare, ShareKey};
+use berth_provisioning::{InfeasibleShares, MaxShare, Options, ShareKey};
+
+use crate::decimal::thousands;
 
 /// Text that is no share of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +86,64 @@ pub(crate) fn unknown_values(cluster: &Cluster, shares: &[MaxShare]) -> Vec<Stri
         Some(format!("--max-share {}={name}: nothing that the instance catalogue offers has it", share.key.name()))
     });
     unknown.collect()
+}
+
+/// Shares that no plan can keep, with the arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnkeepableShares(String);
+
+/// Names of values that an error lists.
+const LISTED: usize = 6;
+
+/// Whether some plan may keep the shares.
+///
+/// # Errors
+/// The shares of the first key that none keeps.
+pub(crate) fn check(cluster: &Cluster, options: &Options) -> Result<(), UnkeepableShares> {
+    berth_provisioning::check_shares(cluster, options).map_err(|found| UnkeepableShares(in_words(&found, options)))
+}
+
+fn in_words(found: &InfeasibleShares, options: &Options) -> String {
+    let rules = found.rules.iter().filter_map(|&rule| options.max_shares.get(rule));
+    let flags = rules.map(|share| {
+        let value = share.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
+        format!("--max-share {}{value}={}", found.key.name(), share.percent())
+    });
+    let flags = flags.collect::<Vec<_>>().join(" ");
+    let percent = MaxShare::percent_of;
+    let sum: u64 = found.values.iter().map(|(_, share)| u64::from(*share)).sum();
+    let named = found.values.iter().take(LISTED).map(|(name, share)| format!("{name} {}", percent(u64::from(*share))));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let others = match found.values.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    // The next whole CPU above the most.
+    let most = thousands(u64::try_from(found.most / 1000 + 1).unwrap_or(u64::MAX));
+    let requested = cpus(found.requested);
+    // For one share of all values: the least that adds up.
+    let n_values = found.values.len().max(1) as u64;
+    let least = percent(100_000_000_u64.div_ceil(n_values).div_ceil(1_000_000) * 10_000_000);
+    let expected = match found.rules.as_slice() {
+        [rule] if options.max_shares.get(*rule).is_some_and(|share| share.value.is_none()) => {
+            format!("; expected at least {least}, or more values on offer")
+        }
+        _ => "; expected shares of 100% and more together".to_owned(),
+    };
+    format!(
+        "{flags}: no plan keeps this: what NodePools may launch ({named}{others}) adds up to {}, which with a pod more \
+         each is less than {most} of the {requested} CPUs that need new nodes{expected}",
+        percent(sum)
+    )
+}
+
+fn cpus(milli: i128) -> String {
+    let whole = thousands(u64::try_from(milli / 1000).unwrap_or(u64::MAX));
+    match milli % 1000 {
+        0 => whole,
+        rest => format!("{whole}.{rest:03}").trim_end_matches('0').to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::drawing::{self, Drawing};
 use crate::gather::{Gathered, Gatherer, read_catalogue};
-use crate::max_share::unknown_values;
-use crate::{Options, PlanError, Summary, html, json, table};
+use crate::max_share::{self, unknown_values};
+use crate::{Options, PlanError, Summary, hints, html, json, table};
 
 /// How long the parts of a plan took; reading and parsing are in none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,9 +46,12 @@ pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options
     let mut gatherer = Gatherer::new(options);
     // First: a catalogue is small, and its errors should not wait for a million pods.
     gatherer.set_catalogue(read_catalogue(catalogue)?)?;
-    let summary = berth_manifests::read(inputs, &reading(options), |source, object| gatherer.add(source, &object))?;
-    gatherer.note(&summary);
-    let mut plan = Plan::new(gatherer.finish()?, options);
+    let read = berth_manifests::read(inputs, &reading(options), |source, object| {
+        gatherer.add(source, &object);
+        Ok(())
+    });
+    gatherer.note(read)?;
+    let mut plan = Plan::new(gatherer.finish()?, options)?;
     if catalogue.is_none() {
         let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
         plan.warnings.insert(0, note.to_owned());
@@ -71,11 +74,13 @@ pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Op
     if !objects.is_empty() {
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
         let text = serde_json::to_vec(&list)?;
-        let add = |source, object| gatherer.add(source, &object);
-        let summary = berth_manifests::read_from("objects", text.as_slice(), &reading(options), add)?;
-        gatherer.note(&summary);
+        let read = berth_manifests::read_from("objects", text.as_slice(), &reading(options), |source, object| {
+            gatherer.add(source, &object);
+            Ok(())
+        });
+        gatherer.note(read)?;
     }
-    Ok(Plan::new(gatherer.finish()?, options).to_value()?)
+    Ok(Plan::new(gatherer.finish()?, options)?.to_value()?)
 }
 
 fn reading(options: &Options) -> berth_manifests::Options {
@@ -87,16 +92,20 @@ fn reading(options: &Options) -> berth_manifests::Options {
 // === impl Plan ===
 
 impl Plan {
-    fn new(gathered: Gathered, options: &Options) -> Self {
+    fn new(gathered: Gathered, options: &Options) -> Result<Self, PlanError> {
         let Gathered { converted, notes, catalogue_notes, time } = gathered;
         let mut cluster = converted.cluster;
         let start = Instant::now();
         let solving = options.solving();
-        let (universe, solution, drawing) = drawing::solve(&mut cluster, &solving);
+        max_share::check(&cluster, &solving)?;
+        let (universe, mut solution, drawing) = drawing::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
+        let specs: Vec<_> =
+            solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
+        hints::add(&mut solution, &specs, &cluster, &options.gates);
         let warnings = notes.into_iter().chain(converted.warnings).chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, warnings) = (options.node_cost, warnings.collect());
-        Plan {
+        Ok(Plan {
             cluster,
             universe,
             solution,
@@ -106,7 +115,7 @@ impl Plan {
             notes: catalogue_notes,
             warnings,
             timings,
-        }
+        })
     }
 
     /// The plan of a cluster that was made by hand, with what no API server would let in.

@@ -24,16 +24,10 @@ pub(crate) fn name(plan: &Plan, restricted: &Restricted) -> String {
     }
 }
 
-/// What a share is rounded up to.
-pub(crate) fn rounded_up_to(restricted: &Restricted) -> &'static str {
-    if restricted.is_by_node { "node" } else { "pod" }
-}
-
 /// The value that has most of the plan, for people: `port-1a 49.8%`.
 pub(crate) fn largest(restricted: &Restricted) -> String {
     let Some(first) = restricted.values.first() else { return String::new() };
-    let note = if restricted.is_by_node { ", to a whole node" } else { "" };
-    format!("{} {}{note}", first.value, percent(first.billionths))
+    format!("{} {}", first.value, percent(first.billionths))
 }
 
 /// The values that have most of the plan, for people: `port-1a 49.8%, port-1b 30.1% and 1 more`.
@@ -44,8 +38,7 @@ pub(crate) fn shares(restricted: &Restricted, most: usize) -> String {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let note = if restricted.is_by_node { ", rounded up to a whole node" } else { "" };
-    format!("{named}{others}{note}")
+    format!("{named}{others}")
 }
 
 /// Tenths of a percent.

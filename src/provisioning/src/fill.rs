@@ -171,7 +171,7 @@ impl Planner<'_> {
         if filter::attachments_fit(attachments, &state.attached, &fixed.attach_limits) { pods } else { 0 }
     }
 
-    fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
+    pub(crate) fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
         let mut left = count;
         for &node in scope.prepared.nodes(self) {
             if left == 0 {

@@ -16,6 +16,8 @@ mod bound;
 mod claims;
 mod consider;
 mod domains;
+mod even;
+mod feasible;
 mod fill;
 mod frontier;
 mod join;
@@ -40,6 +42,7 @@ use berth_model::{Cluster, Universe};
 
 pub use bound::Bound;
 pub use consider::{Considered, consider};
+pub use feasible::{InfeasibleShares, check_shares};
 pub use launchable::launchable;
 pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};

@@ -27,6 +27,7 @@ impl Planner<'_> {
     /// Places up to `count` pods of a demand; returns how many.
     pub(crate) fn place(&mut self, prepared: &Prepared<'_>, count: u32) -> u32 {
         match prepared.demand.keyed.len() {
+            0 if self.strategy.splits_evenly => self.place_evenly(prepared, count),
             0 => self.fill(prepared, count, &[]),
             1 => self.place_on_key(prepared, count),
             _ => self.place_on_keys(prepared, count),
@@ -43,7 +44,7 @@ impl Planner<'_> {
         if !chooses_home && count <= ONE_BY_ONE {
             return self.place_one_by_one(prepared, count, *key, &names, constraints);
         }
-        names.sort_by_cached_key(|&name| self.rank(prepared, &[(*key, name)]));
+        names.sort_by_cached_key(|&name| (self.fullness_of(*key, name), self.rank(prepared, &[(*key, name)])));
         if chooses_home {
             placed += self.choose_home(prepared, count, *key, &names, constraints);
             if placed == 0 {
@@ -92,15 +93,15 @@ impl Planner<'_> {
         let mut ranks: Vec<Option<(Means, Money)>> = vec![None; names.len()];
         let mut placed = 0;
         while placed < count {
-            let mut best: Option<((Means, Money), u64, usize)> = None;
+            let mut best: Option<(i128, (Means, Money), u64, usize)> = None;
             for (at, (&name, rank)) in names.iter().zip(&mut ranks).enumerate() {
                 if is_full.get(at) == Some(&false) && domains.allows(at) {
                     let rank = *rank.get_or_insert_with(|| self.rank(prepared, &[(key, name)]));
-                    let option = (rank, domains.load(at), at);
+                    let option = (self.fullness_of(key, name), rank, domains.load(at), at);
                     best = Some(best.map_or(option, |best| best.min(option)));
                 }
             }
-            let Some((_, _, at)) = best else { break };
+            let Some((_, _, _, at)) = best else { break };
             if let Some(rank) = ranks.get_mut(at) {
                 *rank = None;
             }
@@ -166,7 +167,7 @@ impl Planner<'_> {
         names: &[Sym],
         constraints: &[Constraint],
     ) -> u32 {
-        let mut best: Option<(u32, i128, Sym)> = None;
+        let mut best: Option<(u32, (i128, i128), Sym)> = None;
         for (at, &name) in names.iter().enumerate() {
             let mut domains = self.domains_of(names.to_vec(), constraints);
             let mut allowed = 0;
@@ -181,6 +182,7 @@ impl Planner<'_> {
             let placed = self.fill(prepared, allowed, &[(key, name)]);
             let cost = self.marginal_cost() - before;
             self.state.rollback(mark);
+            let cost = (self.fullness_of(key, name), cost);
             self.state.forget(mark);
             let is_better = match best {
                 None => placed > 0,

@@ -235,6 +235,9 @@ impl<'a> Planner<'a> {
         };
         let of_limits = if self.strategy.spares_limits { self.least_of_limits(id) } else { Money::ZERO };
         let first = (is_free, of_limits, admitting);
+        // An even split needs the smallest pods last, whatever else they ask for.
+        let by_size = self.strategy.splits_evenly && !self.strategy.topology_first;
+        let (only_reserved, has_devices) = (only_reserved || by_size, has_devices || by_size);
         (Reverse(priority), class.kind, !only_reserved, first, !has_devices, Reverse(size), id)
     }
 

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::ClassId;
+use berth_model::{ClassId, Mark};
 
 use crate::options::Effort;
 use crate::planner::Planner;
+use crate::shares::ALL;
 
 /// How classes are ordered and how room is bought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) struct Strategy {
     pub(crate) spares_limits: bool,
     /// Where limits are spared, order classes by how much of them a pod takes, not a node.
     pub(crate) frugal_first: bool,
+    /// Share pods out evenly over the values that shares are of. Tried only where shares may leave pods out.
+    pub(crate) splits_evenly: bool,
 }
 
 /// Classes packed at most by [`Effort::Default`] and [`Effort::High`], over all strategies.
@@ -45,6 +48,9 @@ const HIGH_BUDGET: usize = 12_000;
 /// Packings with a whole that is just what was packed before, until it is taken for much less.
 const PATIENT_ROUNDS: u32 = 8;
 
+/// Classes up to which smaller shares are tried where shares leave pods out.
+const MOST_CLASSES_TIGHTENED: usize = 64;
+
 /// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
 /// preferences given up, cost, list price of the slots used, nodes.
 type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
@@ -53,9 +59,12 @@ impl Planner<'_> {
     /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
     /// search above them.
     pub(crate) fn pack_best(&mut self, effort: Effort) {
-        self.pack_by_best_strategy_within_shares(effort);
-        // Where shares are rounded up to a node, one is the plan.
-        if effort != Effort::Low && !self.shares.is_by_node() {
+        if self.shares.is_empty() {
+            self.pack_by_best_strategy(effort);
+        } else {
+            self.pack_within_shares_or_tighter(effort);
+        }
+        if effort != Effort::Low {
             let has_left = self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class));
             if has_left {
                 self.pack_anew(effort, true);
@@ -95,27 +104,41 @@ impl Planner<'_> {
         }
     }
 
-    // Where shares leave pods without a place, they are rounded up to a node if one takes more: nobody can split that.
-    fn pack_by_best_strategy_within_shares(&mut self, effort: Effort) {
-        if self.shares.is_empty() {
-            self.pack_by_best_strategy(effort);
-            return;
-        }
+    // Where shares leave pods out, a smaller share may leave out fewer, as packings differ: its plan keeps the larger one,
+    // too. Of smaller shares, every fifth percent is tried with the least effort, so that of two such shares the larger
+    // never places fewer.
+    fn pack_within_shares_or_tighter(&mut self, effort: Effort) {
+        const STEP: i128 = ALL / 20;
         let start = self.state.mark();
         self.pack_by_best_strategy(effort);
-        let left = self.score().0;
-        if left.values().any(|left| *left > 0) {
-            self.state.rollback(start);
-            self.round_shares_by_node(true);
-            self.pack_by_best_strategy(effort);
-            let nodes: u32 = self.state.bins().iter().map(|bin| bin.nodes).sum();
-            if nodes > 1 || self.score().0 >= left {
-                self.state.rollback(start);
-                self.round_shares_by_node(false);
-                self.pack_by_best_strategy(effort);
+        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count();
+        let mut best = (self.score().0, None);
+        let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
+        if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED {
+            let largest = self.shares.largest();
+            for cap in (1..20).rev().map(|step| step * STEP).filter(|cap| *cap < largest) {
+                self.pack_capped(start, cap, Effort::Low);
+                let left = self.score().0;
+                if left < best.0 {
+                    best = (left, Some(cap));
+                }
+                if !leaves_any(&best.0) {
+                    break;
+                }
             }
+            match best.1 {
+                Some(cap) => self.pack_capped(start, cap, Effort::Low),
+                None => self.pack_capped(start, ALL, effort),
+            }
+            self.shares.set_cap(ALL);
         }
         self.state.forget(start);
+    }
+
+    fn pack_capped(&mut self, start: Mark, cap: i128, effort: Effort) {
+        self.state.rollback(start);
+        self.shares.set_cap(cap);
+        self.pack_by_best_strategy(effort);
     }
 
     fn pack_by_best_strategy(&mut self, effort: Effort) {
@@ -156,17 +179,32 @@ impl Planner<'_> {
             strategies.insert(1, Strategy { topology_first: true, ..base });
         }
         strategies.truncate((budget / n_classes).max(least));
+        let even = if self.shares.is_empty() {
+            Vec::new()
+        } else {
+            let even = Strategy { splits_evenly: true, ..base };
+            vec![
+                even,
+                Strategy { constrained_first: true, ..even },
+                Strategy { topology_first: true, ..even },
+                Strategy { ignores_priority: true, ..even },
+            ]
+        };
         let sparing = self.sparing_strategies(budget, n_classes);
-        if strategies.len() == 1 && sparing.is_empty() {
+        if strategies.len() == 1 && even.is_empty() && sparing.is_empty() {
             self.pack_by(base);
             return;
         }
         let start = self.state.mark();
-        let mut best: Option<(Score, bool, Strategy)> = None;
+        let mut best: Option<(Score, Strategy)> = None;
         let (mut current, mut leaves_out) = (Strategy::default(), true);
-        for strategy in strategies.into_iter().chain(sparing) {
+        for strategy in strategies.into_iter().chain(even).chain(sparing) {
             if strategy.spares_limits && !leaves_out {
                 break;
+            }
+            if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.0.values().all(|left| *left == 0))
+            {
+                continue;
             }
             self.state.rollback(start);
             self.pack_by(strategy);
@@ -174,24 +212,20 @@ impl Planner<'_> {
             // No more is to be won once one packing leaves out none for limits.
             leaves_out = leaves_out && self.limits_leave_out();
             let score = self.score();
-            // Shares that are rounded up to a node are for plans of one.
-            let is_of_several = self.shares.is_by_node() && score.5 > 1;
             // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
             // need to be spared but for the pods that they leave out.
             let is_for_more = strategy.drops_preferences || strategy.spares_limits;
-            let is_better = |(least, was_of_several, _): &(Score, bool, Strategy)| {
-                let is_less = if is_for_more { score.0 < least.0 } else { score < *least };
-                (is_of_several, !is_less) < (*was_of_several, true)
-            };
+            let is_better =
+                |(least, _): &(Score, Strategy)| if is_for_more { score.0 < least.0 } else { score < *least };
             if best.as_ref().is_none_or(is_better) {
-                best = Some((score, is_of_several, strategy));
+                best = Some((score, strategy));
             }
             // One is enough for the least effort, if nothing is left over.
             if budget == 0 && self.left.is_empty() {
                 break;
             }
         }
-        if let Some((.., strategy)) = best.filter(|(.., strategy)| *strategy != current) {
+        if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
             self.state.rollback(start);
             self.pack_by(strategy);
         }

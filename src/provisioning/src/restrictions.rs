@@ -32,8 +32,6 @@ pub struct Restricted {
     pub restriction: Restriction,
     /// Of a share: how much of the plan each value has, the largest first.
     pub values: Vec<ValueShare>,
-    /// Of a share: whether it is rounded up to whole nodes, since pods would have no place otherwise.
-    pub is_by_node: bool,
     /// What it costs, if that was asked for.
     pub cost: Option<RestrictionCost>,
 }
@@ -80,13 +78,11 @@ impl Figures {
 pub(crate) struct Made {
     figures: Figures,
     values: Vec<Vec<ValueShare>>,
-    is_by_node: bool,
 }
 
 impl Made {
     pub(crate) fn of(planner: &Planner<'_>) -> Self {
-        let is_by_node = planner.shares.is_by_node();
-        Made { figures: Figures::of(planner), values: planner.shares_of_values(), is_by_node }
+        Made { figures: Figures::of(planner), values: planner.shares_of_values() }
     }
 }
 
@@ -100,7 +96,6 @@ pub(crate) fn restricted(
     let shares = made.values.iter().enumerate().map(|(index, values)| Restricted {
         restriction: Restriction::MaxShare(index),
         values: values.clone(),
-        is_by_node: made.is_by_node,
         cost: None,
     });
     let mut all: Vec<Restricted> = shares.collect();
@@ -108,7 +103,7 @@ pub(crate) fn restricted(
         return all;
     }
     let others = others(cluster, universe, options).into_iter();
-    all.extend(others.map(|restriction| Restricted { restriction, values: Vec::new(), is_by_node: false, cost: None }));
+    all.extend(others.map(|restriction| Restricted { restriction, values: Vec::new(), cost: None }));
     for entry in &mut all {
         entry.cost = Some(cost(cluster, universe, options, &made.figures, entry.restriction));
     }

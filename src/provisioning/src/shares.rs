@@ -2,8 +2,7 @@
 //!
 //! A share is measured by what would be lost: the CPU requested by what is put on new nodes, not the size of the nodes,
 //! so that no plan gets under it by launching room that nobody needs. It is rounded up to a whole pod: without its
-//! smallest pod a value has less than its share. Where pods would have no place for that, and one node takes more, it is
-//! rounded up to a whole node, so that a plan of one node is always possible.
+//! smallest pod a value has less than its share.
 
 use std::cell::RefCell;
 
@@ -49,7 +48,7 @@ pub struct ValueShare {
 }
 
 /// All of it, in billionths.
-const ALL: i128 = 1_000_000_000;
+pub(crate) const ALL: i128 = 1_000_000_000;
 
 /// What a pod that requests no CPU counts for, in milli-CPU: kube-scheduler's `DefaultMilliCPURequest`.
 const DEFAULT_MILLI_CPU: i64 = 100;
@@ -64,17 +63,17 @@ struct Cell {
 }
 
 /// The shares of a solve.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shares {
     cells: Vec<Cell>,
+    /// No share counts as larger, in billionths.
+    cap: i128,
     /// By NodePool and column: the cells that a node counts in.
     of: Vec<Vec<Cells>>,
     /// By class: what a member counts for, in milli-CPU.
     weights: Vec<i64>,
     /// What everything that is put on new nodes counts for, as far as is known.
     total: i128,
-    /// Whether shares are rounded up to nodes rather than pods.
-    by_node: bool,
     /// What is there beside the nodes that are being planned.
     taken: Tally,
     tally: RefCell<(u64, Tally)>,
@@ -89,14 +88,11 @@ struct Tally {
     total: i128,
 }
 
-/// The loads of the nodes of a cell: their sum, the smallest with the number of nodes that have it, and the next; and
-/// what the smallest pod counts for.
+/// The sum of the loads of the nodes of a cell, and what the smallest pod counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Loads {
     sum: i128,
     nodes: u64,
-    least: Option<(i64, u32)>,
-    next: Option<i64>,
     least_pod: Option<i64>,
 }
 
@@ -105,30 +101,12 @@ impl Loads {
         self.least_pod = Some(self.least_pod.map_or(least_pod, |known| known.min(least_pod)));
         self.nodes += u64::from(nodes);
         self.sum += i128::from(load) * i128::from(nodes);
-        match self.least {
-            Some((least, count)) if load == least => self.least = Some((least, count.saturating_add(nodes))),
-            Some((least, _)) if load > least => self.next = Some(self.next.map_or(load, |next| next.min(load))),
-            before => {
-                self.next = before.map(|(least, _)| least);
-                self.least = Some((load, nodes));
-            }
-        }
     }
 
-    // The sum without its smallest part, once `nodes` of load `before` (if they are here now) have become as `moved` says.
-    fn beyond_least(&self, moved: Move, before: Option<i64>, nodes: u32, by_node: bool) -> i128 {
-        let after = moved.after;
-        let each = i128::from(after) - i128::from(before.unwrap_or(0));
-        if !by_node {
-            let least = self.least_pod.map_or(moved.least_pod, |known| known.min(moved.least_pod));
-            return self.sum + each * i128::from(nodes) - i128::from(least);
-        }
-        let stays = match (self.least, before) {
-            (Some((least, count)), Some(before)) if before == least && nodes >= count => self.next,
-            (Some((least, _)), _) => Some(least),
-            (None, _) => None,
-        };
-        let least = stays.map_or(after, |stays| stays.min(after));
+    // The sum without its smallest pod, once `nodes` of load `before` (if they are here now) have become as `moved` says.
+    fn beyond_least(&self, moved: Move, before: Option<i64>, nodes: u32) -> i128 {
+        let each = i128::from(moved.after) - i128::from(before.unwrap_or(0));
+        let least = self.least_pod.map_or(moved.least_pod, |known| known.min(moved.least_pod));
         self.sum + each * i128::from(nodes) - i128::from(least)
     }
 }
@@ -142,6 +120,20 @@ pub(crate) struct Move {
     pub(crate) after: i64,
     /// What the smallest of the pods that move or join counts for.
     pub(crate) least_pod: i64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Shares {
+            cells: Vec::new(),
+            cap: ALL,
+            of: Vec::new(),
+            weights: Vec::new(),
+            total: 0,
+            taken: Tally::default(),
+            tally: RefCell::default(),
+        }
+    }
 }
 
 impl Shares {
@@ -197,6 +189,36 @@ impl Shares {
         self.of.get(pool).and_then(|of| of.get(column)).map_or(&[], |cells| cells)
     }
 
+    /// Packs as if no share were larger, in billionths; a plan that keeps smaller shares keeps those that are asked for.
+    pub(crate) fn set_cap(&mut self, cap: i128) {
+        self.cap = cap;
+    }
+
+    /// The largest share that a value may have.
+    pub(crate) fn largest(&self) -> i128 {
+        self.cells.iter().map(|cell| cell.share).max().unwrap_or(ALL)
+    }
+
+    fn within(&self, cell: &Cell) -> i128 {
+        cell.share.min(self.cap)
+    }
+
+    /// The share of a cell, in billionths.
+    pub(crate) fn share_of(&self, cell: u32) -> i128 {
+        self.cells.get(cell as usize).map_or(ALL, |cell| self.within(cell))
+    }
+
+    /// How full a cell is with such a load; to be compared only.
+    pub(crate) fn fullness(&self, cell: u32, load: i128) -> i128 {
+        load.saturating_mul(ALL) / self.share_of(cell).max(1)
+    }
+
+    /// The cells of such a key and value.
+    pub(crate) fn cells_that(&self, is_it: impl Fn(ShareKey, Option<Sym>) -> bool) -> impl Iterator<Item = u32> {
+        let cells = (0..).zip(&self.cells);
+        cells.filter(move |(_, cell)| is_it(cell.key, cell.value)).map(|(at, _)| at)
+    }
+
     /// What a member of a class counts for.
     pub(crate) fn weight(&self, class: ClassId) -> i64 {
         self.weights.get(class.0 as usize).copied().unwrap_or(DEFAULT_MILLI_CPU)
@@ -211,11 +233,6 @@ impl Shares {
     /// What the smallest pod of a group counts for.
     pub(crate) fn least_pod(&self, bin: &Bin) -> i64 {
         bin.contents.iter().map(|&(class, _)| self.weight(class)).min().unwrap_or(DEFAULT_MILLI_CPU)
-    }
-
-    /// Whether shares are rounded up to nodes.
-    pub(crate) fn is_by_node(&self) -> bool {
-        self.by_node
     }
 
     fn tally_of<'b>(&self, bins: impl Iterator<Item = &'b Bin>) -> Tally {
@@ -235,8 +252,7 @@ impl Shares {
 
     fn keeps(&self, tally: &Tally, total: i128) -> bool {
         self.cells.iter().zip(&tally.by_cell).all(|(cell, loads)| {
-            let least = if self.by_node { loads.least.map(|(least, _)| least) } else { loads.least_pod };
-            least.is_none_or(|least| is_under(loads.sum - i128::from(least), cell.share, total))
+            loads.least_pod.is_none_or(|least| is_under(loads.sum - i128::from(least), self.within(cell), total))
         })
     }
 }
@@ -260,7 +276,12 @@ fn weight(cluster: &Cluster, class: &berth_model::PodClass) -> i64 {
     let of_owners = &spec.reservation.owners_request;
     let is_spent = reservation.is_some_and(|known| known.allocate_once) && *of_owners != berth_model::Resources::new();
     let cpu = if is_spent { of_owners.get(ResourceId::CPU) } else { spec.requests.get(ResourceId::CPU) };
-    if cpu > 0 { cpu } else { DEFAULT_MILLI_CPU }
+    weight_of_cpu(cpu)
+}
+
+/// What a pod of this request counts for, in milli-CPU.
+pub(crate) fn weight_of_cpu(milli_cpu: i64) -> i64 {
+    if milli_cpu > 0 { milli_cpu } else { DEFAULT_MILLI_CPU }
 }
 
 /// Nodes that a plan launches, as shares see them.
@@ -332,11 +353,6 @@ impl Planner<'_> {
         self.with_tally(|tally| tally.total)
     }
 
-    /// Rounds shares up to nodes, or to pods.
-    pub(crate) fn round_shares_by_node(&mut self, by_node: bool) {
-        self.shares.by_node = by_node;
-    }
-
     /// Sets what the whole is that shares are of.
     pub(crate) fn set_share_total(&mut self, total: i128) {
         self.shares.total = total;
@@ -350,6 +366,11 @@ impl Planner<'_> {
     /// The same, of the whole as it is taken for now.
     pub(crate) fn keeps_shares_of_total(&self) -> bool {
         self.shares.is_empty() || self.with_tally(|tally| self.shares.keeps(tally, self.shares.total))
+    }
+
+    /// What is on new nodes by cell.
+    pub(crate) fn loads_of_shares(&self) -> Vec<i128> {
+        self.with_tally(|tally| tally.by_cell.iter().map(|loads| loads.sum).collect())
     }
 
     fn with_tally<T>(&self, ask: impl FnOnce(&Tally) -> T) -> T {
@@ -375,8 +396,8 @@ impl Planner<'_> {
                     return true;
                 };
                 let before = moved.before.filter(|_| was.contains(cell)).map(|(_, load)| load);
-                let beyond = loads.beyond_least(moved, before, nodes, self.shares.by_node);
-                is_under(beyond, rule.share, self.shares.total)
+                let beyond = loads.beyond_least(moved, before, nodes);
+                is_under(beyond, self.shares.within(rule), self.shares.total)
             })
         })
     }
@@ -436,7 +457,7 @@ impl Planner<'_> {
                     Some((self.shares.cells.get(cell as usize)?, tally.by_cell.get(cell as usize)?))
                 });
             let mut full = full.filter(|(rule, loads)| {
-                !is_under(loads.beyond_least(moved, None, 1, self.shares.by_node), rule.share, self.shares.total)
+                !is_under(loads.beyond_least(moved, None, 1), self.shares.within(rule), self.shares.total)
             });
             let (cell, _) = full.next()?;
             let value = cell.value.map_or("", |value| self.cluster.symbols.text(value));
@@ -480,7 +501,7 @@ impl Planner<'_> {
             let pod = pods.get(at).copied().flatten();
             let smallest = loads.least_pod.map_or(pod, |known| Some(pod.map_or(known, |pod| known.min(pod))));
             // The most of which a share is more, and the pod to which it is rounded up.
-            let all = cell.share.saturating_mul(self.shares.total);
+            let all = self.shares.within(cell).saturating_mul(self.shares.total);
             let most = (all + ALL - 1) / ALL - 1 + i128::from(smallest.unwrap_or(0));
             i64::try_from((if cell.share == 0 { 0 } else { most } - loads.sum).max(0)).unwrap_or(i64::MAX)
         };
@@ -492,9 +513,9 @@ impl Planner<'_> {
         self.counts_shares() && self.cluster.reservations.is_empty()
     }
 
-    /// Whether there are shares, of what several nodes hold.
+    /// Whether there are shares.
     pub(crate) fn counts_shares(&self) -> bool {
-        !self.shares.is_empty() && !self.shares.by_node
+        !self.shares.is_empty()
     }
 }
 
@@ -529,7 +550,12 @@ impl ShareKey {
 impl MaxShare {
     /// The share as a percentage: `50%`, `12.5%`.
     pub fn percent(&self) -> String {
-        let (whole, rest) = (self.billionths / 10_000_000, self.billionths % 10_000_000);
+        Self::percent_of(u64::from(self.billionths))
+    }
+
+    /// Billionths as a percentage.
+    pub fn percent_of(billionths: u64) -> String {
+        let (whole, rest) = (billionths / 10_000_000, billionths % 10_000_000);
         let rest = format!("{rest:07}");
         let rest = rest.trim_end_matches('0');
         if rest.is_empty() { format!("{whole}%") } else { format!("{whole}.{rest}%") }

@@ -110,7 +110,7 @@ pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Optio
         found.extend(rules::shares::check_accelerators(&world, &sites));
     }
     if options.reserved_capacity {
-        found.extend(rules::matching::check(&world, &plan, &sites, &options.max_shares));
+        found.extend(rules::matching::check(&world, &sites, &options.max_shares));
     }
     found.sort();
     found.dedup();

@@ -25,7 +25,6 @@ pub(crate) struct Plan {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Restricted {
     pub(crate) name: String,
-    pub(crate) rounded_up_to: Option<String>,
     #[serde(default)]
     pub(crate) values: Vec<ValueShare>,
     pub(crate) hourly_cost: Option<f64>,

@@ -722,7 +722,7 @@ fn value_with_more_than_its_share_is_caught() {
         found.iter().filter(|v| v.rule == "max-share").map(ToString::to_string).collect::<Vec<_>>()
     };
     let mut fixture = good();
-    fixture.plan["restrictions"] = json!([{"name": "--max-share zone", "roundedUpTo": "pod", "hourlyCost": null,
+    fixture.plan["restrictions"] = json!([{"name": "--max-share zone", "hourlyCost": null,
         "unschedulable": null, "values": [{"value": "a", "nodes": 2, "share": 0.666_666_667},
             {"value": "b", "nodes": 1, "share": 0.333_333_334}]}]);
     assert_eq!(check_with(&fixture, 400_000_000, "zone"), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! `[{"name","roundedUpTo","values","hourlyCost","unschedulable"}]`: what the plan was restricted by.
+//! `[{"name","values","hourlyCost","unschedulable"}]`: what the plan was restricted by.
 
 use berth_provisioning::Restriction;
 use serde::{Serialize, Serializer};
@@ -20,8 +20,6 @@ impl Restrictions<'_> {
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rounded_up_to: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     values: Option<Vec<Has<'a>>>,
     hourly_cost: Option<Exact>,
@@ -49,7 +47,6 @@ impl Serialize for Restrictions<'_> {
             }
             entries.push(Entry {
                 name: restrictions::name(plan, known),
-                rounded_up_to: is_share.then(|| restrictions::rounded_up_to(known)),
                 values: is_share.then_some(values),
                 hourly_cost: known.cost.map(|cost| Exact(cost.hourly)),
                 unschedulable: known.cost.map(|cost| cost.unplaced),

@@ -59,33 +59,6 @@ fn who_may_go_anywhere_leaves_the_share_to_those_who_may_not() {
 }
 
 #[test]
-fn a_plan_of_one_node_is_always_possible() {
-    let mut world = mk_world();
-    world.options.max_shares = vec![share(ShareKey::Zone, None, 50), share(ShareKey::InstanceType, None, 10)];
-    world.mk_pool("default");
-    world.mk_type("large", 4).on_demand("a", 100);
-    world.mk_pods("web", 3, &pod(1000));
-    let plan = world.plan();
-    assert_eq!(plan.claims(), ["1 × large on-demand a: web:3"]);
-    assert!(plan.solution.restrictions.iter().all(|known| known.is_by_node));
-}
-
-#[test]
-fn a_plan_of_one_node_takes_as_much_at_any_effort() {
-    for effort in [Effort::Low, Effort::Default, Effort::High] {
-        let mut world = mk_world();
-        world.options.max_shares = vec![share(ShareKey::Zone, None, 60)];
-        world.mk_pool("default");
-        world.mk_type("large", 4).reserved("a", "cr-large", 2, 261).spot("a", 85);
-        world.mk_type("middle", 2).reserved("a", "cr-middle", 3, 279).spot("a", 86);
-        world.mk_type("small", 2).reserved("a", "cr-small", 1, 146).spot("a", 111);
-        world.mk_pods("web", 7, &pod(1000));
-        let plan = world.plan_with(&Options { effort, ..world.options.clone() });
-        assert_eq!(plan.left(), ["3 × web"], "{effort:?}");
-    }
-}
-
-#[test]
 fn what_a_share_leaves_out_is_told_why() {
     let mut world = mk_world();
     world.options.max_shares = vec![share(ShareKey::Zone, None, 50)];
@@ -224,4 +197,97 @@ fn a_share_is_used_to_the_last_pod() {
     let plan = world.plan();
     assert!(plan.left().is_empty(), "{:?}", plan.left());
     assert_eq!(plan.cost(), 5 * 100 + 2 * 10, "{:?}", plan.claims());
+}
+
+// One number after the other, by splitmix64.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kinds {
+    /// Pods that may go to any zone.
+    Free,
+    /// Also pods that are spread over zones, and pods that are bound to one.
+    All,
+}
+
+// Two to five Deployments and Jobs on three zones of unlike prices: of several sizes, some for GPUs.
+fn random_world(seed: u64, percent: u32, kinds: Kinds) -> World {
+    const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+    let mut numbers = Numbers(seed);
+    let mut world = mk_world();
+    world.options.max_shares = vec![share(ShareKey::Zone, None, percent)];
+    world.mk_pool("default");
+    let mut price = |base: u32| base + u32::try_from(numbers.below(20)).unwrap();
+    let (small, large, gpu) = ([price(50), price(50), price(50)], [price(180), price(180), price(180)], price(900));
+    world.mk_type("small", 4).on_demand("a", small[0]).on_demand("b", small[1]).on_demand("c", small[2]);
+    world.mk_type("large", 16).on_demand("a", large[0]).on_demand("b", large[1]).on_demand("c", large[2]);
+    let gpus = world.mk_type("gpu", 16).with("nvidia.com/gpu", 4);
+    gpus.on_demand("a", gpu).on_demand("b", gpu + 10).on_demand("c", gpu + 20);
+    for name in NAMES.into_iter().take(2 + usize::try_from(numbers.below(4)).unwrap()) {
+        let mut template =
+            pod([250, 500, 1000, 1500, 2000, 3500][usize::try_from(numbers.below(6)).unwrap()]).app(name);
+        match numbers.below(8) {
+            0 | 1 => template = template.resource("nvidia.com/gpu", 1),
+            2..=4 if kinds == Kinds::All => template = template.spread(ZONE, 1, name),
+            5 if kinds == Kinds::All => template = template.needs(ZONE, Operator::In, &["b"]),
+            _ => {}
+        }
+        world.mk_pods(name, 1 + u32::try_from(numbers.below(24)).unwrap(), &template);
+    }
+    world
+}
+
+fn n_left(world: &World, effort: Effort) -> u32 {
+    let plan = world.plan_with(&Options { effort, ..world.options.clone() });
+    plan.solution.unschedulable.iter().map(|left| left.count).sum()
+}
+
+#[test]
+fn pods_that_may_go_anywhere_are_split_evenly_at_any_share() {
+    for seed in 0..60 {
+        for percent in [34, 36, 40] {
+            let world = random_world(seed, percent, Kinds::Free);
+            assert_eq!(n_left(&world, Effort::Low), 0, "seed {seed}, {percent}%");
+        }
+    }
+}
+
+#[test]
+fn more_share_never_places_fewer() {
+    for seed in 0..12 {
+        let mut least = u32::MAX;
+        for percent in [35, 40, 45, 60, 80, 100] {
+            let left = n_left(&random_world(seed, percent, Kinds::All), Effort::Low);
+            assert!(left <= least, "seed {seed}: {left} are left at {percent}%, {least} at less");
+            least = left;
+        }
+        assert_eq!(least, 0, "seed {seed}: all have a place at 100%");
+    }
+}
+
+#[test]
+fn a_job_for_gpus_beside_spread_pods_is_split_evenly_at_any_share() {
+    for percent in [34, 35, 36, 38, 40] {
+        for effort in [Effort::Low, Effort::Default] {
+            let mut world = mk_world();
+            world.options.max_shares = vec![share(ShareKey::Zone, None, percent)];
+            world.mk_pool("default");
+            world.mk_type("plain", 8).on_demand("a", 100).on_demand("b", 101).on_demand("c", 102);
+            let gpu = world.mk_type("gpu", 8).with("nvidia.com/gpu", 1);
+            gpu.on_demand("a", 900).on_demand("b", 910).on_demand("c", 920);
+            world.mk_pods("job", 6, &pod(4000).resource("nvidia.com/gpu", 1));
+            world.mk_pods("web", 23, &pod(1000).app("web").spread(ZONE, 1, "web"));
+            assert_eq!(n_left(&world, effort), 0, "{percent}%, {effort:?}");
+        }
+    }
 }

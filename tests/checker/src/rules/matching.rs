@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::claims::Needs;
-use super::shares::{Weighed, is_by_node};
+use super::shares::Weighed;
 use super::{ledger, limits};
 use crate::MaxShare;
 use crate::catalogue::{HOSTNAME, InstanceType, Offering, RESERVED};
-use crate::plan::Plan;
 use crate::quantity::{self, Resources};
 use crate::selectors::NodeView;
 use crate::sites::{ClaimSite, Domain, Site, admits_candidate, mentioned, own_labels};
@@ -83,7 +82,6 @@ struct Mover<'a, 'w> {
     slots: BTreeMap<&'w str, Vec<(&'w InstanceType, &'w Offering, usize)>>,
     sites: &'a [Site<'a>],
     shares: &'a [MaxShare],
-    plan: &'a Plan,
     weighed: Weighed,
 }
 
@@ -98,7 +96,7 @@ impl<'w> Mover<'_, 'w> {
 
     /// Would the shares be kept, were this claim on that offering?
     fn keeps_shares(&self, site: &Site<'_>, instance_type: &InstanceType, offering: &Offering) -> bool {
-        self.shares.iter().enumerate().all(|(index, share)| {
+        self.shares.iter().all(|share| {
             let value = |at: usize| {
                 let Some((there, claim)) = self.sites.get(at).and_then(|there| Some((there, there.claim()?))) else {
                     return String::new();
@@ -115,7 +113,7 @@ impl<'w> Mover<'_, 'w> {
                     _ => capacity_type.clone(),
                 }
             };
-            self.weighed.broken(share, is_by_node(self.plan, index), value).is_none()
+            self.weighed.broken(share, value).is_none()
         })
     }
 
@@ -229,7 +227,7 @@ fn path<'w>(
     None
 }
 
-pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[MaxShare]) -> Vec<Violation> {
+pub(crate) fn check(world: &World, sites: &[Site<'_>], shares: &[MaxShare]) -> Vec<Violation> {
     let taken = ledger::taken(sites);
     let mut free: BTreeMap<&str, u64> = BTreeMap::new();
     for (id, slots) in &world.catalogue.slots {
@@ -255,7 +253,7 @@ pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[Ma
     }
     let slack = Slack { used: limits::in_use(world, sites) };
     let weighed = Weighed::new(world, sites);
-    let mover = Mover { world, pinned: pinned_keys(world), slack, slots, sites, shares, plan, weighed };
+    let mover = Mover { world, pinned: pinned_keys(world), slack, slots, sites, shares, weighed };
     let reach = mover.reach();
     let mut found = Vec::new();
     for (site, own) in sites.iter().zip(&reach) {

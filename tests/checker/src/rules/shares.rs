@@ -48,7 +48,6 @@ pub(super) struct Weighed {
 struct Has {
     nodes: usize,
     sum: i128,
-    least_node: i128,
     least_pod: i128,
 }
 
@@ -73,33 +72,22 @@ impl Weighed {
             if share.value.as_ref().is_some_and(|named| *named != name) {
                 continue;
             }
-            let has = by_value.entry(name).or_insert(Has { nodes: 0, sum: 0, least_node: weight, least_pod: least });
+            let has = by_value.entry(name).or_insert(Has { nodes: 0, sum: 0, least_pod: least });
             has.nodes += 1;
             has.sum += weight;
-            has.least_node = has.least_node.min(weight);
             has.least_pod = has.least_pod.min(least);
         }
         by_value
     }
 
     /// The first value that breaks a share, were each new node of the value that `value_of` tells.
-    pub(super) fn broken(
-        &self,
-        share: &MaxShare,
-        by_node: bool,
-        value_of: impl Fn(usize) -> String,
-    ) -> Option<(String, i128)> {
+    pub(super) fn broken(&self, share: &MaxShare, value_of: impl Fn(usize) -> String) -> Option<(String, i128)> {
         let total = self.total();
         let values = self.by_value(share, value_of).into_iter();
-        let beyond = |has: &Has| has.sum - if by_node { has.least_node } else { has.least_pod };
+        let beyond = |has: &Has| has.sum - has.least_pod;
         let mut broken = values.filter(|(_, has)| beyond(has) * ALL >= total * i128::from(share.billionths));
         broken.next().map(|(value, has)| (value, has.sum))
     }
-}
-
-/// Whether the plan says that a share is rounded up to whole nodes.
-pub(super) fn is_by_node(plan: &Plan, index: usize) -> bool {
-    plan.restrictions.get(index).is_some_and(|known| known.rounded_up_to.as_deref() == Some("node"))
 }
 
 pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[MaxShare]) -> Vec<Violation> {
@@ -108,15 +96,10 @@ pub(crate) fn check(world: &World, plan: &Plan, sites: &[Site<'_>], shares: &[Ma
     let value = |key: &str, at: usize| {
         sites.get(at).and_then(Site::claim).map(|claim| planned(claim, key).to_owned()).unwrap_or_default()
     };
-    let rounds_up = shares.iter().enumerate().any(|(index, _)| is_by_node(plan, index));
-    if rounds_up && weighed.nodes.len() > 1 {
-        let detail = "rounds shares up to nodes and has several".to_owned();
-        found.push(Violation::new("max-share", "plan", detail));
-    }
     for (index, share) in shares.iter().enumerate() {
         let value_of = |at: usize| value(&share.key, at);
         let total = weighed.total();
-        if let Some((name, sum)) = weighed.broken(share, is_by_node(plan, index), value_of) {
+        if let Some((name, sum)) = weighed.broken(share, value_of) {
             let detail = format!("{sum} of {total} is more than {} billionths", share.billionths);
             found.push(Violation::new("max-share", format!("{} {name}", share.key), detail));
         }

@@ -1,0 +1,144 @@
+//! Packs so that what is on new nodes is shared out evenly over the values that shares are of.
+//!
+//! Each pod goes where least is, measured by the share of it. Pods in order of size, each to the value with least, never
+//! have a value above the mean before its last pod: an even split that exists for pods that may go anywhere is found.
+
+use berth_model::{Column, Money, Sym};
+
+use crate::planner::Planner;
+use crate::prepared::Prepared;
+use crate::shares::ShareKey;
+
+/// Combinations of values that are looked at, at most.
+const MOST_COMBINATIONS: usize = 256;
+/// Parts in which the pods of a class are shared out, at most; a part is one pod unless there are more.
+const MOST_PARTS: u32 = 1024;
+
+/// Where pods may go: the labels that pin them there, and what a node there counts for in shares.
+struct Combination {
+    pins: Vec<(Sym, Sym)>,
+    cells: Vec<u32>,
+    price: Money,
+}
+
+impl Planner<'_> {
+    /// Places up to `count` pods of a demand without topology keys, each where its shares are used least; returns how
+    /// many.
+    pub(crate) fn place_evenly(&mut self, prepared: &Prepared<'_>, count: u32) -> u32 {
+        let mut open = self.combinations(prepared);
+        if open.len() < 2 || open.len() > MOST_COMBINATIONS || !prepared.spec.volumes.exclusive_claims.is_empty() {
+            return self.fill(prepared, count, &[]);
+        }
+        // What finds room on nodes that exist is no part of what is shared out.
+        let mut left = count;
+        left -= {
+            let scope = prepared.scope(self, &[]);
+            self.fill_nodes(&scope, left)
+        };
+        while left > 0 && !open.is_empty() {
+            let parts = self.parts(prepared, &open, left);
+            let mut is_full = vec![false; open.len()];
+            for ((combination, part), is_full) in open.iter().zip(parts).zip(&mut is_full) {
+                let placed = if part == 0 { 0 } else { self.fill(prepared, part, &combination.pins) };
+                left -= placed;
+                *is_full = placed < part;
+            }
+            let mut is_full = is_full.into_iter();
+            open.retain(|_| is_full.next() == Some(false));
+        }
+        count - left
+    }
+
+    // The combinations that admit a demand, the cheapest first.
+    fn combinations(&self, prepared: &Prepared<'_>) -> Vec<Combination> {
+        let keys = self.share_keys();
+        let mut found: Vec<Combination> = Vec::new();
+        for (pool, (table, admission)) in self.tables.iter().zip(&prepared.admissions).enumerate() {
+            let Some(admission) = admission else { continue };
+            let mut columns = admission.columns.clone();
+            table.keep_fitting(&mut columns, prepared.requests);
+            for at in columns.ones() {
+                let Some(column) = table.columns.get(at) else { continue };
+                let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.value_of(key, column)).collect();
+                let Some(pins) = pins else { continue };
+                if let Some(known) = found.iter_mut().find(|known| known.pins == pins) {
+                    known.price = known.price.min(column.price);
+                } else {
+                    let cells = self.shares.cells_of(pool, at).to_vec();
+                    found.push(Combination { pins, cells, price: column.price });
+                }
+                if found.len() > MOST_COMBINATIONS {
+                    return found;
+                }
+            }
+        }
+        found.retain(|combination| combination.cells.iter().all(|cell| self.shares.share_of(*cell) > 0));
+        found.sort_by_key(|combination| combination.price);
+        found
+    }
+
+    fn share_keys(&self) -> Vec<ShareKey> {
+        let mut keys: Vec<ShareKey> = self.options.max_shares.iter().map(|share| share.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    fn value_of(&self, key: ShareKey, column: &Column) -> Option<(Sym, Sym)> {
+        let known = &self.cluster.well_known;
+        Some(match key {
+            ShareKey::Zone => (known.zone, column.zone?),
+            ShareKey::InstanceType => {
+                (known.instance_type, self.cluster.instance_types.get(column.instance_type as usize)?.name)
+            }
+            ShareKey::CapacityType => (known.capacity_type, self.cluster.symbols.get(column.capacity_type.name())?),
+        })
+    }
+
+    // How many pods each combination gets: part after part to the one whose fullest share is the least full.
+    fn parts(&self, prepared: &Prepared<'_>, open: &[Combination], count: u32) -> Vec<u32> {
+        let mut parts = vec![0_u32; open.len()];
+        let mut loads = self.loads_of_shares();
+        let weight = i128::from(self.shares.weight(prepared.demand.class));
+        let at_once = count.div_ceil(MOST_PARTS).max(1);
+        let mut left = count;
+        while left > 0 {
+            let pods = at_once.min(left);
+            let fullness = |combination: &Combination| {
+                let of_cell = |cell: &u32| self.shares.fullness(*cell, loads.get(*cell as usize).copied().unwrap_or(0));
+                combination.cells.iter().map(of_cell).max().unwrap_or(0)
+            };
+            let Some((at, best)) = open.iter().enumerate().min_by_key(|(at, combination)| (fullness(combination), *at))
+            else {
+                break;
+            };
+            for &cell in &best.cells {
+                if let Some(load) = loads.get_mut(cell as usize) {
+                    *load += weight * i128::from(pods);
+                }
+            }
+            if let Some(part) = parts.get_mut(at) {
+                *part += pods;
+            }
+            left -= pods;
+        }
+        parts
+    }
+
+    /// How full the shares of a label's value are, for the strategy that shares out evenly; the same for all under
+    /// others.
+    pub(crate) fn fullness_of(&self, key: Sym, value: Sym) -> i128 {
+        if !self.strategy.splits_evenly {
+            return 0;
+        }
+        let known = &self.cluster.well_known;
+        let is_key = |of: ShareKey| match of {
+            ShareKey::Zone => known.zone == key,
+            ShareKey::InstanceType => known.instance_type == key,
+            ShareKey::CapacityType => known.capacity_type == key,
+        };
+        let loads = self.loads_of_shares();
+        let cells = self.shares.cells_that(|of, named| is_key(of) && named == Some(value));
+        cells.map(|cell| self.shares.fullness(cell, loads.get(cell as usize).copied().unwrap_or(0))).max().unwrap_or(0)
+    }
+}
