@@ -7,8 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use berth_model::OwnerReference;
 
 use crate::builder::{add_ask, index, name_of, namespace_of};
+use crate::claims::Storage;
 use crate::workloads::{Workload, WorkloadKind, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
+
+/// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
+pub(crate) const MOST_PODS: u64 = u32::MAX as u64;
+/// Pods of one workload that are looked at one by one.
+const MOST_PER_POD: u32 = 5_000_000;
 
 /// What a workload is, beside its template.
 struct Given<'a> {
@@ -20,6 +26,8 @@ struct Given<'a> {
     claim_templates: &'a [PersistentVolumeClaim],
     first: i32,
     wants: u32,
+    /// Where the object says how many it wants.
+    count_path: &'static str,
 }
 
 impl Builder {
@@ -34,6 +42,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            count_path: "spec.replicas",
         })
     }
 
@@ -48,6 +57,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            count_path: "spec.replicas",
         })
     }
 
@@ -62,6 +72,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            count_path: "spec.replicas",
         })
     }
 
@@ -78,6 +89,7 @@ impl Builder {
             claim_templates: templates.unwrap_or_default(),
             first: ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0),
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            count_path: "spec.replicas",
         })
     }
 
@@ -91,6 +103,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: 1,
+            count_path: "spec.replicas",
         })
     }
 
@@ -104,6 +117,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: wanted_by_job(object),
+            count_path: "spec.parallelism",
         })
     }
 
@@ -121,6 +135,7 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: if is_suspended { 0 } else { wanted_by_job(&run) },
+            count_path: "spec.jobTemplate.spec.parallelism",
         })
     }
 
@@ -145,6 +160,8 @@ impl Builder {
         if given.kind == WorkloadKind::DaemonSet {
             pod::tolerate_as_daemon(spec, &mut draft, &mut self.cluster);
         }
+        self.check_count(given, &draft)
+            .map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(given.count_path)]))?;
         let labels = template.and_then(|template| template.labels.as_ref());
         let labels = terms::labels_of(labels, &mut self.cluster.symbols);
         let namespace = self.cluster.symbols.intern(namespace_of(metadata));
@@ -175,6 +192,27 @@ impl Builder {
             self.warn_of_repeat(kind, &full_name);
         }
         Ok(())
+    }
+
+    /// Whether so many pods more can be counted exactly, and be looked at one by one where each has claims of its own.
+    fn check_count(&self, given: &Given<'_>, draft: &pod::Draft) -> Result<(), Problem> {
+        if given.kind == WorkloadKind::DaemonSet {
+            return Ok(());
+        }
+        if Storage::is_per_pod(&draft.claims) && given.wants > MOST_PER_POD {
+            let message = "where each pod has claims of its own";
+            return Err(Problem::new("", format!("found {}, expected at most {MOST_PER_POD} {message}", given.wants)));
+        }
+        let others = self.n_pods();
+        if others + u64::from(given.wants) <= MOST_PODS {
+            return Ok(());
+        }
+        let message = format!(
+            "found {}, expected at most {} beside {others} pods of other objects: {MOST_PODS} in all",
+            given.wants,
+            MOST_PODS.saturating_sub(others)
+        );
+        Err(Problem::new("", message))
     }
 }
 

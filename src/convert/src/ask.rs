@@ -73,7 +73,7 @@ pub(crate) fn read_ask(metadata: &ObjectMeta, cluster: &mut Cluster) -> Result<R
     if notes.and_then(|notes| notes.get(key)).is_some_and(|text| !text.is_empty()) {
         let exact: ExactMatch = annotations::read(notes, key, r#"{"resourceNames":["cpu"]}"#)?.unwrap_or_default();
         for name in &exact.resource_names {
-            ask.exact.push(resource_id(name, cluster).map_err(|p| annotations::at(key, p.to_string()))?);
+            ask.exact.extend(resource_id(name, cluster));
         }
         ask.exact.sort_unstable();
         ask.exact.dedup();

@@ -14,6 +14,7 @@ use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 
+use crate::autoscalers::Autoscaler;
 use crate::claims::Storage;
 use crate::node::{NodeClaimRecord, NodeRecord};
 use crate::overlay::OverlayRecord;
@@ -69,6 +70,7 @@ pub struct Builder {
     supplies: catalogue::Supplies,
     /// The node classes with a catalogue of their own.
     pub(crate) class_catalogues: FxIndexSet<Sym>,
+    pub(crate) autoscalers: Vec<Autoscaler>,
 }
 
 /// What became of the objects.
@@ -173,6 +175,7 @@ impl Builder {
             overlays: FxIndexMap::default(),
             supplies: catalogue::Supplies::default(),
             class_catalogues: FxIndexSet::default(),
+            autoscalers: Vec::new(),
         }
     }
 

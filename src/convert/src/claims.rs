@@ -242,6 +242,14 @@ impl Storage {
         }
     }
 
+    /// The classes that limit where volumes are made, and where, by name.
+    pub(crate) fn topologies(&self, symbols: &Symbols) -> Vec<(Sym, Vec<Requirements>)> {
+        let limited = self.classes.iter().filter_map(|(name, class)| Some((*name, class.topologies.clone()?)));
+        let mut limited: Vec<_> = limited.collect();
+        limited.sort_by(|(a, _), (b, _)| symbols.text(*a).cmp(symbols.text(*b)));
+        limited
+    }
+
     /// Whether the answer of [`Storage::resolve`] depends on the pod's name.
     pub(crate) fn is_per_pod(claims: &[Claim]) -> bool {
         claims.iter().any(|claim| !matches!(claim, Claim::Named(_)))

@@ -1,11 +1,13 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
+use std::ops::Range;
+
 use berth_api::ReservationArgs;
 use berth_model::{
     BoundPod, Cluster, Daemon, MemberKind, MemberRun, PodSpec, PreAllocatable, PreAllocationSettings, Reservation,
-    ReservationRules, Sym, Template,
+    ReservationRules, ResourceId, Sym, Template,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{Builder, Converted, FxIndexSet, PodRecord};
 use crate::ownership::{Ownership, Who};
@@ -14,7 +16,7 @@ use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::standing::{self, Standing};
 use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
-use crate::{ConvertError, operating, overlay, pool, units};
+use crate::{ConvertError, autoscalers, operating, overlay, pool, units};
 
 impl Builder {
     /// What all the objects mean together.
@@ -27,9 +29,21 @@ impl Builder {
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;
         self.storage.settle_default(&cluster.symbols);
+        cluster.storage_topologies = self.storage.topologies(&cluster.symbols);
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
+        autoscalers::apply(&self.autoscalers, &mut self.workloads, &cluster.symbols, &mut warnings);
+        for index in self.workloads.settle() {
+            let Some(workload) = self.workloads.get(index) else { continue };
+            let text = |sym| cluster.symbols.text(sym);
+            warnings.insert(format!(
+                "{} {}/{}: its owner references lead back to itself; it counts as if nobody owned it",
+                workload.kind.name(),
+                text(workload.namespace),
+                text(workload.name)
+            ));
+        }
         let wanted = self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
         let (limits, pools) = (self.attach_limits, &self.pools);
         let units = units::together(self.topologies, self.devices);
@@ -73,6 +87,7 @@ impl Builder {
             &mut warnings,
         );
         expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+        warn_of_empty_requests(&cluster, &mut warnings);
         standing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
         let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
@@ -323,47 +338,88 @@ fn expand_workloads(
         if !is_expanded {
             continue;
         }
-        if workload.kind == WorkloadKind::StatefulSet {
-            expand_ordinals(workload, children, resolver, ownership, cluster, warnings);
-            continue;
-        }
-        let wants = workload.wants.saturating_sub(children.count);
         let name = cluster.symbols.text(workload.name).to_owned();
-        if resolver.is_per_pod(workload.draft) || ownership.names_members(workload.namespace, &name, cluster) {
-            for i in 0..wants {
-                add_one(workload, &name, i, resolver, ownership, cluster, warnings);
+        let (first, count) = if workload.kind == WorkloadKind::StatefulSet {
+            (workload.first, workload.wants)
+        } else {
+            (0, workload.wants.saturating_sub(children.count))
+        };
+        let all = first..first.saturating_add(count);
+        let is_per_pod = resolver.is_per_pod(workload.draft);
+        let named = ownership.named_members(workload.namespace, &name, cluster);
+        for range in without(all, &children.ordinals) {
+            if is_per_pod {
+                for number in range {
+                    add_one(workload, &name, number, resolver, ownership, cluster, warnings);
+                }
+                continue;
             }
-        } else if wants > 0 {
-            let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
-            let spec = ownership.spec_for(spec, member(workload, &name), cluster);
-            add_run(workload, &name, spec, (0, wants), cluster);
+            let mut next = range.start;
+            for &number in named.range(range.clone()) {
+                add_range(workload, &name, next..number, resolver, ownership, cluster, warnings);
+                add_one(workload, &name, number, resolver, ownership, cluster, warnings);
+                next = number.saturating_add(1);
+            }
+            add_range(workload, &name, next..range.end, resolver, ownership, cluster, warnings);
         }
     }
 }
 
-/// The ordinals that have no pod yet, in runs of pods that are alike.
-fn expand_ordinals(
+/// Pods that request neither CPU nor memory cost a plan nothing, and their nodes much.
+fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+    let (mut count, mut first) = (0_u64, None);
+    for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
+        let Some(spec) = cluster.specs.get(row.spec as usize) else { continue };
+        let is_empty = |id| spec.requests.get(id) == 0;
+        if is_empty(ResourceId::CPU) && is_empty(ResourceId::MEMORY) && spec.refusal.is_none() {
+            count += row.members.iter().map(|run| u64::from(run.len())).sum::<u64>();
+            first = first.or_else(|| {
+                let run = row.members.first()?;
+                let number = run.numbers.map(|(number, _)| format!("-{number}")).unwrap_or_default();
+                Some(format!("{}/{}{number}", cluster.symbols.text(row.namespace), run.name))
+            });
+        }
+    }
+    let Some(first) = first else { return };
+    let (pods, whom) =
+        if count == 1 { ("1 pod requests", first) } else { ("pods request", format!("such as {first}")) };
+    let count = if count == 1 { String::new() } else { format!("{count} ") };
+    warnings.insert(format!(
+        "{count}{pods} neither CPU nor memory ({whom}): only the pods that a node may have limit how many share one"
+    ));
+}
+
+/// What is left of `all` without the numbers that are taken.
+fn without(all: Range<u32>, taken: &FxHashSet<u32>) -> Vec<Range<u32>> {
+    let mut taken: Vec<u32> = taken.iter().copied().filter(|number| all.contains(number)).collect();
+    taken.sort_unstable();
+    let mut left = Vec::with_capacity(taken.len() + 1);
+    let mut next = all.start;
+    for number in taken {
+        left.push(next..number);
+        next = number.saturating_add(1);
+    }
+    left.push(next..all.end);
+    left.retain(|range| !range.is_empty());
+    left
+}
+
+/// Adds pods that differ in nothing but their number.
+fn add_range(
     workload: &Workload,
-    children: &Children,
+    name: &str,
+    numbers: Range<u32>,
     resolver: &mut Resolver,
     ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
-    let name = cluster.symbols.text(workload.name).to_owned();
-    let is_per_pod = resolver.is_per_pod(workload.draft) || ownership.names_members(workload.namespace, &name, cluster);
-    let last = workload.first.saturating_add(workload.wants);
-    if !is_per_pod && children.ordinals.is_empty() {
-        if workload.wants > 0 {
-            let spec = resolver.pending(workload.draft, workload.namespace, &name, cluster, warnings);
-            let spec = ownership.spec_for(spec, member(workload, &name), cluster);
-            add_run(workload, &name, spec, (workload.first, last - workload.first), cluster);
-        }
+    if numbers.is_empty() {
         return;
     }
-    for ordinal in (workload.first..last).filter(|ordinal| !children.ordinals.contains(ordinal)) {
-        add_one(workload, &name, ordinal, resolver, ownership, cluster, warnings);
-    }
+    let spec = resolver.pending(workload.draft, workload.namespace, name, cluster, warnings);
+    let spec = ownership.spec_for(spec, member(workload, name), cluster);
+    add_run(workload, name, spec, (numbers.start, numbers.end - numbers.start), cluster);
 }
 
 /// Adds the pod of one number, to the run that ends before it where they are alike.

@@ -21,6 +21,7 @@
 mod add_workload;
 mod annotations;
 mod ask;
+mod autoscalers;
 mod builder;
 mod catalogue;
 mod claims;

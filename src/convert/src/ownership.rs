@@ -1,5 +1,7 @@
 //! Which Reservations a pending pod is an owner of.
 
+use std::collections::BTreeSet;
+
 use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Sym};
 use rustc_hash::FxHashMap;
 
@@ -42,16 +44,15 @@ impl Ownership {
         }
     }
 
-    /// Whether some Reservation may name a pod `name-N` of the namespace: then such pods are looked at one by one.
-    pub(crate) fn names_members(&self, namespace: Sym, name: &str, cluster: &Cluster) -> bool {
+    /// The numbers N of pods `name-N` of the namespace that some Reservation may name: these are looked at one by one.
+    pub(crate) fn named_members(&self, namespace: Sym, name: &str, cluster: &Cluster) -> BTreeSet<u32> {
         let reservations = self.by_name.iter().filter_map(|&index| cluster.reservations.get(index as usize));
         let owners = reservations.flat_map(|reservation| reservation.owners.iter().flatten());
-        let mut objects = owners.filter_map(|owner| owner.object.as_ref());
-        objects.any(|object| {
-            let number = object.name.as_deref().and_then(|named| named.strip_prefix(name)?.strip_prefix('-'));
-            object.namespace.is_none_or(|named| named == namespace)
-                && number.is_some_and(|number| number.parse::<u32>().is_ok())
-        })
+        let objects = owners.filter_map(|owner| owner.object.as_ref());
+        let objects = objects.filter(|object| object.namespace.is_none_or(|named| named == namespace));
+        objects
+            .filter_map(|object| object.name.as_deref()?.strip_prefix(name)?.strip_prefix('-')?.parse().ok())
+            .collect()
     }
 
     /// The spec of a pod that has this one but for the Reservations that it is an owner of.

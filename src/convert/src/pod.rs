@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::Problem;
 use crate::claims::{Claim, ClaimTemplate};
+use crate::quantities::beyond_limit;
 use crate::requests::{assumed, is_sidecar, pod_requests};
 use crate::terms::{node_key, node_selector, node_term, node_terms, selector};
 use crate::{drivers, units};
@@ -43,7 +44,7 @@ pub(crate) enum Priority {
 
 /// Reads a pod spec. Problems are relative to the spec.
 pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft, Problem> {
-    let requests = pod_requests(spec, cluster)?;
+    let (requests, is_beyond_limit) = pod_requests(spec, cluster)?;
     let mut drafted = PodSpec {
         assumed: assumed(spec, &requests, cluster)?,
         images: images(spec, cluster),
@@ -54,7 +55,7 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
         spread: spread(spec, cluster)?,
         host_ports: host_ports(spec, cluster)?,
         volumes: inline_volumes(spec, cluster),
-        refusal: refusal(spec),
+        refusal: refusal(spec).or_else(|| is_beyond_limit.then(|| Refusal(beyond_limit()))),
         ..PodSpec::default()
     };
     drafted.units.devices = units::devices_asked(&drafted.requests, cluster);

@@ -38,8 +38,7 @@ pub(crate) fn read_pool(
         Amounts::read_exact(&resources, cluster).map_err(|problem| problem.under("spec.limits"))?.rounded_down();
     let mut limits = Vec::with_capacity(resources.len());
     for name in resources.keys() {
-        let id = resource_id(name, cluster).map_err(|problem| problem.under("spec.limits"))?;
-        limits.push((id, amounts.get(id)));
+        limits.extend(resource_id(name, cluster).map(|id| (id, amounts.get(id))));
     }
     limits.sort_unstable();
     let reserved = reserved(Some(&spec.template.metadata.annotations), cluster)

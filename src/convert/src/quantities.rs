@@ -11,40 +11,70 @@ use crate::Problem;
 /// A Kubernetes resource list.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
-/// Distinct resource names in one input. More than any cluster has; every amount vector may be as long as this.
-const MAX_RESOURCES: usize = 1024;
+/// Distinct resources in one input, more than any cluster has: every amount vector may be as long as this.
+const MAX_RESOURCES: usize = 4096;
+/// Distinct resources up to which new ones may come from what pods ask for. The rest is kept for what nodes and instance
+/// types have, so that no pod can take the place of a real resource.
+const MAX_ASKED: usize = 3072;
 /// The largest amount of one resource, in units: 2^60, so that sums of a whole cluster stay exact.
 const MAX_UNITS: i128 = 1 << 60;
 const NANOS: i128 = 1_000_000_000;
 
 /// Exact amounts in nano-units by resource, while they are summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amounts(Vec<(ResourceId, i128)>);
+pub(crate) struct Amounts {
+    known: Vec<(ResourceId, i128)>,
+    /// Whether something of a resource beyond the limit is left out. For what there is that changes nothing, as nobody
+    /// who asks for it is placed.
+    is_beyond_limit: bool,
+}
 
 impl Amounts {
-    /// The amounts of a list.
-    pub(crate) fn read(list: &ResourceList, cluster: &mut Cluster) -> Result<Self, Problem> {
-        let mut amounts = Amounts(Vec::with_capacity(list.len()));
+    /// The amounts that somebody asks for.
+    pub(crate) fn asked(list: &ResourceList, cluster: &mut Cluster) -> Result<Self, Problem> {
+        Self::read(list, MAX_ASKED, cluster)
+    }
+
+    fn read(list: &ResourceList, limit: usize, cluster: &mut Cluster) -> Result<Self, Problem> {
+        let mut amounts = Amounts::default();
         for (name, quantity) in list {
             let nanos = parse(&quantity.0).map_err(|problem| problem.under(format!("[{name}]")))?;
-            amounts.set(resource_id(name, cluster)?, nanos);
+            amounts.set_named(name, nanos, limit, cluster);
         }
         Ok(amounts)
     }
 
+    fn set_named(&mut self, name: &str, nanos: i128, limit: usize, cluster: &mut Cluster) {
+        let sym = cluster.symbols.intern(name);
+        match cluster.resource_names.intern_within(sym, limit) {
+            Some(id) => self.set(id, nanos),
+            None => self.is_beyond_limit |= nanos > 0,
+        }
+    }
+
+    /// Counts what another leaves out as left out here.
+    pub(crate) fn leave_out(&mut self, other: &Amounts) {
+        self.is_beyond_limit |= other.is_beyond_limit;
+    }
+
+    /// Whether it has something of a resource beyond those that are counted.
+    pub(crate) fn is_beyond_limit(&self) -> bool {
+        self.is_beyond_limit
+    }
+
     /// The amounts of a list of Berth's API, whose quantities are read already.
     pub(crate) fn read_exact(list: &berth_api::ResourceList, cluster: &mut Cluster) -> Result<Self, Problem> {
-        let mut amounts = Amounts(Vec::with_capacity(list.len()));
+        let mut amounts = Amounts::default();
         for (name, quantity) in list {
             let nanos =
                 checked(*quantity, &quantity.to_string()).map_err(|problem| problem.under(format!("[{name}]")))?;
-            amounts.set(resource_id(name, cluster)?, nanos);
+            amounts.set_named(name, nanos, MAX_RESOURCES, cluster);
         }
         Ok(amounts)
     }
 
     pub(crate) fn get(&self, id: ResourceId) -> Option<i128> {
-        self.0.iter().find(|(known, _)| *known == id).map(|(_, nanos)| *nanos)
+        self.known.iter().find(|(known, _)| *known == id).map(|(_, nanos)| *nanos)
     }
 
     pub(crate) fn set(&mut self, id: ResourceId, nanos: i128) {
@@ -52,30 +82,32 @@ impl Amounts {
     }
 
     pub(crate) fn add(&mut self, other: &Amounts) {
-        for &(id, nanos) in &other.0 {
+        self.leave_out(other);
+        for &(id, nanos) in &other.known {
             let sum = self.entry(id);
             *sum = sum.saturating_add(nanos);
         }
     }
 
     pub(crate) fn raise_to(&mut self, other: &Amounts) {
-        for &(id, nanos) in &other.0 {
+        self.leave_out(other);
+        for &(id, nanos) in &other.known {
             let largest = self.entry(id);
             *largest = nanos.max(*largest);
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ResourceId, i128)> + '_ {
-        self.0.iter().copied()
+        self.known.iter().copied()
     }
 
     fn entry(&mut self, id: ResourceId) -> &mut i128 {
-        let at = self.0.iter().position(|(known, _)| *known == id);
+        let at = self.known.iter().position(|(known, _)| *known == id);
         let at = at.unwrap_or_else(|| {
-            self.0.push((id, 0));
-            self.0.len() - 1
+            self.known.push((id, 0));
+            self.known.len() - 1
         });
-        &mut self.0[at].1
+        &mut self.known[at].1
     }
 
     /// [`Amounts::rounded_up`] with the one pod that a pod's requests are.
@@ -97,7 +129,7 @@ impl Amounts {
 
     fn rounded(&self, divide: impl Fn(i128, i128) -> i128) -> Resources {
         let mut resources = Resources::new();
-        for &(id, nanos) in &self.0 {
+        for &(id, nanos) in &self.known {
             let unit = if id == ResourceId::CPU { NANOS / 1000 } else { NANOS };
             let amount = divide(nanos, unit);
             resources.set(id, i64::try_from(amount).unwrap_or(i64::MAX));
@@ -106,18 +138,15 @@ impl Amounts {
     }
 }
 
-/// The id of a resource.
-pub(crate) fn resource_id(name: &str, cluster: &mut Cluster) -> Result<ResourceId, Problem> {
+/// The id of a resource; `None` beyond the limit, where no amount of it is known.
+pub(crate) fn resource_id(name: &str, cluster: &mut Cluster) -> Option<ResourceId> {
     let sym = cluster.symbols.intern(name);
-    let id = cluster.resource_names.intern(sym);
-    if id.index() < MAX_RESOURCES {
-        Ok(id)
-    } else {
-        Err(Problem::new(
-            format!("[{name}]"),
-            format!("expected at most {MAX_RESOURCES} distinct resources in all objects together"),
-        ))
-    }
+    cluster.resource_names.intern_within(sym, MAX_RESOURCES)
+}
+
+/// Why a pod has no place whose requests are [`Amounts::is_beyond_limit`].
+pub(crate) fn beyond_limit() -> String {
+    format!("requests a resource beyond the first {MAX_ASKED} different ones of the input, the most that are counted")
 }
 
 /// A quantity in nano-units, of zero or more.
@@ -141,7 +170,7 @@ fn checked(exact: Exact, text: &str) -> Result<i128, Problem> {
 /// What a node or a NodePool has, rounded down.
 pub(crate) fn room(list: Option<&ResourceList>, cluster: &mut Cluster) -> Result<Resources, Problem> {
     Ok(match list {
-        Some(list) => Amounts::read(list, cluster)?.rounded_down(),
+        Some(list) => Amounts::read(list, MAX_RESOURCES, cluster)?.rounded_down(),
         None => Resources::new(),
     })
 }

@@ -10,9 +10,10 @@ use crate::quantities::{Amounts, resource_id};
 
 /// The requests of a pod, one `pods` included: the larger of what its containers need together and what each init
 /// container needs beside the sidecars that started before it, or the pod-level request where there is one; plus
-/// overhead.
-pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Resources, Problem> {
-    Ok(total_requests(spec, false, cluster)?.rounded_up_with_pod())
+/// overhead. Also tells whether a resource is left out of it, as [`Amounts::is_beyond_limit`].
+pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<(Resources, bool), Problem> {
+    let total = total_requests(spec, false, cluster)?;
+    Ok((total.rounded_up_with_pod(), total.is_beyond_limit()))
 }
 
 /// What a Reservation of this template reserves: as [`pod_requests`], but `pods` only where they are asked for.
@@ -44,7 +45,7 @@ fn total_requests(spec: &PodSpec, assumes: bool, cluster: &mut Cluster) -> Resul
         raise_to_pod_level(resources, &mut total, cluster).map_err(|problem| problem.under("resources"))?;
     }
     if let Some(overhead) = &spec.overhead {
-        let overhead = Amounts::read(overhead, cluster).map_err(|problem| problem.under("overhead"))?;
+        let overhead = Amounts::asked(overhead, cluster).map_err(|problem| problem.under("overhead"))?;
         total.add(&overhead);
     }
     Ok(total)
@@ -102,11 +103,12 @@ fn requests_of(container: &Container, cluster: &mut Cluster) -> Result<Amounts, 
 
 fn with_limits(resources: &ResourceRequirements, cluster: &mut Cluster) -> Result<Amounts, Problem> {
     let mut requests = match &resources.requests {
-        Some(list) => Amounts::read(list, cluster).map_err(|problem| problem.under("requests"))?,
+        Some(list) => Amounts::asked(list, cluster).map_err(|problem| problem.under("requests"))?,
         None => Amounts::default(),
     };
     if let Some(list) = &resources.limits {
-        let limits = Amounts::read(list, cluster).map_err(|problem| problem.under("limits"))?;
+        let limits = Amounts::asked(list, cluster).map_err(|problem| problem.under("limits"))?;
+        requests.leave_out(&limits);
         for (id, limit) in limits.iter() {
             if requests.get(id).is_none() {
                 requests.set(id, limit);
@@ -125,9 +127,10 @@ fn raise_to_pod_level(
 ) -> Result<(), Problem> {
     for (list, field) in [(&resources.requests, "requests"), (&resources.limits, "limits")] {
         let Some(list) = list else { continue };
-        let amounts = Amounts::read(list, cluster).map_err(|problem| problem.under(field))?;
+        let amounts = Amounts::asked(list, cluster).map_err(|problem| problem.under(field))?;
+        total.leave_out(&amounts);
         for name in list.keys().filter(|name| may_be_pod_level(name)) {
-            let id = resource_id(name, cluster)?;
+            let Some(id) = resource_id(name, cluster) else { continue };
             let is_explicit = field == "requests";
             let is_set = resources.requests.as_ref().is_some_and(|requests| requests.contains_key(name));
             // Huge pages cannot be overcommitted, so their limit is their request.

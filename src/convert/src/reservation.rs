@@ -196,7 +196,7 @@ fn read_amounts(
     let key = koordinator::RESERVATION_RESTRICTED_OPTIONS;
     let options: RestrictedOptions = annotations::read(notes, key, r#"{"resources":["cpu"]}"#)?.unwrap_or_default();
     for name in &options.resources {
-        reservation.restricted.push(resource_id(name, cluster).map_err(|p| annotations::at(key, p.to_string()))?);
+        reservation.restricted.extend(resource_id(name, cluster));
     }
     Ok(())
 }

@@ -192,7 +192,7 @@ pub(crate) fn read_devices(object: &Object, cluster: &mut Cluster) -> Result<Vec
 // Of a resource that was named before; others stay unknown.
 fn find(cluster: &Cluster, name: &str) -> Option<ResourceId> {
     let name = cluster.symbols.get(name)?;
-    cluster.resource_names.iter().find(|(_, known)| *known == name).map(|(id, _)| id)
+    cluster.resource_names.get(name)
 }
 
 /// Both, by node.

@@ -71,6 +71,9 @@ pub(crate) struct Workload {
 #[derive(Default)]
 pub(crate) struct Workloads {
     list: IndexMap<(WorkloadKind, Sym, Sym), Workload, FxBuildHasher>,
+    n_wanted: u64,
+    /// By position, the controller of each in the input, once [`Workloads::settle`] has looked.
+    above: Vec<Option<usize>>,
 }
 
 /// The pods that a workload has.
@@ -108,11 +111,17 @@ impl WorkloadKind {
         }
     }
 
-    fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         use WorkloadKind::{CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet};
         [Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job, CronJob]
             .into_iter()
             .find(|kind| kind.name() == name)
+    }
+}
+
+impl Workload {
+    fn n_planned(&self) -> u64 {
+        if self.kind == WorkloadKind::DaemonSet { 0 } else { u64::from(self.wants) }
     }
 }
 
@@ -144,7 +153,15 @@ impl Workloads {
     /// Adds a workload; whether there was none of its kind and name.
     pub(crate) fn add(&mut self, workload: Workload) -> bool {
         let id = (workload.kind, workload.namespace, workload.name);
-        self.list.insert(id, workload).is_none()
+        self.n_wanted += workload.n_planned();
+        let before = self.list.insert(id, workload);
+        self.n_wanted -= before.as_ref().map_or(0, Workload::n_planned);
+        before.is_none()
+    }
+
+    /// How many pods all of them want at the same time, DaemonSets aside.
+    pub(crate) fn n_wanted(&self) -> u64 {
+        self.n_wanted
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Workload> {
@@ -175,36 +192,75 @@ impl Workloads {
         })
     }
 
+    /// Finds the controllers in the input, once all are read. No object of a cluster owns itself, by whatever ways; where
+    /// objects of a file do, each counts as if nobody owned it. Returns these, in order of the input.
+    pub(crate) fn settle(&mut self) -> Vec<usize> {
+        let owner = |workload: &Workload| workload.owner.as_ref().and_then(|owner| self.find(owner));
+        let mut above: Vec<Option<usize>> = self.list.values().map(owner).collect();
+        let mut in_circles = Vec::new();
+        // The last walk that came by, so that each is walked over once.
+        let mut walked = vec![usize::MAX; above.len()];
+        for start in 0..above.len() {
+            let mut at = start;
+            while walked.get(at) == Some(&usize::MAX) {
+                if let Some(walked) = walked.get_mut(at) {
+                    *walked = start;
+                }
+                match above.get(at).copied().flatten() {
+                    Some(next) => at = next,
+                    None => break,
+                }
+            }
+            // Back at one that this walk came by: a circle.
+            if walked.get(at) == Some(&start) {
+                let mut member = at;
+                while let Some(next) = above.get_mut(member).and_then(Option::take) {
+                    in_circles.push(member);
+                    member = next;
+                }
+            }
+        }
+        in_circles.sort_unstable();
+        self.above = above;
+        in_circles
+    }
+
+    /// Raises what a workload wants, if it wants fewer but not none; says how many it wanted.
+    pub(crate) fn raise(&mut self, id: (WorkloadKind, Sym, Sym), least: u32) -> Option<u32> {
+        let workload = self.list.get_mut(&id).filter(|workload| workload.wants > 0 && workload.wants < least)?;
+        Some(std::mem::replace(&mut workload.wants, least))
+    }
+
+    /// The workload of a position.
+    pub(crate) fn get(&self, index: usize) -> Option<&Workload> {
+        self.list.get_index(index).map(|(_, workload)| workload)
+    }
+
+    fn above(&self, index: usize) -> Option<usize> {
+        self.above.get(index).copied().flatten()
+    }
+
     /// The workload that a pod's owner is expanded as: the topmost that is in the input, but a Job stands for itself
     /// and not for its CronJob.
     pub(crate) fn root(&self, owner: &Owner) -> Option<usize> {
         let mut root = self.find(owner)?;
-        // Owners form no cycle in a cluster, but may in a file.
-        for _ in 0..8 {
-            let (_, workload) = self.list.get_index(root)?;
-            let above = workload.owner.as_ref().and_then(|owner| self.find(owner));
-            match above {
-                Some(above) if workload.kind != WorkloadKind::Job && above != root => root = above,
-                _ => break,
-            }
+        while let Some(above) = self.above(root).filter(|_| self.kind(root) != Some(WorkloadKind::Job)) {
+            root = above;
         }
         Some(root)
     }
 
     /// Which workloads are expanded: not those whose controller is, nor a CronJob that has an unfinished Job.
     pub(crate) fn are_expanded(&self) -> Vec<bool> {
-        let mut expanded: Vec<bool> = self
-            .list
-            .values()
-            .map(|workload| match workload.kind {
-                WorkloadKind::DaemonSet => false,
-                WorkloadKind::Job => true,
-                _ => workload.owner.as_ref().is_none_or(|owner| self.find(owner).is_none()),
-            })
-            .collect();
-        for job in self.list.values() {
+        let is_expanded = |(index, workload): (usize, &Workload)| match workload.kind {
+            WorkloadKind::DaemonSet => false,
+            WorkloadKind::Job => true,
+            _ => self.above(index).is_none(),
+        };
+        let mut expanded: Vec<bool> = self.list.values().enumerate().map(is_expanded).collect();
+        for (index, job) in self.list.values().enumerate() {
             if job.kind == WorkloadKind::Job && job.wants > 0 {
-                let above = job.owner.as_ref().and_then(|owner| self.find(owner));
+                let above = self.above(index);
                 if let Some(above) = above.and_then(|above| expanded.get_mut(above)) {
                     *above = false;
                 }

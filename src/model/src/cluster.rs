@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    Reservation, ReservationRules, ResourceNames, Slots, Sym, Symbols,
+    Requirements, Reservation, ReservationRules, ResourceNames, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -73,6 +73,8 @@ pub struct Cluster {
     pub reservations: Vec<Reservation>,
     /// What the scheduler's configuration says of them.
     pub rules: ReservationRules,
+    /// StorageClasses that limit where volumes are made, and where; decisions do not look at them, reasons do.
+    pub storage_topologies: Vec<(Sym, Vec<Requirements>)>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
@@ -111,6 +113,7 @@ impl Cluster {
             nodes: Vec::new(),
             reservations: Vec::new(),
             rules: ReservationRules::default(),
+            storage_topologies: Vec::new(),
             budgets: Vec::new(),
             daemons: Vec::new(),
             specs: Vec::new(),

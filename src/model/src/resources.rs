@@ -1,5 +1,6 @@
 //! Resource vectors over interned names, in exact integers.
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{Sym, Symbols};
@@ -26,21 +27,39 @@ impl ResourceId {
 #[derive(Clone, Debug)]
 pub struct ResourceNames {
     names: Vec<Sym>,
+    ids: FxHashMap<Sym, ResourceId>,
 }
 
 impl ResourceNames {
     /// The three resources that every universe has.
     pub fn new(symbols: &mut Symbols) -> Self {
-        ResourceNames { names: ["cpu", "memory", "pods"].map(|name| symbols.intern(name)).to_vec() }
+        let mut names = ResourceNames { names: Vec::new(), ids: FxHashMap::default() };
+        for name in ["cpu", "memory", "pods"] {
+            names.intern(symbols.intern(name));
+        }
+        names
     }
 
     /// The id of a resource, new or known. There is room for 65,536; further names share the last id.
     pub fn intern(&mut self, name: Sym) -> ResourceId {
-        let index = self.names.iter().position(|&known| known == name).unwrap_or_else(|| {
+        let next = ResourceId(u16::try_from(self.names.len()).unwrap_or(u16::MAX));
+        *self.ids.entry(name).or_insert_with(|| {
             self.names.push(name);
-            self.names.len() - 1
-        });
-        ResourceId(u16::try_from(index).unwrap_or(u16::MAX))
+            next
+        })
+    }
+
+    /// The id of a resource that is known, or for which there is room among the first `limit`; `None` beyond that.
+    /// Every [`Resources`] vector may be as long as there are resources, so whoever reads names that anybody may
+    /// choose sets a limit.
+    pub fn intern_within(&mut self, name: Sym, limit: usize) -> Option<ResourceId> {
+        let known = self.ids.get(&name).copied();
+        known.or_else(|| (self.names.len() < limit).then(|| self.intern(name)))
+    }
+
+    /// The id of a resource that is known.
+    pub fn get(&self, name: Sym) -> Option<ResourceId> {
+        self.ids.get(&name).copied()
     }
 
     /// The name of a resource.

@@ -78,12 +78,16 @@ pub const UNSCHEDULABLE_TAINT: &str = "node.kubernetes.io/unschedulable";
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 
 /// Former names of labels and what they are called today.
-pub const ALIASES: [(&str, &str); 5] = [
+pub const ALIASES: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", ARCH),
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
     ("beta.kubernetes.io/os", OS),
     ("failure-domain.beta.kubernetes.io/region", REGION),
     ("failure-domain.beta.kubernetes.io/zone", ZONE),
+    // As CSI drivers call it in the topology of volumes; Karpenter's providers take these for the zone, too.
+    ("topology.disk.csi.azure.com/zone", ZONE),
+    ("topology.ebs.csi.aws.com/zone", ZONE),
+    ("topology.gke.io/zone", ZONE),
 ];
 
 /// Today's name of a label: the key itself unless it is one of [`ALIASES`].

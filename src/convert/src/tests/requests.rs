@@ -67,3 +67,40 @@ fn a_bad_quantity_names_object_and_field(#[case] quantity: &str, #[case] message
     let expected = format!("Pod default/a: spec.containers[0].resources.requests[cpu]: {message}");
     assert!(error.to_string().starts_with(&expected), "{error}");
 }
+
+fn asks_for(name: &str, resource: &str) -> Value {
+    mk_pod(name, json!({"containers": [container(json!({"cpu": "1", resource: "1"}))]}))
+}
+
+#[test]
+fn only_pods_that_ask_for_resources_beyond_the_limit_are_refused() {
+    let mut builder = Builder::new(Options::default());
+    for i in 0..5000 {
+        add(&mut builder, asks_for(&format!("own-{i}"), &format!("example.com/r{i}"))).unwrap();
+    }
+    add(&mut builder, asks_for("known", "example.com/r7")).unwrap();
+    let cluster = builder.finish().unwrap().cluster;
+    let is_refused = |name: &str| {
+        let row = cluster.pending.iter().find(|row| row.members.iter().any(|run| *run.name == *name)).unwrap();
+        cluster.specs[row.spec as usize].refusal.is_some()
+    };
+    assert!(!is_refused("own-0") && !is_refused("own-1499") && !is_refused("known"));
+    assert!(is_refused("own-4999"));
+    assert_eq!(amount(&first_spec(&cluster).requests, "example.com/r0", &cluster), 1);
+}
+
+#[test]
+fn no_pod_takes_the_place_of_a_resource_that_nodes_have() {
+    let mut builder = Builder::new(Options::default());
+    for i in 0..5000 {
+        add(&mut builder, asks_for(&format!("own-{i}"), &format!("example.com/r{i}"))).unwrap();
+    }
+    let node = json!({"kind": "Node", "metadata": {"name": "n"}, "spec": {},
+                      "status": {"allocatable": {"cpu": "8", "example.com/gpu": "2"}}});
+    add(&mut builder, node).unwrap();
+    add(&mut builder, asks_for("gpu", "example.com/gpu")).unwrap();
+    let cluster = builder.finish().unwrap().cluster;
+    assert_eq!(amount(&cluster.nodes[0].allocatable, "example.com/gpu", &cluster), 2);
+    let row = cluster.pending.iter().find(|row| &*row.members[0].name == "gpu").unwrap();
+    assert_eq!(cluster.specs[row.spec as usize].refusal, None);
+}

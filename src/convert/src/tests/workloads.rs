@@ -83,3 +83,67 @@ fn namespaces_keep_their_labels_and_name() {
     let get = |key: &str| labels.get(cluster.symbols.get(key).unwrap()).map(|value| cluster.symbols.text(value));
     assert_eq!((get("tier"), get("kubernetes.io/metadata.name")), (Some("gold"), Some("team")));
 }
+
+fn owned_set(name: &str, owner: &str) -> Value {
+    let set = with(mk_workload("ReplicaSet", name, json!({"replicas": 2})), json!({"metadata": {"uid": name}}));
+    with(set, super::owned_by("ReplicaSet", owner, owner))
+}
+
+#[test]
+fn replica_sets_that_own_each_other_yield_their_pods_with_a_warning() {
+    let converted = convert([owned_set("a", "b"), owned_set("b", "a"), owned_set("self", "self"), owned_set("c", "a")]);
+    assert_eq!(pending(&converted.cluster), ["default/a-0..1", "default/b-0..1", "default/self-0..1"]);
+    for name in ["a", "b", "self"] {
+        let warning = format!("ReplicaSet default/{name}: its owner references lead back to itself");
+        assert!(converted.warnings.iter().any(|known| known.starts_with(&warning)), "{:?}", converted.warnings);
+    }
+}
+
+#[test]
+fn pods_of_replica_sets_that_own_each_other_are_subtracted() {
+    let pod = |name: &str, owner: &str| {
+        with(
+            mk("Pod", name, json!({"spec": {"containers": [{"name": "c"}]}})),
+            super::owned_by("ReplicaSet", owner, owner),
+        )
+    };
+    let cluster = convert([owned_set("a", "b"), owned_set("b", "a"), pod("a-x", "a")]).cluster;
+    assert_eq!(pending(&cluster), ["default/a-x", "default/a-0..0", "default/b-0..1"]);
+}
+
+#[test]
+fn more_pods_than_are_counted_are_refused_at_the_object_that_has_them() {
+    let most = i32::MAX;
+    let deployment = |name: &str| mk_workload("Deployment", name, json!({"replicas": most}));
+    let mut builder = Builder::new(Options::default());
+    add(&mut builder, deployment("a")).unwrap();
+    add(&mut builder, deployment("b")).unwrap();
+    let error = add(&mut builder, deployment("c")).unwrap_err();
+    assert_eq!((error.name(), error.problems()[0].path.as_str()), ("default/c", "spec.replicas"));
+    let cluster = builder.finish().unwrap().cluster;
+    let counted: u64 = cluster.pending.iter().flat_map(|row| &row.members).map(|run| u64::from(run.len())).sum();
+    assert_eq!(counted, 2 * 2_147_483_647);
+}
+
+#[test]
+fn pods_with_claims_of_their_own_are_refused_beyond_what_is_looked_at_one_by_one() {
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+    let set = mk_workload("StatefulSet", "db", json!({"replicas": i32::MAX, "volumeClaimTemplates": claims}));
+    let error = add(&mut Builder::new(Options::default()), set).unwrap_err();
+    assert_eq!(error.problems()[0].path, "spec.replicas");
+}
+
+#[test]
+fn two_billion_pods_of_which_a_reservation_names_one_take_three_runs() {
+    let reservation = mk(
+        "Reservation",
+        "r",
+        json!({"spec": {"owners": [{"object": {"name": "w-1000000000"}}], "template": {"spec": {"containers": []}}}}),
+    );
+    let cluster = convert([reservation, mk_workload("Deployment", "w", json!({"replicas": i32::MAX}))]).cluster;
+    let mut runs = pending(&cluster);
+    runs.retain(|run| run.contains("/w-"));
+    runs.sort();
+    let expected = ["default/w-0..999999999", "default/w-1000000000..1000000000", "default/w-1000000001..2147483646"];
+    assert_eq!(runs, expected);
+}

@@ -108,7 +108,7 @@ impl ColumnTable {
             column.room.floor_at_zero();
         }
         table.subtract_daemons(cluster, pool);
-        table.index_amounts(cluster.resource_names.len());
+        table.index_amounts();
         table
     }
 
@@ -138,8 +138,10 @@ impl ColumnTable {
         }
     }
 
-    fn index_amounts(&mut self, n_resources: usize) {
+    fn index_amounts(&mut self) {
         let n = self.columns.len();
+        // What pods name beyond these no column has.
+        let n_resources = self.columns.iter().map(|column| column.room.amounts().len()).max().unwrap_or(0).max(1);
         for resource in 0..n_resources {
             let id = ResourceId(u16::try_from(resource).unwrap_or(u16::MAX));
             let mut order: Vec<(i64, usize)> =
@@ -220,7 +222,10 @@ impl ColumnTable {
 
     /// The columns with at least so much room of a resource; `None` if none has.
     pub fn holding(&self, resource: ResourceId, amount: i64) -> Option<&FixedBitSet> {
-        let amounts = self.amounts.get(resource.index())?;
+        let Some(amounts) = self.amounts.get(resource.index()) else {
+            // No column has any of it, so that all have nothing or more: the first step of the first resource.
+            return self.amounts.first().filter(|_| amount <= 0)?.holds.first();
+        };
         let step = amounts.steps.partition_point(|&step| step < amount);
         amounts.holds.get(step)
     }
