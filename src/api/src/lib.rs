@@ -60,7 +60,7 @@ pub use fake_capacity_reservation::{
     FakeReservationType,
 };
 pub use fake_node_class::{CatalogueReference, FakeNodeClass, FakeNodeClassSpec, FakeNodeClassStatus};
-pub use misplaced::misplaced_field;
+pub use misplaced::{keeps_unknown_fields, misplaced_field};
 pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequirements};
 pub use node_overlay::{
     NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement, PriceAdjustment, PriceAdjustmentError,

@@ -42,6 +42,17 @@ pub fn misplaced_field(kind: &str, path: &str) -> Option<String> {
     (parent != place).then(|| format!("expected at {place}.{field}"))
 }
 
+/// Whether the API server keeps fields that the kind does not have at `path`, which may have indices: below what the
+/// CustomResourceDefinition marks with `x-kubernetes-preserve-unknown-fields`.
+///
+/// ```
+/// assert!(berth_api::keeps_unknown_fields("Reservation", "spec.template.namespace"));
+/// assert!(!berth_api::keeps_unknown_fields("Reservation", "spec.templates"));
+/// ```
+pub fn keeps_unknown_fields(kind: &str, path: &str) -> bool {
+    kind == "Reservation" && path.starts_with("spec.template.")
+}
+
 /// What became of fields of Karpenter's v1alpha5 and v1beta1.
 fn renamed(field: &str) -> Option<&'static str> {
     match field {

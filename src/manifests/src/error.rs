@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::locate::Place as InText;
 use crate::options::Source;
 
 /// Problems of one object that are listed; the rest is counted.
@@ -14,12 +15,14 @@ pub struct Problem {
     pub path: String,
     /// What was found and what was expected.
     pub message: String,
+    /// Where the field, or what should hold it, stands in the file, as far as it is known.
+    pub place: Option<Box<InText>>,
 }
 
 impl Problem {
     /// A problem at a field.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { path: path.into(), message: message.into() }
+        Self { path: path.into(), message: message.into(), place: None }
     }
 
     /// A problem of the object as a whole.
@@ -41,6 +44,9 @@ struct Inner {
     object: Option<String>,
     position: Option<(u64, u64)>,
     problems: Vec<Problem>,
+    /// What is wrong elsewhere, and how much more there is that is not kept.
+    others: Vec<ManifestError>,
+    n_more: usize,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -57,6 +63,8 @@ impl ManifestError {
             object: None,
             position: None,
             problems: vec![Problem::of_object(message)],
+            others: Vec::new(),
+            n_more: 0,
         }))
     }
 
@@ -67,7 +75,31 @@ impl ManifestError {
         position: Option<(u64, u64)>,
         problems: Vec<Problem>,
     ) -> Self {
-        Self(Box::new(Inner { place: Place::Document(source), object, position, problems }))
+        let (others, n_more) = (Vec::new(), 0);
+        Self(Box::new(Inner { place: Place::Document(source), object, position, problems, others, n_more }))
+    }
+
+    /// What is wrong at several places, in their order, as one error; `n_all` counts also what is not in the list. `None`
+    /// where nothing is.
+    pub fn several(faults: Vec<ManifestError>, n_all: usize) -> Option<Self> {
+        let n_more = n_all.saturating_sub(faults.len());
+        let mut faults = faults.into_iter();
+        let mut first = faults.next()?;
+        first.0.n_more += n_more;
+        for mut fault in faults {
+            let (others, n_more) = (std::mem::take(&mut fault.0.others), std::mem::take(&mut fault.0.n_more));
+            first.0.others.push(fault);
+            first.0.others.extend(others);
+            first.0.n_more += n_more;
+        }
+        Some(first)
+    }
+
+    /// The first fault and those elsewhere, each as an error of its own.
+    pub fn into_faults(mut self) -> (Vec<ManifestError>, usize) {
+        let (others, n_more) = (std::mem::take(&mut self.0.others), std::mem::take(&mut self.0.n_more));
+        let n_all = 1 + others.len() + n_more;
+        (std::iter::once(self).chain(others).collect(), n_all)
     }
 
     /// An error that a later reading of a delivered object found, for callers of [`crate::read`]:
@@ -95,6 +127,11 @@ impl ManifestError {
     /// `Pod default/web`, as far as it is known.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
+    }
+
+    /// Its problems, for whoever finds out where they are.
+    pub(crate) fn problems_mut(&mut self) -> &mut [Problem] {
+        &mut self.0.problems
     }
 
     /// Line and column in the file, both from 1, where the parser has them.
@@ -128,10 +165,20 @@ impl fmt::Display for ManifestError {
                 write!(f, ": {}", problem.path)?;
             }
             write!(f, ": {}", problem.message)?;
+            if let Some(at) = &problem.place {
+                let number = at.line.to_string();
+                write!(f, "\n  --> {}:{}:{}\n  {number} | {}", self.file(), at.line, at.column, at.text)?;
+            }
         }
         let n_unlisted = self.0.problems.len().saturating_sub(LISTED_PROBLEMS);
         if n_unlisted > 0 {
             write!(f, "\nand {n_unlisted} more in the same object")?;
+        }
+        for other in &self.0.others {
+            write!(f, "\n{other}")?;
+        }
+        if self.0.n_more > 0 {
+            write!(f, "\nand {} more objects with faults", self.0.n_more)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Which kinds are read, which are passed over, and which are mistakes.
 
 use crate::error::Problem;
+use crate::nearest::distance;
 use crate::object::{KNOWN_KINDS, KnownKind};
 use crate::path::shorten;
 
@@ -69,7 +70,11 @@ const OUR_GROUPS: [&str; 3] = ["karpenter.sh", "scheduling.koordinator.sh", "ber
 /// What to do with an object.
 pub(crate) enum Disposition {
     Read(&'static KnownKind),
-    PassOver { group: String },
+    PassOver {
+        group: String,
+    },
+    /// Of no kind of Kubernetes, and like none.
+    Foreign(Problem),
 }
 
 /// Decides by `apiVersion` and `kind`.
@@ -95,10 +100,11 @@ pub(crate) fn dispose(api_version: &str, kind: &str) -> Result<Disposition, Prob
             return Err(wrong_version(api_version, known));
         }
     } else if !group.contains('.') {
-        return Err(Problem::new(
+        let problem = Problem::new(
             "apiVersion",
             format!("found {:?}, expected a group and version such as \"v1\" or \"apps/v1\"", shorten(api_version)),
-        ));
+        );
+        return if near(kind, group).is_empty() { Ok(Disposition::Foreign(problem)) } else { Err(problem) };
     }
     Ok(Disposition::PassOver { group: group.to_owned() })
 }
@@ -121,15 +127,7 @@ fn wrong_version(api_version: &str, known: &KnownKind) -> Problem {
 }
 
 fn unknown_kind(api_version: &str, group: &str, kind: &str) -> Problem {
-    let known = KNOWN_KINDS.iter().map(|known| (known.kind, group_of(known.api_version) == group));
-    let passed_over = PASSED_OVER.iter().flat_map(|(of, kinds)| kinds.iter().map(move |kind| (*kind, *of == group)));
-    let mut near: Vec<_> = known
-        .chain(passed_over)
-        .map(|(of, is_in_group)| (distance(of, kind), !is_in_group, of))
-        .filter(|(distance, _, of)| *distance <= 1.max(of.len() / 4))
-        .collect();
-    near.sort_unstable();
-    near.dedup_by_key(|(_, _, of)| *of);
+    let near = near(kind, group);
     let hint = if near.is_empty() {
         let in_group: Vec<_> =
             KNOWN_KINDS.iter().filter(|known| group_of(known.api_version) == group).map(|known| known.kind).collect();
@@ -148,26 +146,16 @@ fn unknown_kind(api_version: &str, group: &str, kind: &str) -> Problem {
     Problem::new("kind", message)
 }
 
-/// Edits between two names, letter case not counted; names that differ much are only far apart.
-fn distance(a: &str, b: &str) -> usize {
-    const LONGEST: usize = 64;
-    if a.len() > LONGEST || b.len() > LONGEST {
-        return usize::MAX;
-    }
-    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (a_idx, a_byte) in a.bytes().enumerate() {
-        let mut left = a_idx + 1;
-        let mut diagonal = a_idx;
-        for (b_byte, above) in b.bytes().zip(row.iter_mut().skip(1)) {
-            let edited = diagonal + usize::from(a_byte != b_byte);
-            diagonal = *above;
-            left = edited.min(left + 1).min(*above + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = a_idx + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
+/// Kinds whose names differ little, by how much, those of the group first.
+fn near(kind: &str, group: &str) -> Vec<(usize, bool, &'static str)> {
+    let known = KNOWN_KINDS.iter().map(|known| (known.kind, group_of(known.api_version) == group));
+    let passed_over = PASSED_OVER.iter().flat_map(|(of, kinds)| kinds.iter().map(move |kind| (*kind, *of == group)));
+    let mut near: Vec<_> = known
+        .chain(passed_over)
+        .map(|(of, is_in_group)| (distance(of, kind), !is_in_group, of))
+        .filter(|(distance, _, of)| *distance <= 1.max(of.len() / 4))
+        .collect();
+    near.sort_unstable();
+    near.dedup_by_key(|(_, _, of)| *of);
+    near
 }

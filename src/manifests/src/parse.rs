@@ -6,22 +6,39 @@ use crate::check;
 use crate::document::{Document, Format, ListType, Role};
 use crate::error::{ManifestError, Problem};
 use crate::kinds::{self, Disposition};
+use crate::locate::{Place, locate};
 use crate::object::Object;
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
 use crate::value::{self, SyntaxError};
 
+/// Problems of one object whose place is looked for.
+const MOST_PLACES: usize = 10;
+
 /// What came of one object.
 pub(crate) enum Outcome {
-    Object { source: Source, object: Object, warning: Option<ManifestError> },
-    PassedOver { group: String, kind: String },
+    Object {
+        source: Source,
+        object: Object,
+        warning: Option<ManifestError>,
+    },
+    PassedOver {
+        group: String,
+        kind: String,
+    },
+    /// What holds no Kubernetes object at all, as a policy of a cloud beside the manifests; and why it would be an error.
+    Foreign(ManifestError),
+    /// What cannot be read.
+    Fault(ManifestError),
 }
 
-/// Parses a document into its objects: one, or those of a `List`. Stops at the first error.
-pub(crate) fn parse(document: &Document, options: &Options) -> (Vec<Outcome>, Option<ManifestError>) {
+/// Parses a document into its objects: one, or those of a `List`.
+pub(crate) fn parse(document: &Document, options: &Options) -> Vec<Outcome> {
     let mut reading = Reading { document, options, outcomes: Vec::new() };
-    let error = reading.document().err();
-    (reading.outcomes, error)
+    if let Err(error) = reading.document() {
+        reading.outcomes.push(Outcome::Fault(error));
+    }
+    reading.outcomes
 }
 
 struct Reading<'a> {
@@ -74,7 +91,11 @@ impl Reading<'_> {
     }
 
     /// A `List` whose items have been handed out.
-    fn envelope(&self, value: &Value) -> Result<(), ManifestError> {
+    fn envelope(&mut self, value: &Value) -> Result<(), ManifestError> {
+        if is_foreign(value) {
+            self.foreign(value, &self.document.source.clone());
+            return Ok(());
+        }
         let (_, kind) = self.type_of(value, &self.document.source, None)?;
         if kind.ends_with("List") {
             return Ok(());
@@ -83,15 +104,30 @@ impl Reading<'_> {
         Err(self.error(&self.document.source, value, vec![Problem::new("kind", message)]))
     }
 
+    fn foreign(&mut self, value: &Value, source: &Source) {
+        let error = self.type_of(value, source, None).err();
+        self.outcomes.extend(error.map(Outcome::Foreign));
+    }
+
     fn object(&mut self, value: &Value, source: &Source, list_type: Option<&ListType>) -> Result<(), ManifestError> {
+        if list_type.is_none() && is_foreign(value) {
+            self.foreign(value, source);
+            return Ok(());
+        }
         let (api_version, kind) = self.type_of(value, source, list_type)?;
         if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) {
-            return self.items(value, source, api_version, kind);
+            self.items(value, source, api_version, kind);
+            return Ok(());
         }
         let known = match kinds::dispose(api_version, kind) {
             Ok(Disposition::Read(known)) => known,
             Ok(Disposition::PassOver { group }) => {
                 self.outcomes.push(Outcome::PassedOver { group, kind: kind.to_owned() });
+                return Ok(());
+            }
+            Ok(Disposition::Foreign(problem)) => {
+                let error = self.error(source, value, vec![problem]);
+                self.outcomes.push(Outcome::Foreign(error));
                 return Ok(());
             }
             Err(problem) => return Err(self.error(source, value, vec![problem])),
@@ -106,17 +142,19 @@ impl Reading<'_> {
             problems.push(problem);
             self.error(source, value, problems)
         })?;
-        let unknown: Vec<_> = typed.unknown_fields.into_iter().map(|path| unknown_field(kind, path)).collect();
+        let (kept, unknown): (Vec<_>, Vec<_>) =
+            typed.unknown_fields.into_iter().partition(|field| berth_api::keeps_unknown_fields(kind, &field.path));
+        let kept =
+            kept.into_iter().map(|field| Problem::new(field.path, "kept by the API server, but of no meaning here"));
+        let unknown = unknown.into_iter().map(|field| unknown_field(kind, field.path, field.nearest));
         let mut object = typed.object;
-        let mut problems = Vec::new();
-        let mut warning = None;
-        if !unknown.is_empty() {
-            match self.options.validate {
-                Validate::Strict => problems = unknown,
-                Validate::Warn => warning = Some(self.error(source, value, unknown)),
-                Validate::Ignore => {}
-            }
+        let (mut problems, mut noted): (Vec<_>, Vec<_>) = (Vec::new(), kept.collect());
+        match self.options.validate {
+            Validate::Strict => problems.extend(unknown),
+            Validate::Warn => noted.extend(unknown),
+            Validate::Ignore => noted.clear(),
         }
+        let warning = (!noted.is_empty()).then(|| self.error(source, value, noted));
         check::complete(&mut object, source);
         check::object(&object, &mut problems);
         if !problems.is_empty() {
@@ -126,7 +164,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn items(&mut self, list: &Value, source: &Source, api_version: &str, kind: &str) -> Result<(), ManifestError> {
+    fn items(&mut self, list: &Value, source: &Source, api_version: &str, kind: &str) {
         let list_type = kind
             .strip_suffix("List")
             .filter(|kind| !kind.is_empty())
@@ -134,9 +172,10 @@ impl Reading<'_> {
         let items = list.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (item, value) in (0..).zip(items) {
             let source = Source { item: Some(item), ..source.clone() };
-            self.object(value, &source, list_type.as_ref())?;
+            if let Err(error) = self.object(value, &source, list_type.as_ref()) {
+                self.outcomes.push(Outcome::Fault(error));
+            }
         }
-        Ok(())
     }
 
     /// `apiVersion` and `kind`, which the list's may stand in for.
@@ -169,7 +208,8 @@ impl Reading<'_> {
         if problems.is_empty() { Ok((api_version, kind)) } else { Err(self.error(source, value, problems)) }
     }
 
-    fn error(&self, source: &Source, value: &Value, problems: Vec<Problem>) -> ManifestError {
+    fn error(&self, source: &Source, value: &Value, mut problems: Vec<Problem>) -> ManifestError {
+        add_places(self.document, source, &mut problems);
         let default = self.document.list_type.as_ref().map(|list| list.kind.as_str());
         let kind = value.get("kind").and_then(Value::as_str).or(default).filter(|kind| !kind.is_empty());
         let metadata = |name| {
@@ -186,23 +226,45 @@ impl Reading<'_> {
     }
 }
 
+/// Adds to problems of the object of a document, or of an item in it, where in the file they are.
+pub(crate) fn add_places(document: &Document, source: &Source, problems: &mut [Problem]) {
+    let Ok(text) = std::str::from_utf8(&document.text) else { return };
+    for problem in problems.iter_mut().take(MOST_PLACES).filter(|problem| problem.place.is_none()) {
+        let in_item = source.item.filter(|_| document.source.item.is_none());
+        let path = match in_item {
+            Some(item) => format!("items[{item}].{}", problem.path),
+            None => problem.path.clone(),
+        };
+        problem.place = locate(text, &path).map(|place| {
+            let (line, column) = document.position_in_file(place.line, place.column);
+            Box::new(Place { line, column, ..place })
+        });
+    }
+}
+
+/// Whether this is nothing that anybody would apply to a cluster: neither of a kind nor with metadata.
+fn is_foreign(value: &Value) -> bool {
+    value.as_object().is_none_or(|fields| !fields.contains_key("kind") && !fields.contains_key("metadata"))
+}
+
 /// Fields that stand at the wrong place, where what they leave out at the right one is an error.
 fn misplaced_in_spec(kind: &str, value: &Value) -> Vec<Problem> {
     let fields = value.get("spec").and_then(Value::as_object);
     let paths = fields.into_iter().flatten().map(|(name, _)| format!("spec.{name}"));
     let is_misplaced = |path: &String| berth_api::misplaced_field(kind, path).is_some();
-    paths.filter(is_misplaced).map(|path| unknown_field(kind, path)).collect()
+    paths.filter(is_misplaced).map(|path| unknown_field(kind, path, None)).collect()
 }
 
-fn unknown_field(kind: &str, path: String) -> Problem {
+fn unknown_field(kind: &str, path: String, nearest: Option<&str>) -> Problem {
     let dotted: String = path
         .split('[')
         .enumerate()
         .map(|(idx, part)| if idx == 0 { part } else { part.split_once(']').map_or("", |(_, after)| after) })
         .collect();
-    let message = match berth_api::misplaced_field(kind, &dotted) {
-        Some(hint) => format!("unknown field: {hint}"),
-        None => format!("unknown field: {kind} has none of this name here"),
+    let message = match (berth_api::misplaced_field(kind, &dotted), nearest) {
+        (Some(hint), _) => format!("unknown field: {hint}"),
+        (None, Some(nearest)) => format!("unknown field: did you mean {nearest}?"),
+        (None, None) => format!("unknown field: {kind} has none of this name here"),
     };
     Problem::new(path, message)
 }

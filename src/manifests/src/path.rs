@@ -28,9 +28,13 @@ pub(crate) fn item(path: &str, index: usize) -> String {
 
 /// Text of the user's as an error quotes it: bounded, and without control characters.
 pub(crate) fn shorten(text: &str) -> String {
-    const MOST: usize = 80;
-    let mut short: String = text.chars().take(MOST).map(printable).collect();
-    if text.chars().nth(MOST).is_some() {
+    shorten_to(text, 80)
+}
+
+/// As [`shorten`], to so many characters.
+pub(crate) fn shorten_to(text: &str, most: usize) -> String {
+    let mut short: String = text.chars().take(most).map(printable).collect();
+    if text.chars().nth(most).is_some() {
         short.push('…');
     }
     short

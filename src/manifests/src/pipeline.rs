@@ -14,25 +14,29 @@ use crate::split::Documents;
 const BATCH_BYTES: usize = 256 * 1024;
 const BATCH_DOCUMENTS: usize = 256;
 
-/// What came of a batch: all up to its first error.
+/// What came of a batch.
 struct Parsed {
     outcomes: Vec<Outcome>,
     n_documents: u64,
-    error: Option<ManifestError>,
+}
+
+impl Parsed {
+    // A fault of the stream itself, in what counts as a document.
+    fn of_fault(error: ManifestError) -> Self {
+        Parsed { outcomes: vec![Outcome::Fault(error)], n_documents: 1 }
+    }
 }
 
 /// Runs all documents through the parser and returns how many held anything.
 pub(crate) fn run<R, E, F>(mut documents: Documents<R>, options: &Options, mut deliver: F) -> Result<u64, E>
 where
     R: Read,
-    E: From<ManifestError>,
     F: FnMut(Outcome) -> Result<(), E>,
 {
     let mut n_documents = 0;
     let mut hand_out = |parsed: Parsed| -> Result<(), E> {
         n_documents += parsed.n_documents;
-        parsed.outcomes.into_iter().try_for_each(&mut deliver)?;
-        parsed.error.map_or(Ok(()), |error| Err(error.into()))
+        parsed.outcomes.into_iter().try_for_each(&mut deliver)
     };
     // A thread of the pool that waited for the pool could wait for itself.
     let is_in_pool = rayon::current_thread_index().is_some();
@@ -43,7 +47,10 @@ where
             match ending {
                 Ending::More => {}
                 Ending::Done => return Ok(n_documents),
-                Ending::Failed(error) => return Err(error.into()),
+                Ending::Failed(error) => {
+                    hand_out(Parsed::of_fault(error))?;
+                    return Ok(n_documents);
+                }
             }
         }
     }
@@ -66,7 +73,7 @@ where
             match (in_flight.pop_front(), &mut ending) {
                 // A parser that dropped its end has panicked, and the scope passes that on.
                 (Some(receiver), _) => receiver.recv().map_or(Ok(()), &mut hand_out)?,
-                (None, Ending::Failed(error)) => return Err(error.clone().into()),
+                (None, Ending::Failed(error)) => return hand_out(Parsed::of_fault(error.clone())),
                 (None, _) => return Ok(()),
             }
         }
@@ -98,15 +105,6 @@ fn next_batch<R: Read>(documents: &mut Documents<R>) -> (Vec<Document>, Ending) 
 }
 
 fn parse_batch(batch: &[Document], options: &Options) -> Parsed {
-    let mut parsed = Parsed { outcomes: Vec::with_capacity(batch.len()), n_documents: 0, error: None };
-    for document in batch {
-        let (outcomes, error) = parse::parse(document, options);
-        parsed.outcomes.extend(outcomes);
-        parsed.n_documents += 1;
-        if error.is_some() {
-            parsed.error = error;
-            break;
-        }
-    }
-    parsed
+    let outcomes = batch.iter().flat_map(|document| parse::parse(document, options)).collect();
+    Parsed { outcomes, n_documents: batch.len() as u64 }
 }

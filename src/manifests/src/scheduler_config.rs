@@ -49,7 +49,8 @@ fn parse(name: &str, text: &str) -> Result<ReservationArgs, ManifestError> {
     };
     let under = |problem: &Problem| Problem::new(format!("{path}.{}", problem.path), problem.message.clone());
     let read = typed::deserialize::<ReservationArgs>(args).map_err(|problem| wrong(vec![under(&problem)]))?;
-    let unknown = read.unknown_fields.iter().map(|field| Problem::new(format!("{path}.{field}"), "unknown field"));
+    let unknown =
+        read.unknown_fields.iter().map(|field| Problem::new(format!("{path}.{}", field.path), "unknown field"));
     let invalid = read.object.validate().into_iter();
     let invalid = invalid.map(|error| Problem::new(format!("{path}.{}", error.path), error.message));
     let problems: Vec<Problem> = unknown.chain(invalid).collect();

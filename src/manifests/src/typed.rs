@@ -4,12 +4,21 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::Problem;
+use crate::known_fields::{Open, Watched};
+use crate::nearest::nearest;
 use crate::path;
 
 /// An object and the fields that its type does not have.
 pub(crate) struct Typed<T> {
     pub(crate) object: T,
-    pub(crate) unknown_fields: Vec<String>,
+    pub(crate) unknown_fields: Vec<UnknownField>,
+}
+
+/// A field that a type does not have.
+pub(crate) struct UnknownField {
+    pub(crate) path: String,
+    /// The nearest that it has, if one is near.
+    pub(crate) nearest: Option<&'static str>,
 }
 
 impl<T> Typed<T> {
@@ -21,16 +30,26 @@ impl<T> Typed<T> {
 /// Reads `value` as a `T`.
 pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>, Problem> {
     let mut unknown_fields = Vec::new();
+    let open = Open::default();
     let mut note = |path: serde_ignored::Path<'_>| {
         let mut field = String::new();
         write_ignored(&path, &mut field);
-        unknown_fields.push(field);
+        let known = open.borrow().last().copied().unwrap_or_default();
+        let nearest = last_name(&path).and_then(|name| nearest(name, known.iter().copied()));
+        unknown_fields.push(UnknownField { path: field, nearest });
     };
     let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(value, &mut track);
+    let tracked = serde_path_to_error::Deserializer::new(Watched::new(value, &open), &mut track);
     match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
         Ok(object) => Ok(Typed { object, unknown_fields }),
         Err(error) => Err(problem(&track.path(), &error.to_string())),
+    }
+}
+
+fn last_name<'p>(path: &'p serde_ignored::Path<'_>) -> Option<&'p str> {
+    match path {
+        serde_ignored::Path::Map { key, .. } => Some(key.as_str()),
+        _ => None,
     }
 }
 
@@ -78,5 +97,8 @@ fn in_plain_words(message: &str) -> String {
         "f64" => "a number",
         other => other,
     };
-    format!("found {}, expected {expected}", path::shorten_long(found))
+    // YAML reads n, yes and 1.20 as no text.
+    let is_scalar = ["boolean", "integer", "floating point"].iter().any(|kind| found.starts_with(kind));
+    let hint = if is_scalar && expected == "a string" { "; text in quotes is a string" } else { "" };
+    format!("found {}, expected {expected}{hint}", path::shorten_long(found))
 }

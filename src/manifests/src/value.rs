@@ -54,7 +54,7 @@ pub(crate) fn type_of_yaml(text: &[u8]) -> (Option<String>, Option<String>) {
     (field("apiVersion"), field("kind"))
 }
 
-fn yaml_options() -> serde_saphyr::Options {
+pub(crate) fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 100,

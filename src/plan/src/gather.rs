@@ -10,7 +10,7 @@ use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
 
-use crate::{Options, PlanError};
+use crate::{Options, PlanError, skipped};
 
 /// A cluster with what was noticed on the way.
 pub(crate) struct Gathered {
@@ -31,6 +31,9 @@ pub(crate) struct Gatherer {
     skipped: BTreeMap<(String, String), u64>,
     catalogue: Catalogue,
     node_classes: NodeClasses,
+    /// Objects that cannot be used, which are told together.
+    faults: Vec<ManifestError>,
+    n_faults: usize,
 }
 
 /// The node classes that decide what their NodePools may launch.
@@ -42,6 +45,12 @@ struct NodeClasses {
     named: BTreeSet<(String, String, String)>,
 }
 
+/// Faults that are kept; the rest is counted.
+const KEPT_FAULTS: usize = 20;
+
+/// Names of files that a note lists.
+const LISTED_FILES: usize = 5;
+
 impl Gatherer {
     pub(crate) fn new(options: &Options) -> Self {
         Gatherer {
@@ -51,28 +60,65 @@ impl Gatherer {
             skipped: BTreeMap::new(),
             catalogue: Catalogue::default(),
             node_classes: NodeClasses::default(),
+            faults: Vec::new(),
+            n_faults: 0,
         }
     }
 
-    /// One object, as the reader delivers it.
-    pub(crate) fn add(&mut self, source: Source, object: &Object) -> Result<(), PlanError> {
+    /// One object, as the reader delivers it. What is wrong with it is told by [`Gatherer::note`].
+    pub(crate) fn add(&mut self, source: Source, object: &Object) {
         let start = Instant::now();
         let added = fold(&mut self.builder, object);
         self.node_classes.add(object);
         self.time += start.elapsed();
-        added.map_err(|error| located(source, &error).into())
+        if let Err(error) = added {
+            self.n_faults += 1;
+            if self.faults.len() < KEPT_FAULTS {
+                self.faults.push(located(source, &error));
+            }
+        }
     }
 
     /// What the reader says at the end of its inputs.
-    pub(crate) fn note(&mut self, summary: &Summary) {
+    ///
+    /// # Errors
+    /// What is wrong with the inputs, by place.
+    pub(crate) fn note(&mut self, read: Result<Summary, ManifestError>) -> Result<(), PlanError> {
+        let reading = berth_manifests::Options::default();
+        let faults = std::mem::take(&mut self.faults).into_iter();
+        let mut faults: Vec<_> = faults.map(|fault| berth_manifests::with_places(fault, &reading)).collect();
+        let mut n_faults = self.n_faults;
+        let summary = match read {
+            Ok(summary) => Some(summary),
+            Err(error) => {
+                let (of_reader, n_all) = error.into_faults();
+                faults.extend(of_reader);
+                n_faults += n_all;
+                None
+            }
+        };
+        faults.sort_by(|a, b| (a.source_document(), a.file()).cmp(&(b.source_document(), b.file())));
+        if let Some(error) = ManifestError::several(faults, n_faults) {
+            return Err(error.into());
+        }
+        let Some(summary) = &summary else { return Ok(()) };
         self.notes.extend(summary.warnings.iter().map(ToString::to_string));
         let unlisted = summary.n_warnings.saturating_sub(summary.warnings.len() as u64);
         if unlisted > 0 {
             self.notes.push(format!("and {unlisted} more objects with unknown fields"));
         }
+        let listed: Vec<_> = summary.foreign.iter().take(LISTED_FILES).map(String::as_str).collect();
+        if !listed.is_empty() {
+            let rest = match summary.foreign.len() - listed.len() {
+                0 => String::new(),
+                n => format!(" and {n} more"),
+            };
+            self.notes.push(format!("passed over, since they hold no Kubernetes objects: {}{rest}", listed.join(", ")));
+        }
         for (kind, count) in &summary.skipped {
             *self.skipped.entry(kind.clone()).or_default() += count;
         }
+        Ok(())
     }
 
     pub(crate) fn set_catalogue(&mut self, catalogue: Catalogue) -> Result<(), PlanError> {
@@ -91,14 +137,7 @@ impl Gatherer {
     }
 
     pub(crate) fn finish(mut self) -> Result<Gathered, PlanError> {
-        if !self.skipped.is_empty() {
-            let kinds = self.skipped.iter().map(|((group, kind), count)| match group.as_str() {
-                "" => format!("{count} {kind}"),
-                group => format!("{count} {kind}.{group}"),
-            });
-            let kinds: Vec<String> = kinds.collect();
-            self.notes.push(format!("passed over, since planning does not read them: {}", kinds.join(", ")));
-        }
+        self.notes.extend(skipped::notes(&self.skipped));
         let start = Instant::now();
         for class in self.node_classes.in_use() {
             let view = class.view(&self.catalogue)?;
@@ -158,6 +197,7 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::CronJob(object) => builder.add_cron_job(object),
         Object::PriorityClass(object) => builder.add_priority_class(object),
         Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object),
+        Object::HorizontalPodAutoscaler(object) => builder.add_horizontal_pod_autoscaler(object),
         Object::StorageClass(object) => builder.add_storage_class(object),
         Object::CSINode(object) => builder.add_csi_node(object),
         Object::NodePool(object) => builder.add_node_pool(object),
