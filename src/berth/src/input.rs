@@ -7,6 +7,11 @@ use anyhow::{Context, Result, bail};
 use berth_plan::{Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Validate, parse_max_share, parse_money};
 use clap::ValueEnum;
 
+use crate::output::to_stderr;
+
+/// More threads than parsing has work for; some thousand would only wait for each other.
+const MOST_THREADS: i64 = 256;
+
 /// Flags that say what to plan.
 #[derive(Clone, clap::Args)]
 pub(crate) struct InputArgs {
@@ -38,9 +43,9 @@ pub(crate) struct InputArgs {
     /// What becomes of fields that a kind does not have
     #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
     validate: ValidateArg,
-    /// Threads that parse; the plan does not depend on them (default: one a core)
-    #[arg(long, value_name = "N")]
-    threads: Option<NonZeroUsize>,
+    /// Threads that parse, 1 to 256; the plan does not depend on them (default: one a core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    threads: Option<u16>,
 }
 
 /// What is to be found out beside the plan.
@@ -87,18 +92,31 @@ impl InputArgs {
         if self.filename.is_empty() {
             bail!("nothing to {what}: give manifests with -f FILE, a folder, or - for standard input\n\n{usage}");
         }
-        if let Some(threads) = self.threads {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get());
-            pool.build_global().context("unable to start threads")?;
-        }
+        self.start_threads()?;
         let inputs: Vec<Input> = self.filename.iter().map(|name| Input::from_arg(name)).collect();
         let Asked { bound, what_restrictions_cost } = asked;
         let options = Options { bound, what_restrictions_cost, ..self.options()? };
         let plan = berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &options)?;
         for warning in plan.warnings() {
-            eprintln!("warning: {warning}");
+            to_stderr(format_args!("warning: {warning}"));
         }
         Ok(plan)
+    }
+
+    // One a core unless said otherwise: rayon's own default would take any number from its environment variable.
+    fn start_threads(&self) -> Result<()> {
+        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads);
+        if let Some(threads) = self.threads {
+            return pool(usize::from(threads))
+                .build_global()
+                .with_context(|| format!("unable to start {threads} threads"));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        // Where the system gives no threads, this one reads.
+        pool(cores.min(256))
+            .build_global()
+            .or_else(|_| pool(1).use_current_thread().build_global())
+            .context("unable to start threads")
     }
 
     /// The options of the plan.

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => sandbox::run(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        output::to_stderr(format_args!("error: {error:#}"));
         ExitCode::from(2)
     })
 }

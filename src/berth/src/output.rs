@@ -1,5 +1,6 @@
-//! Standard output, which may be closed by its reader.
+//! Standard output and standard error, which may be closed or full.
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};
 
 use anyhow::{Context, Result};
@@ -15,5 +16,26 @@ pub(crate) fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) 
             Ok(())
         }
         other => other.context("unable to write to standard output"),
+    }
+}
+
+/// Writes a line to standard error. Where that is closed or full there is nobody to tell, and nothing else to do.
+pub(crate) fn to_stderr(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
+}
+
+/// Text without control characters, which may be in names of files and objects and move a terminal's cursor.
+fn printable(text: &str) -> String {
+    let shown = |char: char| if char.is_control() && char != '\n' { char::REPLACEMENT_CHARACTER } else { char };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn control_characters_never_reach_a_terminal() {
+        assert_eq!(printable("a\x1b[31m\r\u{9b}b\n"), "a\u{fffd}[31m\u{fffd}\u{fffd}b\n");
     }
 }

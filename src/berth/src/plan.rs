@@ -7,7 +7,7 @@ use berth_plan::Plan;
 use clap::ValueEnum;
 
 use crate::input::{Asked, InputArgs};
-use crate::output::to_stdout;
+use crate::output::{to_stderr, to_stdout};
 
 /// Say which nodes would be launched for manifests, without a cluster
 ///
@@ -66,10 +66,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn print_timings(plan: &Plan) {
     let timings = plan.timings();
     let total = timings.convert + timings.solve;
-    eprintln!(
+    to_stderr(format_args!(
         "solved in {:.4} s: {:.4} s from objects to the cluster, {:.4} s to the plan",
         total.as_secs_f64(),
         timings.convert.as_secs_f64(),
         timings.solve.as_secs_f64()
-    );
+    ));
 }

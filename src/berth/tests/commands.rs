@@ -51,3 +51,48 @@ fn a_reader_that_stops_early_is_no_error(#[case] args: &[&str]) {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(!stderr.contains("panicked") && !stderr.contains("error:"), "{stderr}");
 }
+
+fn full_device() -> Stdio {
+    std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into()
+}
+
+#[rstest]
+#[case::plan(&["plan", "-f", "examples/one-slot"], 0)]
+#[case::plan_with_timings(&["plan", "-f", "examples/one-slot", "--timings"], 0)]
+#[case::plan_of_bad_input(&["plan", "-f", "no-such-file"], 2)]
+#[case::plan_of_nothing(&["plan"], 2)]
+#[case::explain(&["explain", "-f", "examples/one-slot", "pod/no-such-pod"], 2)]
+#[case::catalog(&["catalog"], 0)]
+#[case::crds(&["crds"], 0)]
+#[case::no_such_command(&["plane"], 2)]
+fn full_streams_are_no_reason_to_panic(#[case] args: &[&str], #[case] code: i32) {
+    let run = |out: Stdio, err: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(args).current_dir(common::root()).stdin(Stdio::null()).stdout(out).stderr(err);
+        command.output().unwrap()
+    };
+    assert_eq!(run(Stdio::piped(), full_device()).status.code(), Some(code), "standard error is full");
+    assert_eq!(run(full_device(), full_device()).status.code(), Some(2), "both are full");
+    let output = run(full_device(), Stdio::piped());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[rstest]
+#[case("100000")]
+#[case("20000")]
+#[case("0")]
+#[case("-1")]
+#[case("many")]
+fn threads_beyond_reason_are_refused(#[case] threads: &str) {
+    let run = berth(&["plan", "-f", "examples/one-slot", &format!("--threads={threads}")]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.contains("--threads") && run.stderr.contains(threads), "{}", run.stderr);
+}
+
+#[test]
+fn many_threads_give_the_same_plan() {
+    let plan = |threads| berth(&["plan", "-f", "examples/one-slot", "-o", "json", "--threads", threads]).stdout;
+    assert_eq!(plan("256"), plan("1"));
+}
