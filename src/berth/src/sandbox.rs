@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use berth_plan::{Input, Validate};
@@ -71,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .build()
         .context("unable to start threads")?;
     let ended = runtime.block_on(berth_sandbox::run(options, |line| tell(line, args.output), stopped()));
-    runtime.shutdown_timeout(Duration::from_millis(500));
+    // Nothing is left to wait for: what ran has ended with the sandbox.
+    runtime.shutdown_background();
     Ok(match ended? {
         Ended::Interrupted | Ended::Settled => ExitCode::SUCCESS,
         Ended::LeftOver(left) => {

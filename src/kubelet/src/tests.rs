@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_apiserver::{ApiServer, Config};
+use berth_apiserver::{ApiServer, Config, FaultRates, Faults};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -294,4 +294,57 @@ async fn pods_wait_for_their_node() {
     sleep(100).await;
     assert_eq!(world.phase("early").await, "Running");
     assert_eq!(world.phase("late").await, "Pending");
+}
+
+/// `kubectl drain`: cordon, evict, and wait until the pods are gone.
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends() {
+    let world = World::new();
+    world.node("a").await;
+    for name in ["p", "q"] {
+        world.pod(name, "500m", annotated("berth.sh/stops-after", "10s")).await;
+    }
+    sleep(2).await;
+    Api::<Node>::all(world.client.clone()).cordon("a").await.unwrap();
+    for name in ["p", "q"] {
+        world.pods().evict(name, &kube::api::EvictParams::default()).await.unwrap();
+    }
+    sleep(9).await;
+    assert_eq!(world.phase("p").await, "Running");
+    sleep(2).await;
+    assert_eq!((world.phase("p").await, world.phase("q").await), ("gone".to_owned(), "gone".to_owned()));
+}
+
+/// Whatever the API server does to requests and watches, in the end everything is as it should be.
+#[rstest]
+#[case::refusals(FaultRates { too_many_requests: 100, conflict: 200, error_before: 100, timeout_before: 50, ..FaultRates::default() })]
+#[case::unknown_outcomes(FaultRates { error_after: 150, timeout_after: 150, lost_before: 50, lost_after: 100, ..FaultRates::default() })]
+#[case::watches(FaultRates { watch_end: 100, watch_expired: 100, stale_read: 0, ..FaultRates::default() })]
+#[tokio::test(start_paused = true)]
+async fn faults_of_the_server_delay_and_lose_nothing(#[case] rates: FaultRates) {
+    for seed in 0..10 {
+        let server = ApiServer::new(Config::default());
+        let faulty = Client::new(Faults::seeded(seed, rates).around(server.clone()), "default");
+        let kubelets = Kubelets::start(faulty, KubeletConfig::default());
+        let world = World { client: Client::new(server, "default"), kubelets };
+        world.node("a").await;
+        for name in ["p", "q"] {
+            world.pod(name, "500m", json!({})).await;
+        }
+        world
+            .pod(
+                "job",
+                "500m",
+                json!({"metadata": {"annotations": {"berth.sh/runs-for": "5s"}}, "spec": {"restartPolicy": "Never"}}),
+            )
+            .await;
+        sleep(120).await;
+        let phases = (world.phase("p").await, world.phase("q").await, world.phase("job").await);
+        assert_eq!(phases, ("Running".to_owned(), "Running".to_owned(), "Succeeded".to_owned()), "seed {seed}");
+        for name in ["p", "q", "job"] {
+            world.pods().delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        sleep(120).await;
+        assert_eq!(world.pods().list(&ListParams::default()).await.unwrap().items.len(), 0, "seed {seed}");
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Key {
 pub(crate) enum Outcome {
     /// It was done; of a created Node, its UID.
     Done(Option<String>),
-    /// The object is not there, or is another one of the same name.
+    /// The object is not there.
     Gone,
     /// It was refused for good.
     Refused,
@@ -82,9 +82,9 @@ pub(crate) fn outcome<T>(answer: Result<T, kube::Error>, uid: impl FnOnce(&T) ->
     match answer {
         Ok(object) => Outcome::Done(uid(&object)),
         Err(kube::Error::Api(status)) => match status.code {
-            // A conflict is about the UID: nothing else is demanded.
-            404 | 409 => Outcome::Gone,
-            429 => Outcome::Again,
+            404 => Outcome::Gone,
+            // A conflict over the UID ends with the watch, which says that the pod is gone; any other passes.
+            409 | 429 => Outcome::Again,
             code if code >= 500 => Outcome::Again,
             _ => Outcome::Refused,
         },
