@@ -24,18 +24,19 @@ declare -A allowed=(
     [berth-scheduling]="berth-model"
     [berth-packing]=""
     [berth-provisioning]="berth-model berth-packing berth-scheduling"
+    [berth-decisions]="berth-api berth-catalogue berth-convert berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-cloudprovider]="berth-api berth-catalogue berth-quantity"
     [berth-cloudprovider-fake]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
     [berth-cloudprovider-aws]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
-    [berth-controllers]="berth-api berth-catalogue berth-cloudprovider berth-convert berth-model berth-plan berth-provisioning berth-quantity berth-scheduling berth-state"
+    [berth-controllers]="berth-api berth-catalogue berth-cloudprovider berth-convert berth-decisions berth-model berth-plan berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
     [berth-controller-manager]="berth-quantity berth-schedule"
     [berth-kubelet]="berth-api berth-quantity"
-    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
+    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
     [berth-apiserver]="berth-quantity berth-schedule"
     [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-controllers berth-plan berth-sandbox"
 )
-pure=(quantity catalogue model convert state scheduling packing provisioning)
+pure=(quantity catalogue model convert state scheduling packing provisioning decisions)
 
 # Names of the crates in a crate's tree of normal dependencies, itself aside.
 tree() {

@@ -11,7 +11,7 @@ use berth_model::{
 };
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
 
 use crate::autoscalers::Autoscaler;
@@ -53,7 +53,7 @@ pub struct Builder {
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     pub(crate) pods: Vec<PodRecord>,
     pod_ids: FxHashMap<u64, u32>,
-    memo: memo::Memo,
+    pub(crate) memo: memo::Memo,
     n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
     pub(crate) workloads: Workloads,
@@ -71,6 +71,19 @@ pub struct Builder {
     /// The node classes with a catalogue of their own.
     pub(crate) class_catalogues: FxIndexSet<Sym>,
     pub(crate) autoscalers: Vec<Autoscaler>,
+    pub(crate) expansion: Expansion,
+}
+
+/// Which pods are planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expansion {
+    /// Those of the input, and those that its Deployments, Jobs and other workloads still want. A pod of a DaemonSet of
+    /// the input is not: each node keeps room for one. Without a NodePool there is an open one.
+    #[default]
+    Workloads,
+    /// Those that exist, as in a running cluster, where controllers make the others: pods of DaemonSets, too. Without a
+    /// NodePool nothing is launched.
+    PodsThatExist,
 }
 
 /// What became of the objects.
@@ -101,6 +114,8 @@ pub(crate) struct PodRecord {
     pub(crate) is_static: bool,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
     pub(crate) started: i64,
+    /// When it was created, in nanoseconds since 1970; `i64::MAX` if that is not said.
+    pub(crate) created: i64,
     /// The name of the Reservation that it draws from, and its uid.
     pub(crate) draws_from: Option<(Sym, Option<Sym>)>,
     /// Index of its owner references.
@@ -139,7 +154,10 @@ pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
 }
 
 fn started(pod: &core::v1::Pod) -> i64 {
-    let time = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    nanoseconds(pod.status.as_ref().and_then(|status| status.start_time.as_ref()))
+}
+
+fn nanoseconds(time: Option<&Time>) -> i64 {
     time.and_then(|time| i64::try_from(time.0.as_nanosecond()).ok()).unwrap_or(i64::MAX)
 }
 
@@ -176,7 +194,13 @@ impl Builder {
             supplies: catalogue::Supplies::default(),
             class_catalogues: FxIndexSet::default(),
             autoscalers: Vec::new(),
+            expansion: Expansion::default(),
         }
+    }
+
+    /// Says which pods are planned; at first those that workloads want, too.
+    pub fn set_expansion(&mut self, expansion: Expansion) {
+        self.expansion = expansion;
     }
 
     pub(crate) fn warn_of_repeat(&mut self, kind: &str, name: &str) {
@@ -216,6 +240,7 @@ impl Builder {
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
             started: started(object),
+            created: nanoseconds(metadata.creation_timestamp.as_ref()),
             draws_from: None,
             references: 0,
             uid: None,
@@ -290,6 +315,13 @@ impl Builder {
             self.memo.insert(fingerprint, spec, draft);
         }
         Ok(draft)
+    }
+
+    /// Reads a pod without keeping it.
+    pub(crate) fn read_pod(&mut self, object: &core::v1::Pod) -> Result<Option<PodRecord>, ConvertError> {
+        self.add_pod(object)?;
+        self.pod_ids.clear();
+        Ok(self.pods.pop())
     }
 
     fn keep_pod(&mut self, record: PodRecord) {
@@ -515,6 +547,15 @@ impl Builder {
         catalogue::convert(catalogue, Some(name), with_reserved, supplies, cluster, &mut self.warnings).map_err(
             |problem| ConvertError::new("Catalogue", format!("of {} {}", class.kind, class.name), vec![problem]),
         )
+    }
+
+    /// Sets how many instances of each finite supply of the catalogue may still be launched: `free` is given the id of
+    /// the supply and the catalogue's count.
+    pub fn adjust_slots(&mut self, mut free: impl FnMut(&str, u32) -> u32) {
+        let Cluster { slots, symbols, .. } = &mut self.cluster;
+        for supply in slots {
+            supply.free = free(symbols.text(supply.id), supply.free);
+        }
     }
 
     pub(crate) fn take_namespaces(&mut self) -> Vec<Namespace> {

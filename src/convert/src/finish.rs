@@ -9,7 +9,9 @@ use berth_model::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::{Builder, Converted, FxIndexSet, PodRecord};
+use crate::autoscalers::Autoscaler;
+use crate::builder::{Builder, Converted, Expansion, FxIndexSet, PodRecord};
+use crate::live::{Known, Live, Place, Rooms};
 use crate::ownership::{Ownership, Who};
 use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
@@ -23,7 +25,15 @@ impl Builder {
     ///
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
-    pub fn finish(mut self) -> Result<Converted, ConvertError> {
+    pub fn finish(self) -> Result<Converted, ConvertError> {
+        Ok(self.finish_live()?.into_converted())
+    }
+
+    /// What all the objects mean together, so that single pods may come and go.
+    ///
+    /// # Errors
+    /// None today; what is wrong with an object is said when it is added.
+    pub fn finish_live(mut self) -> Result<Live, ConvertError> {
         self.cluster.namespaces = self.take_namespaces();
         self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
         let mut cluster = self.cluster;
@@ -33,24 +43,23 @@ impl Builder {
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
-        autoscalers::apply(&self.autoscalers, &mut self.workloads, &cluster.symbols, &mut warnings);
-        for index in self.workloads.settle() {
-            let Some(workload) = self.workloads.get(index) else { continue };
-            let text = |sym| cluster.symbols.text(sym);
-            warnings.insert(format!(
-                "{} {}/{}: its owner references lead back to itself; it counts as if nobody owned it",
-                workload.kind.name(),
-                text(workload.namespace),
-                text(workload.name)
-            ));
-        }
-        let wanted = self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
+        settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
+        let wanted: FxHashSet<Sym> =
+            self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
         let (limits, pools) = (self.attach_limits, &self.pools);
         let units = units::together(self.topologies, self.devices);
         let mut standing =
             Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
         standing.set_units(units, &cluster.symbols);
-        let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing);
+        if self.expansion == Expansion::PodsThatExist {
+            let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
+            let by_age = |a: &PodRecord, b: &PodRecord| {
+                let names = || namespace(a).cmp(namespace(b)).then_with(|| a.name.cmp(&b.name));
+                a.created.cmp(&b.created).then_with(names)
+            };
+            self.pods.sort_by(by_age);
+        }
+        let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         // First those that run where nothing is planned: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
@@ -68,6 +77,10 @@ impl Builder {
         let reservations: Vec<ReservationRecord> = sorted(self.reservations.into_values().chain(operating), &cluster);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
         let mut ownership = Ownership::new(self.references, &cluster);
+        let known: Vec<Known> = match self.expansion {
+            Expansion::Workloads => Vec::new(),
+            Expansion::PodsThatExist => self.pods.iter().map(|pod| Known::of(pod, &resolver, &self.owners)).collect(),
+        };
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
@@ -77,7 +90,7 @@ impl Builder {
         for (record, id) in reservations.iter().zip(0..) {
             standing.hold(id, record);
         }
-        place_pods(
+        let places = place_pods(
             pods,
             (daemon_of, kind_of),
             &mut standing,
@@ -86,12 +99,14 @@ impl Builder {
             &mut cluster,
             &mut warnings,
         );
-        expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
-        warn_of_empty_requests(&cluster, &mut warnings);
+        if self.expansion == Expansion::Workloads {
+            expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+            warn_of_empty_requests(&cluster, &mut warnings);
+        }
         standing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
         let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
-        if pools.is_empty() {
+        if pools.is_empty() && self.expansion == Expansion::Workloads {
             warnings.insert(
                 "no NodePool given: planning with one open pool, \"default\", of any Linux type on amd64".to_owned(),
             );
@@ -101,8 +116,31 @@ impl Builder {
             pool.node_class = pool.node_class.filter(|class| self.class_catalogues.contains(class));
         }
         pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
-        standing::finish(standing, pools, &mut cluster);
-        Ok(Converted { cluster, warnings: warnings.into_iter().collect() })
+        standing::finish(&mut standing, pools, &mut cluster);
+        let mut reader = Builder::new(self.options);
+        reader.memo = self.memo;
+        let rooms = Rooms { owners: self.owners, workloads: self.workloads, standing, resolver, ownership };
+        Ok(Live::new(cluster, reader, rooms, wanted, warnings, known.into_iter().zip(places)))
+    }
+}
+
+/// How many pods workloads want, and whose they are.
+fn settle_workloads(
+    autoscalers: &[Autoscaler],
+    workloads: &mut Workloads,
+    cluster: &Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    autoscalers::apply(autoscalers, workloads, &cluster.symbols, warnings);
+    for index in workloads.settle() {
+        let Some(workload) = workloads.get(index) else { continue };
+        let text = |sym| cluster.symbols.text(sym);
+        warnings.insert(format!(
+            "{} {}/{}: its owner references lead back to itself; it counts as if nobody owned it",
+            workload.kind.name(),
+            text(workload.namespace),
+            text(workload.name)
+        ));
     }
 }
 
@@ -125,7 +163,7 @@ fn rules(args: &ReservationArgs, cluster: &Cluster) -> ReservationRules {
 
 /// What becomes of a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// It is planned.
     Pending,
     /// It takes room on the node of that position.
@@ -142,7 +180,13 @@ fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> 
     Some(owners.get_index(pod.owner? as usize)?.kind)
 }
 
-fn fates(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads, standing: &Standing) -> Vec<Fate> {
+pub(crate) fn fates(
+    pods: &[PodRecord],
+    owners: &FxIndexSet<Owner>,
+    workloads: &Workloads,
+    standing: &Standing,
+    expansion: Expansion,
+) -> Vec<Fate> {
     let fate = |pod: &PodRecord| {
         let kind = owner_kind(pod, owners);
         let is_daemon = kind == Some(OwnerKind::Workload(WorkloadKind::DaemonSet));
@@ -153,7 +197,7 @@ fn fates(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads, 
             // A DaemonSet of the input has its room on the nodes counted already.
             let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
             let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
-            return if is_counted { Fate::Gone } else { Fate::Pending };
+            return if is_counted && expansion == Expansion::Workloads { Fate::Gone } else { Fate::Pending };
         };
         if let Some(position) = standing.position(node) {
             return Fate::Bound(position);
@@ -239,7 +283,8 @@ fn add_member(kind: MemberKind, namespace: Sym, spec: u32, labels: u32, run: Mem
     }
 }
 
-fn place_pods(
+/// Says where each pod went.
+pub(crate) fn place_pods(
     pods: impl Iterator<Item = (PodRecord, Fate)>,
     (daemon_of, kind_of): (impl Fn(u32) -> Option<usize>, impl Fn(u32) -> Option<OwnerKind>),
     standing: &mut Standing,
@@ -247,7 +292,8 @@ fn place_pods(
     ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
-) {
+) -> Vec<Place> {
+    let mut places = Vec::with_capacity(pods.size_hint().0);
     let mut n_elsewhere = 0_usize;
     for (pod, fate) in pods {
         match fate {
@@ -261,10 +307,15 @@ fn place_pods(
                     references: pod.references,
                 };
                 let spec = ownership.spec_for(spec, who, cluster);
+                if let Some(daemon) = pod.owner.and_then(&daemon_of) {
+                    standing.expect_daemon(spec, daemon, cluster);
+                }
                 let nominated = pod.nominated_node.filter(|node| standing.position(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
+                let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, pod.labels);
+                places.push(row.map_or(Place::Nowhere, Place::Row));
             }
             Fate::Bound(position) => {
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
@@ -300,18 +351,21 @@ fn place_pods(
                     assigned: pod.assigned,
                 };
                 standing.bind(position, bound, daemon, cluster);
+                places.push(Place::Node(position));
             }
             Fate::Elsewhere => {
                 let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));
                 n_elsewhere += usize::from(is_unknown);
+                places.push(Place::Nowhere);
             }
-            Fate::Holds | Fate::Gone => {}
+            Fate::Holds | Fate::Gone => places.push(Place::Nowhere),
         }
     }
     if n_elsewhere > 0 {
         warnings
             .insert(format!("{n_elsewhere} pods are bound to nodes that are not in the input; they count for nothing"));
     }
+    places
 }
 
 /// The spec of a pod that has room made for it on a node.

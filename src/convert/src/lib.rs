@@ -28,6 +28,7 @@ mod claims;
 mod drivers;
 mod error;
 mod finish;
+mod live;
 mod memo;
 mod names;
 mod node;
@@ -49,6 +50,7 @@ mod tests;
 mod units;
 mod workloads;
 
-pub use builder::{Builder, Converted};
+pub use builder::{Builder, Converted, Expansion};
 pub use error::{ConvertError, Problem};
+pub use live::{Live, Patched};
 pub use options::{Options, UnknownGate};

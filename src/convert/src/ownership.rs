@@ -21,7 +21,7 @@ pub(crate) struct Who<'a> {
 
 /// Finds the Reservations that a pod is an owner of, once for pods that no Reservation can tell apart.
 pub(crate) struct Ownership {
-    references: FxIndexSet<Vec<OwnerReference>>,
+    pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     /// Reservations, by index, whose owners name no pod, and the others.
     by_shape: Vec<u32>,
     by_name: Vec<u32>,

@@ -18,7 +18,7 @@ pub(crate) struct Resolver {
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
     /// Images that some node has.
-    images: FxHashSet<Sym>,
+    pub(crate) images: FxHashSet<Sym>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
     known: FxHashMap<(u32, Sym, bool), u32>,
 }

@@ -115,6 +115,11 @@ impl Standing {
         }
     }
 
+    /// Lends it the nodes that it handed to the cluster, or takes them back.
+    pub(crate) fn swap_nodes(&mut self, cluster: &mut Cluster) {
+        std::mem::swap(&mut self.nodes, &mut cluster.nodes);
+    }
+
     /// The images of its nodes.
     pub(crate) fn images(&self) -> FxHashSet<Sym> {
         self.nodes.iter().flat_map(|node| node.images.iter().map(|(name, _)| *name)).collect()
@@ -143,6 +148,17 @@ impl Standing {
         node.pods.push(pod);
         if let Some(on) = self.daemons_on.get_mut(position) {
             on.extend(daemon);
+        }
+    }
+
+    /// A pod of a DaemonSet is on its way to the node that it names: no room is kept there for another.
+    pub(crate) fn expect_daemon(&mut self, spec: u32, daemon: usize, cluster: &Cluster) {
+        let Some(spec) = cluster.specs.get(spec as usize) else { return };
+        let named = spec.required_terms.iter().filter_map(|term| term.get(cluster.well_known.field_name)?.single());
+        for position in named.filter_map(|name| self.positions.get(&name).copied()) {
+            if let Some(on) = self.daemons_on.get_mut(position) {
+                on.insert(daemon);
+            }
         }
     }
 
@@ -197,7 +213,7 @@ impl Standing {
 }
 
 /// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster.
-pub(crate) fn finish(mut standing: Standing, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
+pub(crate) fn finish(standing: &mut Standing, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
     for (node, on) in standing.nodes.iter_mut().zip(&standing.daemons_on) {
         for (position, daemon) in cluster.daemons.iter().enumerate() {
             let spec = cluster.specs.get(daemon.spec as usize);
@@ -215,7 +231,7 @@ pub(crate) fn finish(mut standing: Standing, mut pools: Vec<NodePool>, cluster: 
             node.node_pool = u32::try_from(position).ok();
         }
     }
-    cluster.nodes = standing.nodes;
+    cluster.nodes = std::mem::take(&mut standing.nodes);
     cluster.node_pools = pools;
 }
 

@@ -147,6 +147,18 @@ impl Cluster {
         id
     }
 
+    /// The index of the pending row of these properties, if there is one.
+    pub fn row_of(&self, kind: MemberKind, namespace: Sym, spec: u32, labels: u32) -> Option<u32> {
+        self.row_ids.get(&(kind, namespace, spec, labels)).copied()
+    }
+
+    /// Takes these rows in place of the pending ones. No two may be alike in kind, namespace, spec and labels.
+    pub fn set_pending(&mut self, rows: Vec<PendingRow>) {
+        let ids = (0_u32..).zip(&rows);
+        self.row_ids = ids.map(|(id, row)| ((row.kind, row.namespace, row.spec, row.labels), id)).collect();
+        self.pending = rows;
+    }
+
     /// The pending row of these properties, new or known, to add members to.
     pub fn pending_row(&mut self, kind: MemberKind, namespace: Sym, spec: u32, labels: u32) -> Option<&mut PendingRow> {
         let next = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);

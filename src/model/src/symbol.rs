@@ -44,6 +44,16 @@ impl Symbols {
         self.ids.get(text).copied()
     }
 
+    /// How many texts there are.
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
     /// The text of a symbol of this table; empty for a symbol of another one.
     pub fn text(&self, sym: Sym) -> &str {
         self.texts.get(sym.index()).map_or("", |text| text)

@@ -15,16 +15,12 @@
 //! # Ok::<(), berth_plan::PlanError>(())
 //! ```
 
-mod deal;
 mod decimal;
-mod drawing;
 mod error;
-mod existing;
 mod explain;
 mod gather;
 mod hints;
 mod html;
-mod joining;
 mod json;
 mod max_share;
 mod options;

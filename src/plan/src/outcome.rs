@@ -7,8 +7,7 @@ use berth_provisioning::{Claims, Taken};
 use rustc_hash::FxHashMap;
 
 use crate::Plan;
-use crate::deal::{Deal, Share};
-use crate::joining::Place;
+use berth_decisions::{Deal, Place, Share};
 
 /// What a plan makes of its cluster, beside what is written into that.
 pub(crate) struct Outcome {

@@ -9,10 +9,10 @@ use berth_model::{Cluster, Money, Universe};
 use berth_provisioning::Solution;
 use serde_json::Value;
 
-use crate::drawing::{self, Drawing};
 use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::{Options, PlanError, Summary, hints, html, json, table};
+use berth_decisions::Drawing;
 
 /// How long the parts of a plan took; reading and parsing are in none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,7 +98,7 @@ impl Plan {
         let start = Instant::now();
         let solving = options.solving();
         max_share::check(&cluster, &solving)?;
-        let (universe, mut solution, drawing) = drawing::solve(&mut cluster, &solving);
+        let (universe, mut solution, drawing) = berth_decisions::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
         let specs: Vec<_> =
             solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
@@ -122,7 +122,7 @@ impl Plan {
     #[cfg(test)]
     pub(crate) fn of(mut cluster: Cluster) -> Self {
         let options = berth_provisioning::Options::default();
-        let (universe, solution, drawing) = drawing::solve(&mut cluster, &options);
+        let (universe, solution, drawing) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
         Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, options, notes, warnings, timings }
     }

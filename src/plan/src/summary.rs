@@ -97,14 +97,7 @@ impl Plan {
 
     /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.
     pub(crate) fn reasons<'a>(&'a self, left: &'a Unschedulable) -> impl Iterator<Item = (&'a str, u32)> {
-        let spec = self.universe.class(left.class).and_then(|class| self.cluster.specs.get(class.spec as usize));
-        let drawing = self.universe.class(left.class).and_then(|class| self.drawing.refusals(class.spec));
-        let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty() && drawing.is_none());
-        // Why a pod finds no Reservation to draw from says more than that it finds none.
-        let given = left.reasons.iter().filter(move |_| drawing.is_none());
-        let given = given.map(|refusal| (refusal.reason.as_str(), refusal.count));
-        let drawing = drawing.into_iter().flatten().map(|(reason, count)| (reason.as_str(), *count));
-        given.chain(own.map(|refusal| (refusal.0.as_str(), 0))).chain(drawing)
+        self.drawing.reasons(left, &self.cluster, &self.universe)
     }
 }
 

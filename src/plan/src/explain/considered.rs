@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_decisions::quantities;
 use berth_model::{
     ClassId, Cluster, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, Sym, Toleration,
     TolerationOperator, Universe, Volumes,
@@ -10,7 +11,6 @@ use berth_provisioning::{Options, Taken, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
-use crate::json::quantities;
 use crate::outcome::Outcome;
 
 /// Names that a reason or a change lists.

@@ -7,10 +7,8 @@ use super::considered::{Subject, consider_all};
 use super::matched::{held, say};
 use super::{ExplainError, Explanation, ObjectRef};
 use crate::Plan;
-use crate::deal::Deal;
-use crate::drawing::Drawing;
-use crate::json::quantities;
 use crate::outcome::Outcome;
+use berth_decisions::{Deal, Drawing, quantities};
 
 pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
     let outcome = Outcome::of(&mut plan);
@@ -215,7 +213,7 @@ fn place_of(plan: &Plan, kind: MemberKind, name: &str) -> Option<String> {
         return Some(format!("goes to node {}", plan.cluster.symbols.text(node.name)));
     }
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
-    let has = |shares: &[crate::deal::Share], copy: u32| {
+    let has = |shares: &[berth_decisions::Share], copy: u32| {
         let of_kind = shares.iter().filter(|share| deal.kind(**share) == kind);
         of_kind.flat_map(|share| deal.members(share.of_node(copy))).any(|member| member.to_string() == name)
     };

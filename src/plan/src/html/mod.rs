@@ -11,7 +11,7 @@ mod tables;
 use std::io::{self, Write};
 
 use crate::Plan;
-use crate::deal::Deal;
+use berth_decisions::Deal;
 
 const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = include_str!("assets/style.css");

@@ -6,10 +6,10 @@ use berth_model::{MemberKind, ResourceId};
 
 use super::escape::Escaped;
 use crate::Plan;
-use crate::deal::Deal;
 use crate::decimal::{exact, rounded, thousands};
 use crate::restrictions;
 use crate::table::{by_subject, nodes, reservations};
+use berth_decisions::Deal;
 
 /// What cannot be placed, an entry a class of alike pods, with its reasons counted.
 pub(super) fn write_unschedulable<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: &mut W) -> io::Result<()> {

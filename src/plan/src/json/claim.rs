@@ -10,10 +10,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Allocations, Members, terms};
 use crate::Plan;
-use crate::deal::{Deal, Share};
 use crate::decimal::Exact;
-use crate::drawing::Also;
-use crate::joining::Place;
+use berth_decisions::{Also, Deal, Place, Share};
 
 /// `nodeClaims`.
 pub(super) struct Claims<'a> {
@@ -94,7 +92,7 @@ impl<'a> Claims<'a> {
             instance_types: lists.render(self.plan, &group.instance_types)?,
             requirements: to_raw_value(&terms::requirements(cluster, &group.requirements))?,
             taints: to_raw_value(&terms::taints(cluster, pool.map_or(&[], |pool| &pool.taints)))?,
-            requests: to_raw_value(&terms::quantities(cluster, &group.requests))?,
+            requests: to_raw_value(&berth_decisions::quantities(cluster, &group.requests))?,
         })
     }
 

@@ -11,13 +11,9 @@ use berth_model::MemberKind;
 use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
-use crate::drawing::Also;
-use crate::joining::Place;
 use crate::{Plan, Summary};
-
-pub(crate) use terms::{Unit, quantities};
+use berth_decisions::{Also, Deal, MemberName, Place, Share};
 
 pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) -> io::Result<()> {
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);

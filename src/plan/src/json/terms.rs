@@ -1,9 +1,6 @@
-//! Requirements, taints and requests as a NodeClaim writes them.
+//! Requirements and taints as a NodeClaim writes them.
 
-use std::collections::BTreeMap;
-
-use berth_model::{Cluster, Requirement, Requirements, ResourceId, Resources, Sym, Taint};
-use berth_quantity::Quantity;
+use berth_model::{Cluster, Requirement, Requirements, Sym, Taint};
 use serde::Serialize;
 
 /// A requirement in Karpenter's form.
@@ -56,49 +53,4 @@ pub(super) fn taints<'a>(cluster: &'a Cluster, taints: &[Taint]) -> Vec<TaintJso
         effect: taint.effect.name(),
     };
     taints.iter().map(taint).collect()
-}
-
-/// Amounts by name as canonical quantities.
-pub(crate) fn quantities<'a>(cluster: &'a Cluster, resources: &Resources) -> BTreeMap<&'a str, Quantity> {
-    let named = |(id, amount)| {
-        let name = cluster.symbols.text(cluster.resource_names.name(id)?);
-        Some((name, quantity(id, name, amount)))
-    };
-    resources.iter().filter_map(named).collect()
-}
-
-fn quantity(id: ResourceId, name: &str, amount: i64) -> Quantity {
-    match Unit::of(id, name) {
-        Unit::Milli => Quantity::from_milli(amount),
-        Unit::Bytes => Quantity::from_bytes_binary(amount),
-        Unit::Count => Quantity::from_value(amount),
-    }
-}
-
-/// What an amount of a resource counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Unit {
-    /// Thousandths of a CPU.
-    Milli,
-    /// Bytes.
-    Bytes,
-    /// Pods or devices.
-    Count,
-}
-
-impl Unit {
-    pub(crate) fn of(id: ResourceId, name: &str) -> Unit {
-        let is_bytes = id == ResourceId::MEMORY
-            || name == "ephemeral-storage"
-            || name.starts_with("hugepages-")
-            || name.ends_with("/gpu-memory");
-        if id == ResourceId::CPU {
-            Unit::Milli
-        } else if is_bytes {
-            Unit::Bytes
-        } else {
-            Unit::Count
-        }
-    }
 }

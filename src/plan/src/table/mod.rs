@@ -10,9 +10,9 @@ use std::io::{self, Write};
 
 use berth_model::Money;
 
-use crate::deal::Deal;
 use crate::decimal::{rounded, thousands};
 use crate::{Plan, Summary};
+use berth_decisions::Deal;
 
 pub(crate) use unschedulable::by_subject;
 

@@ -9,9 +9,8 @@ use berth_provisioning::{Claims, NodePlan};
 use super::grid::{Column, Grid};
 use super::{Rows, counted};
 use crate::Plan;
-use crate::deal::Deal;
 use crate::decimal::{rounded, thousands};
-use crate::json::quantities;
+use berth_decisions::{Deal, quantities};
 
 /// What tells rows apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

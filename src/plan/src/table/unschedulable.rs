@@ -6,8 +6,8 @@ use berth_model::MemberKind;
 
 use super::Rows;
 use crate::Plan;
-use crate::deal::Deal;
 use crate::decimal::thousands;
+use berth_decisions::Deal;
 
 /// Columns of a line of reasons, its indent aside.
 const WIDTH: usize = 110;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_model::{MemberKind, Resources};
 
 use crate::Plan;
-use crate::drawing::Also;
+use berth_decisions::Also;
 
 /// What was bound and requests the same.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use berth_model::{CapacityType, ClassId, Money};
 use berth_provisioning::Claims;
 
 use crate::Plan;
-use crate::deal::{Deal, Share};
+use berth_decisions::{Deal, Share};
 
 /// Consecutive nodes of a NodePool, and the members of the first.
 pub(super) struct Part<'a> {

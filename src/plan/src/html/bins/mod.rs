@@ -14,9 +14,8 @@ use serde::{Serialize, Serializer};
 use self::bound::{Bound, BoundClass};
 use self::groups::{Group, Lists};
 use crate::Plan;
-use crate::deal::{Deal, MemberName, Share};
 use crate::decimal::Exact;
-use crate::json::Unit;
+use berth_decisions::{Deal, MemberName, Share, Unit};
 
 /// Writes the data. Short keys: there may be a line for each of thousands of nodes.
 pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: W) -> io::Result<()> {

@@ -18,28 +18,31 @@ struct Run {
 
 /// Members `first … first+count-1` of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) class: ClassId,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
+pub struct Share {
+    /// The class.
+    pub class: ClassId,
+    /// The position of the first member in its class.
+    pub first: u32,
+    /// How many members.
+    pub count: u32,
 }
 
 /// The members of every class, and where each part of a solution begins among them.
-pub(crate) struct Deal<'a> {
+pub struct Deal<'a> {
     cluster: &'a Cluster,
     classes: &'a [PodClass],
     runs: Vec<Vec<Run>>,
     /// By existing node that gets pods.
-    pub(crate) nodes: Vec<Vec<Share>>,
+    pub nodes: Vec<Vec<Share>>,
     /// By group of claims: the shares of its first node.
-    pub(crate) claims: Vec<Vec<Share>>,
+    pub claims: Vec<Vec<Share>>,
     /// By entry of the unschedulable.
-    pub(crate) unschedulable: Vec<Share>,
+    pub unschedulable: Vec<Share>,
 }
 
 /// The name of a member: `ns/name` or `ns/name-3`; a Reservation, which has no namespace, is `name`.
 #[derive(Clone, Copy)]
-pub(crate) struct MemberName<'a> {
+pub struct MemberName<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
     number: Option<u32>,
@@ -63,19 +66,20 @@ impl serde::Serialize for MemberName<'_> {
 
 impl MemberName<'_> {
     /// The name without the namespace.
-    pub(crate) fn own(self) -> String {
+    pub fn own(self) -> String {
         MemberName { namespace: None, ..self }.to_string()
     }
 
     /// The number that ends it, if it has one, and the name without.
-    pub(crate) fn split(self) -> (Self, Option<u32>) {
+    pub fn split(self) -> (Self, Option<u32>) {
         (MemberName { number: None, ..self }, self.number)
     }
 }
 
 impl Share {
     /// The share of the `node`-th of identical nodes.
-    pub(crate) fn of_node(self, node: u32) -> Share {
+    #[must_use]
+    pub fn of_node(self, node: u32) -> Share {
         Share { first: self.first.saturating_add(self.count.saturating_mul(node)), ..self }
     }
 }
@@ -83,7 +87,8 @@ impl Share {
 // === impl Deal ===
 
 impl<'a> Deal<'a> {
-    pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, solution: &Solution) -> Self {
+    /// Deals out the members of a solution's classes.
+    pub fn new(cluster: &'a Cluster, universe: &'a Universe, solution: &Solution) -> Self {
         let runs = universe.classes.iter().map(|class| runs_of(cluster, class)).collect();
         let mut next = vec![0_u32; universe.classes.len()];
         let mut take = |(class, count): (ClassId, u32), nodes: u32| {
@@ -104,12 +109,12 @@ impl<'a> Deal<'a> {
     }
 
     /// Whether a share is of pods or of Reservations.
-    pub(crate) fn kind(&self, share: Share) -> MemberKind {
+    pub fn kind(&self, share: Share) -> MemberKind {
         self.classes.get(share.class.index()).map_or(MemberKind::Pod, |class| class.kind)
     }
 
     /// The names of a class in order: each the beginning of `count` numbered ones, or one by itself.
-    pub(crate) fn names(&self, class: ClassId) -> impl Iterator<Item = (MemberName<'_>, u32)> {
+    pub fn names(&self, class: ClassId) -> impl Iterator<Item = (MemberName<'_>, u32)> {
         let runs = self.runs.get(class.index()).map_or(&[][..], |runs| runs);
         let mut begin = 0;
         runs.iter().filter_map(move |run| {
@@ -119,12 +124,12 @@ impl<'a> Deal<'a> {
     }
 
     /// The members of a share, in order.
-    pub(crate) fn members(&self, share: Share) -> impl Iterator<Item = MemberName<'_>> {
+    pub fn members(&self, share: Share) -> impl Iterator<Item = MemberName<'_>> {
         self.members_with_rows(share).map(|(name, _)| name)
     }
 
     /// The members of a share, in order, each with the number of its row.
-    pub(crate) fn members_with_rows(&self, share: Share) -> impl Iterator<Item = (MemberName<'_>, u32)> {
+    pub fn members_with_rows(&self, share: Share) -> impl Iterator<Item = (MemberName<'_>, u32)> {
         let runs = self.runs.get(share.class.index()).map_or(&[][..], |runs| runs);
         let from = runs.partition_point(|run| run.end <= share.first);
         let mut begin = from.checked_sub(1).and_then(|before| runs.get(before)).map_or(0, |run| run.end);

@@ -1,7 +1,8 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
 use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
-use berth_provisioning::{NodePlan, Options, Solution};
+use berth_provisioning::{NodePlan, Options, Solution, Unschedulable};
+use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 use rustc_hash::FxHashMap;
 
@@ -11,7 +12,7 @@ use crate::joining::{Joined, Place, join};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
-pub(crate) struct Drawing {
+pub struct Drawing {
     /// What was bound to nodes that exist.
     existing: Existing,
     /// Who goes with pending Reservations.
@@ -24,16 +25,18 @@ pub(crate) struct Drawing {
 
 /// A pod or a Reservation beside those that are dealt out, and the Reservation that a pod draws from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Also<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) draws_from: Option<&'a str>,
+pub struct Also<'a> {
+    /// `namespace/name` of a pod, the name of a Reservation.
+    pub name: &'a str,
+    /// The name of the Reservation.
+    pub draws_from: Option<&'a str>,
     /// The CPUs and devices that it has to itself, of a node that exists.
-    pub(crate) assigned: Option<&'a Assigned>,
+    pub assigned: Option<&'a Assigned>,
 }
 
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
 /// that no place takes together with their owners are planned without.
-pub(crate) fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
+pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
     let existing = existing::bind(cluster, options);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
@@ -83,6 +86,21 @@ impl Drawing {
         drawing
     }
 
+    /// Where nodes that exist alone were asked.
+    pub(crate) fn of_existing(existing: Existing) -> Self {
+        Drawing { existing, ..Drawing::default() }
+    }
+
+    /// What was bound to existing nodes, by node.
+    pub(crate) fn on_existing(&self) -> impl Iterator<Item = (usize, &[Placement])> {
+        self.existing.on_nodes.iter().map(|(node, placements)| (*node, placements.as_slice()))
+    }
+
+    /// Who gives way, by node.
+    pub(crate) fn all_preempted(&self) -> impl Iterator<Item = (usize, &[Box<str>])> {
+        self.existing.preempted.iter().map(|(node, pods)| (*node, pods.as_slice()))
+    }
+
     fn set_names(&mut self, cluster: &Cluster) {
         let reservations = self.draws.with.keys().filter_map(|&index| {
             let name = cluster.reservations.get(index as usize)?.name;
@@ -98,50 +116,67 @@ impl Drawing {
     }
 
     /// How many of a kind have their place without being dealt out.
-    pub(crate) fn count(&self, kind: MemberKind) -> u64 {
+    pub fn count(&self, kind: MemberKind) -> u64 {
         let with = if kind == MemberKind::Pod { self.draws.len() as u64 } else { 0 };
         self.existing.count(kind) + with
     }
 
     /// The pods that give way on an existing node to others of higher priority.
-    pub(crate) fn preempted(&self, node: usize) -> &[Box<str>] {
+    pub fn preempted(&self, node: usize) -> &[Box<str>] {
         self.existing.preempted(node)
     }
 
     /// How many pods give way.
-    pub(crate) fn n_preempted(&self) -> usize {
+    pub fn n_preempted(&self) -> usize {
         self.existing.preempted.values().map(Vec::len).sum()
     }
 
     /// The existing node on which a pod gives way.
-    pub(crate) fn gives_way_on(&self, pod: &str) -> Option<usize> {
+    pub fn gives_way_on(&self, pod: &str) -> Option<usize> {
         let has = |(_, pods): &(&usize, &Vec<Box<str>>)| pods.iter().any(|known| **known == *pod);
         self.existing.preempted.iter().find(has).map(|(node, _)| *node)
     }
 
     /// Why pods of a spec that must draw cannot.
-    pub(crate) fn refusals(&self, spec: u32) -> Option<&[(String, u32)]> {
+    pub fn refusals(&self, spec: u32) -> Option<&[(String, u32)]> {
         self.existing.refusals.get(&spec).map(Vec::as_slice)
     }
 
+    /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.
+    pub fn reasons<'a>(
+        &'a self,
+        left: &'a Unschedulable,
+        cluster: &'a Cluster,
+        universe: &'a Universe,
+    ) -> impl Iterator<Item = (&'a str, u32)> {
+        let spec = universe.class(left.class).and_then(|class| cluster.specs.get(class.spec as usize));
+        let drawing = universe.class(left.class).and_then(|class| self.refusals(class.spec));
+        let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty() && drawing.is_none());
+        // Why a pod finds no Reservation to draw from says more than that it finds none.
+        let given = left.reasons.iter().filter(move |_| drawing.is_none());
+        let given = given.map(|refusal| (refusal.reason.as_str(), refusal.count));
+        let drawing = drawing.into_iter().flatten().map(|(reason, count)| (reason.as_str(), *count));
+        given.chain(own.map(|refusal| (refusal.0.as_str(), 0))).chain(drawing)
+    }
+
     /// The pods that go with a pending Reservation.
-    pub(crate) fn bundled_with(&self, reservation: u32) -> &[Bundled] {
+    pub fn bundled_with(&self, reservation: u32) -> &[Bundled] {
         self.draws.with.get(&reservation).map_or(&[][..], Vec::as_slice)
     }
 
     /// The existing node that something was bound to.
-    pub(crate) fn node_of(&self, kind: MemberKind, name: &str) -> Option<usize> {
+    pub fn node_of(&self, kind: MemberKind, name: &str) -> Option<usize> {
         let has = |node: &usize| self.existing.on_node(*node, kind).any(|known| *known.name == *name);
         self.existing.on_nodes.keys().copied().find(has)
     }
 
     /// Namespace, spec and labels of the pod that stood in for a Reservation that was bound to a node.
-    pub(crate) fn row_of(&self, reservation: &str) -> Option<(Sym, u32, u32)> {
+    pub fn row_of(&self, reservation: &str) -> Option<(Sym, u32, u32)> {
         self.existing.stand_ins.get(reservation).copied()
     }
 
     /// The pods that draw from a Reservation, running ones included.
-    pub(crate) fn drawn_from(&self, reservation: u32, cluster: &Cluster) -> Vec<String> {
+    pub fn drawn_from(&self, reservation: u32, cluster: &Cluster) -> Vec<String> {
         let pods = cluster.nodes.iter().flat_map(|node| &node.pods);
         let pods = pods.filter(|pod| pod.draws_from == Some(reservation));
         let mut names: Vec<String> =
@@ -153,19 +188,19 @@ impl Drawing {
     }
 
     /// Who of the pods that were placed by themselves draws on a node.
-    pub(crate) fn joined<'a>(&'a self, place: Place, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
+    pub fn joined<'a>(&'a self, place: Place, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
         let drawn = self.joined.get(&place).into_iter().flatten();
         drawn.map(|(name, reservation)| Also { name, draws_from: Some(name_of(*reservation, cluster)), assigned: None })
     }
 
     /// The Reservation that a pod which was placed by itself draws from on a node.
-    pub(crate) fn joins(&self, place: Place, pod: MemberName<'_>) -> Option<u32> {
+    pub fn joins(&self, place: Place, pod: MemberName<'_>) -> Option<u32> {
         let (drawn, pod) = (self.joined.get(&place)?, pod.to_string());
         drawn.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
 
     /// What of a kind was bound to an existing node.
-    pub(crate) fn on_node<'a>(&'a self, node: usize, kind: MemberKind, cluster: &'a Cluster) -> Vec<Also<'a>> {
+    pub fn on_node<'a>(&'a self, node: usize, kind: MemberKind, cluster: &'a Cluster) -> Vec<Also<'a>> {
         let bound = self.existing.on_node(node, kind);
         let also = bound.map(|placement| Also {
             name: &placement.name,
@@ -176,13 +211,7 @@ impl Drawing {
     }
 
     /// Who draws from the Reservations in the shares of a node.
-    pub(crate) fn with<'a>(
-        &'a self,
-        deal: &Deal<'_>,
-        shares: &[Share],
-        node: u32,
-        cluster: &'a Cluster,
-    ) -> Vec<Also<'a>> {
+    pub fn with<'a>(&'a self, deal: &Deal<'_>, shares: &[Share], node: u32, cluster: &'a Cluster) -> Vec<Also<'a>> {
         if self.by_name.is_empty() {
             return Vec::new();
         }

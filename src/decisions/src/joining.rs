@@ -13,7 +13,7 @@ use crate::deal::{Deal, Share};
 
 /// A node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub enum Place {
     /// A node that exists, by index.
     Node(usize),
     /// A node of an entry of the solution's claims.

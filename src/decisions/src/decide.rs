@@ -1,0 +1,248 @@
+//! From a live state to a decision: solve, and say it in names and uids.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
+use berth_api::{Operator, Requirement, labels};
+use berth_model::{Cluster, MemberKind, Phase, Universe};
+use berth_provisioning::{Claims, Solution};
+use berth_scheduling::Placement;
+use berth_state::{Key, Kind, ObjectRef, State, Time};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::deal::{Deal, Share};
+use crate::decision::{
+    Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
+};
+use crate::drawing::{self, Drawing};
+use crate::existing;
+use crate::joining::Place;
+use crate::terms;
+
+/// What a caller may set.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How nodes are planned.
+    pub solve: berth_provisioning::Options,
+    /// Whether nodes may be launched. Without, only those that are up are asked, which takes far less time, and nobody is
+    /// refused.
+    pub launches: bool,
+    /// The schedulers whose pods are bound (`spec.schedulerName`); `None`: those of all. Pods of others are planned, and
+    /// expected to be bound by their scheduler.
+    pub scheduler_names: Option<BTreeSet<String>>,
+}
+
+/// Decides what to do now.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
+    if !state.is_synced() {
+        let kinds: Vec<Kind> = state.unlisted().collect();
+        return Err(DecideError::NotSynced { kinds, cloud: !state.has_offerings() });
+    }
+    let mut cluster = state.cluster(now).clone();
+    let (universe, solution, drawing) = if options.launches {
+        drawing::solve(&mut cluster, &options.solve)
+    } else {
+        let existing = existing::bind(&mut cluster, &options.solve);
+        (Universe::default(), Solution::default(), Drawing::of_existing(existing))
+    };
+    let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };
+    let deal = Deal::new(&cluster, &universe, &solution);
+    let mut decision = Decision::default();
+    answer.existing(&mut decision)?;
+    answer.planned_on_nodes(&deal, &solution, &mut decision);
+    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+        for copy in 0..claims.count {
+            decision.launches.push(answer.launch(&deal, claims, shares, (at, copy)));
+        }
+    }
+    for (left, share) in solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0) {
+        let kind = deal.kind(*share);
+        decision.refusals.push(Refusal {
+            objects: deal.members(*share).map(|member| answer.member(kind, &member.to_string())).collect(),
+            reasons: drawing.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n)).collect(),
+        });
+    }
+    Ok(decision)
+}
+
+struct Answer<'a> {
+    state: &'a State,
+    options: &'a Options,
+    cluster: &'a Cluster,
+    drawing: &'a Drawing,
+}
+
+impl Answer<'_> {
+    fn reference(&self, kind: Kind, namespace: &str, name: &str) -> ObjectRef {
+        let key = Key::new(kind, namespace, name);
+        let uid = self.state.observed(&key).and_then(|object| object.metadata().uid.clone());
+        key.with_uid(uid.as_deref())
+    }
+
+    /// A pod by `namespace/name`, or a Reservation by name.
+    fn member(&self, kind: MemberKind, name: &str) -> ObjectRef {
+        match (kind, name.split_once('/')) {
+            (MemberKind::Pod, Some((namespace, name))) => self.reference(Kind::Pod, namespace, name),
+            (MemberKind::Pod, None) => self.reference(Kind::Pod, "", name),
+            (MemberKind::Reservation, _) => self.reference(Kind::Reservation, "", name),
+        }
+    }
+
+    /// A node, or the NodeClaim that it is to be of.
+    fn node(&self, index: usize) -> ObjectRef {
+        let name = self.cluster.nodes.get(index).map_or("", |node| self.cluster.symbols.text(node.name));
+        let node = self.reference(Kind::Node, "", name);
+        let is_claim = self.state.get(&node.key).is_none();
+        if is_claim { self.reference(Kind::NodeClaim, "", name) } else { node }
+    }
+
+    /// Whether a pod is on no node yet, and one of those that are bound here.
+    fn is_bound_here(&self, object: &ObjectRef) -> bool {
+        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return false };
+        self.options.scheduler_names.as_ref().is_none_or(|names| names.contains(State::scheduler_of(pod)))
+    }
+
+    /// Whether a pod is on a node already: one that goes away, and it is planned as it will be made anew.
+    fn is_yet_to_be_remade(&self, object: &ObjectRef) -> bool {
+        let pod = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name);
+        pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+    }
+
+    /// What goes to nodes that are up, and who gives way there.
+    fn existing(&self, decision: &mut Decision) -> Result<(), DecideError> {
+        for (node, placements) in self.drawing.on_existing() {
+            let gives_way = !self.drawing.preempted(node).is_empty();
+            for placement in placements {
+                self.place(node, placement, gives_way, decision)?;
+            }
+        }
+        decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
+        for (node, pods) in self.drawing.all_preempted() {
+            let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
+            decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));
+        }
+        Ok(())
+    }
+
+    fn place(
+        &self,
+        node: usize,
+        placement: &Placement,
+        after_evictions: bool,
+        decision: &mut Decision,
+    ) -> Result<(), DecideError> {
+        let object = self.member(placement.kind, &placement.name);
+        let is_pod = placement.kind == MemberKind::Pod;
+        if is_pod && self.is_yet_to_be_remade(&object) {
+            return Ok(());
+        }
+        let node = self.node(node);
+        if after_evictions || (is_pod && !self.is_bound_here(&object)) {
+            decision.nominations.push(Nomination { object, node, after_evictions });
+            return Ok(());
+        }
+        let draws_from = placement.draws_from.and_then(|id| self.cluster.reservations.get(id as usize));
+        let draws_from =
+            draws_from.map(|known| self.member(MemberKind::Reservation, self.cluster.symbols.text(known.name)));
+        let own = crate::annotations(&placement.assigned, self.cluster);
+        let own = own
+            .map_err(|error| DecideError::Annotations { object: object.clone(), message: error.to_string().into() })?;
+        let mut annotations: BTreeMap<String, String> =
+            own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        if let Some(reservation) = &draws_from {
+            let uid = reservation.uid.as_deref().unwrap_or_default();
+            let allocated = serde_json::json!({"name": &*reservation.key.name, "uid": uid});
+            annotations.insert(RESERVATION_ALLOCATED.to_owned(), allocated.to_string());
+        }
+        let waits = !is_pod && self.waits(&placement.name);
+        decision.bindings.push(Binding { object, node, draws_from, annotations, waits });
+        Ok(())
+    }
+
+    fn waits(&self, reservation: &str) -> bool {
+        let name = self.cluster.symbols.get(reservation);
+        let known = self.cluster.reservations.iter().find(|known| Some(known.name) == name);
+        known.is_some_and(|known| known.phase == Phase::Waiting)
+    }
+
+    /// What is planned on nodes beyond what goes there now: those that come up.
+    fn planned_on_nodes(&self, deal: &Deal<'_>, solution: &Solution, decision: &mut Decision) {
+        for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
+            for share in shares {
+                let kind = deal.kind(*share);
+                let waiting = deal.members(*share).map(|member| self.member(kind, &member.to_string()));
+                let waiting = waiting.filter(|object| kind != MemberKind::Pod || !self.is_yet_to_be_remade(object));
+                decision.nominations.extend(waiting.map(|object| Nomination {
+                    object,
+                    node: self.node(entry.node),
+                    after_evictions: false,
+                }));
+            }
+        }
+    }
+
+    fn launch(&self, deal: &Deal<'_>, claims: &Claims, shares: &[Share], (at, copy): (usize, u32)) -> Launch {
+        let cluster = self.cluster;
+        let text = |sym| cluster.symbols.text(sym).to_owned();
+        let type_name =
+            |id: u32| cluster.instance_types.get(id as usize).map_or_else(String::new, |of_type| text(of_type.name));
+        let pool = cluster.node_pools.get(claims.node_pool);
+        let slots = claims.slots.and_then(|slots| cluster.slots.get(slots.index()));
+        let offering = OfferingName {
+            instance_type: type_name(claims.instance_type),
+            zone: claims.zone.map(text),
+            capacity_type: claims.capacity_type.name().to_owned(),
+            reservation_id: slots.filter(|slots| slots.is_reservation).map(|slots| text(slots.id)),
+            price: claims.price,
+        };
+        let instance_types: Vec<String> = claims.instance_types.iter().map(|&id| type_name(id)).collect();
+        let mut requirements = terms::requirements(cluster, &claims.requirements);
+        narrow_types(&mut requirements, &offering, &instance_types);
+        let members = |kind: MemberKind| {
+            let shares = shares.iter().filter(move |share| deal.kind(**share) == kind);
+            let names = shares.flat_map(move |share| deal.members(share.of_node(copy)));
+            names.map(move |member| self.member(kind, &member.to_string()))
+        };
+        let drawn = self.drawing.with(deal, shares, copy, cluster);
+        let mut pods: Vec<ObjectRef> = members(MemberKind::Pod).collect();
+        pods.extend(drawn.iter().map(|also| self.member(MemberKind::Pod, also.name)));
+        let joined: Vec<_> = self.drawing.joined(Place::Claim(at, copy), cluster).collect();
+        let allocations = drawn.iter().chain(&joined).filter_map(|also| {
+            let reservation = self.member(MemberKind::Reservation, also.draws_from?);
+            Some(ReservationDraw { pod: self.member(MemberKind::Pod, also.name), reservation })
+        });
+        Launch {
+            node_pool: self.reference(Kind::NodePool, "", pool.map_or("", |pool| cluster.symbols.text(pool.name))),
+            instance_types,
+            requirements,
+            taints: terms::taints(cluster, pool.map_or(&[], |pool| &pool.taints)),
+            requests: terms::quantities(cluster, &claims.requests)
+                .into_iter()
+                .map(|(name, amount)| (name.to_owned(), amount))
+                .collect(),
+            pods,
+            reservations: members(MemberKind::Reservation).collect(),
+            draws: allocations.collect(),
+            offering,
+        }
+    }
+}
+
+/// Names the instance types: all that may be launched, on a slot the one that the slot is of.
+fn narrow_types(requirements: &mut Vec<Requirement>, offering: &OfferingName, instance_types: &[String]) {
+    let mut values = if offering.reservation_id.is_some() || instance_types.is_empty() {
+        vec![offering.instance_type.clone()]
+    } else {
+        instance_types.to_vec()
+    };
+    values.sort_unstable();
+    let of_type = |requirement: &Requirement| requirement.key == labels::INSTANCE_TYPE;
+    let min_values = requirements.iter().find(|known| of_type(known)).and_then(|known| known.min_values);
+    requirements.retain(|known| !of_type(known));
+    let at = requirements.partition_point(|known| known.key.as_str() < labels::INSTANCE_TYPE);
+    let key = labels::INSTANCE_TYPE.to_owned();
+    requirements.insert(at, Requirement { key, operator: Operator::In, values, min_values });
+}

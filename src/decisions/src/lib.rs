@@ -1,0 +1,36 @@
+//! What to do now: which pods go to which nodes that exist, which nodes are launched for the rest, who gives way, and why
+//! who stays.
+//!
+//! [`decide`] answers for a live [`State`](berth_state::State), in names and uids; [`solve`] answers for a
+//! [`Cluster`](berth_model::Cluster) in classes and counts, and [`Deal`] says who of a class goes where. The crate decides
+//! who draws from which Reservation and in which order nodes that exist, launches and Reservations are asked; fits and
+//! packings are decided below it. It writes nothing and knows no clock.
+//!
+//! ```
+//! let mut state = berth_state::State::new(berth_state::Options::default());
+//! let now = berth_state::Time::UNIX_EPOCH;
+//! let refused = berth_decisions::decide(&mut state, &berth_decisions::Options::default(), now);
+//! assert!(refused.is_err(), "nothing was listed yet");
+//! ```
+
+mod assigned;
+mod deal;
+mod decide;
+mod decision;
+mod drawing;
+mod existing;
+mod joining;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+pub use assigned::annotations;
+pub use berth_provisioning::{Effort, Options as SolveOptions};
+pub use deal::{Deal, MemberName, Share};
+pub use decide::{Options, decide};
+pub use decision::{
+    Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
+};
+pub use drawing::{Also, Drawing, solve};
+pub use joining::Place;
+pub use terms::{Unit, quantities};

@@ -1,0 +1,183 @@
+use berth_api::{NodePool, Operator};
+use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Time = Time::UNIX_EPOCH;
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn mk_pod(name: &str, cpu: &str, more: Value) -> Object {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+        "spec": {"containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu}}}]}});
+    merge(&mut pod, more);
+    Object::from(typed::<Pod>(pod))
+}
+
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
+fn mk_node(name: &str, cpu: &str, labels: Value) -> Object {
+    let room = json!({"cpu": cpu, "memory": "8Gi", "pods": "10"});
+    Object::from(typed::<Node>(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": labels},
+        "status": {"allocatable": room, "capacity": room}})))
+}
+
+fn mk_pool() -> Object {
+    Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "pool", "uid": "uid-pool"},
+        "spec": {"template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+            "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}], "requirements": []}}}})))
+}
+
+fn state_of(objects: Vec<Object>) -> State {
+    let mut state = State::new(berth_state::Options::default());
+    for &kind in Kind::ALL {
+        let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW).unwrap();
+    }
+    let types = json!([{"name": "m5.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [
+        {"Price": 0.1, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]},
+        {"Price": 0.1, "Available": 1, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
+    let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+    state
+}
+
+fn full() -> Options {
+    Options { launches: true, ..Options::default() }
+}
+
+fn pod_ref(name: &str) -> ObjectRef {
+    Key::new(Kind::Pod, "default", name).with_uid(Some(&format!("uid-{name}")))
+}
+
+fn node_ref(name: &str) -> ObjectRef {
+    Key::new(Kind::Node, "", name).with_uid(Some(&format!("uid-{name}")))
+}
+
+#[test]
+fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
+    let tolerant = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});
+    let mut state = state_of(vec![
+        mk_node("n", "1", json!({})),
+        mk_pod("a", "1", tolerant.clone()),
+        mk_pod("b", "1500m", tolerant.clone()),
+        mk_pod("c", "1500m", tolerant),
+        mk_pod("big", "64", json!({})),
+        mk_pool(),
+    ]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    let bound: Vec<_> = decision.bindings.iter().map(|binding| (&binding.object, &binding.node)).collect();
+    assert_eq!(bound, [(&pod_ref("a"), &node_ref("n"))]);
+    assert_eq!(decision.launches.len(), 2);
+    let on_slot = decision.launches.iter().find(|launch| launch.offering.reservation_id.is_some()).unwrap();
+    assert_eq!(on_slot.node_pool.uid.as_deref(), Some("uid-pool"));
+    assert_eq!(on_slot.taints[0].value.as_deref(), Some("a"));
+    assert_eq!(on_slot.requests["cpu"].to_string(), "1500m");
+    let of_type = |launch: &Launch| {
+        let types: Vec<_> =
+            launch.requirements.iter().filter(|r| r.key == "node.kubernetes.io/instance-type").cloned().collect();
+        (types.len(), types[0].operator, types[0].values.clone())
+    };
+    assert_eq!(of_type(on_slot), (1, Operator::In, vec!["m5.large".to_owned()]));
+    let pinned = on_slot.requirements.iter().find(|r| r.key == "berth.sh/capacity-reservation-id").unwrap();
+    assert_eq!(pinned.values, ["cr-1"]);
+    let mut waiting: Vec<_> = decision.launches.iter().flat_map(|launch| &launch.pods).collect();
+    waiting.sort();
+    assert_eq!(waiting, [&pod_ref("b"), &pod_ref("c")]);
+    assert_eq!(decision.refusals.len(), 1);
+    assert_eq!(decision.refusals[0].objects, [pod_ref("big")]);
+    assert!(!decision.refusals[0].reasons.is_empty());
+}
+
+#[test]
+fn without_launches_only_nodes_that_are_up_are_asked() {
+    let mut state =
+        state_of(vec![mk_node("n", "1", json!({})), mk_pod("a", "1", json!({})), mk_pod("b", "1", json!({}))]);
+    let decision = decide(&mut state, &Options::default(), NOW).unwrap();
+    assert_eq!(decision.bindings.len(), 1);
+    assert_eq!(decision.bindings[0].object, pod_ref("a"), "ties go by name");
+    assert!(decision.launches.is_empty() && decision.refusals.is_empty());
+}
+
+#[test]
+fn pods_of_other_schedulers_are_nominated_and_never_bound() {
+    let other = json!({"spec": {"schedulerName": "other"}});
+    let mut state = state_of(vec![mk_node("n", "4", json!({})), mk_pod("a", "1", other), mk_pod("b", "1", json!({}))]);
+    let options = Options { scheduler_names: Some(["default-scheduler".to_owned()].into()), ..full() };
+    let decision = decide(&mut state, &options, NOW).unwrap();
+    assert_eq!(decision.bindings.len(), 1);
+    assert_eq!(decision.bindings[0].object, pod_ref("b"));
+    assert_eq!(decision.nominations.len(), 1);
+    assert_eq!((&decision.nominations[0].object, &decision.nominations[0].node), (&pod_ref("a"), &node_ref("n")));
+}
+
+#[test]
+fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
+    let first = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let urgent = json!({"spec": {"priority": 1000}});
+    let mut state =
+        state_of(vec![mk_node("n", "1", json!({})), mk_pod("low", "1", first), mk_pod("high", "1", urgent)]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    assert!(decision.bindings.is_empty(), "{:?}", decision.bindings);
+    assert_eq!(decision.evictions, [Eviction { pod: pod_ref("low"), node: node_ref("n") }]);
+    assert_eq!(decision.nominations.len(), 1);
+    assert!(decision.nominations[0].after_evictions);
+    assert_eq!(decision.nominations[0].object, pod_ref("high"));
+}
+
+#[test]
+fn pods_of_a_node_that_goes_away_are_planned_but_not_bound_before_they_are_remade() {
+    let owned = json!({"spec": {"nodeName": "n"}, "metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let mut state = state_of(vec![
+        mk_node("n", "1", json!({})),
+        mk_node("m", "1", json!({})),
+        mk_pod("a", "1", owned.clone()),
+        mk_pod("b", "1", owned),
+        mk_pool(),
+    ]);
+    let mut fork = state.fork();
+    let displaced = fork.remove_node(&node_ref("n"), NOW).unwrap();
+    assert_eq!(displaced, [pod_ref("a"), pod_ref("b")]);
+    let decision = decide(fork.state(), &full(), NOW).unwrap();
+    assert!(decision.bindings.is_empty() && decision.nominations.is_empty());
+    // One finds room on the other node; for the other there is none, since the pool is tainted.
+    assert_eq!(decision.refusals.len(), 1);
+    assert_eq!(decision.refusals[0].objects.len(), 1);
+}
+
+#[test]
+fn a_pending_pod_of_a_daemon_set_is_bound_to_its_node() {
+    let daemon = typed::<k8s_openapi::api::apps::v1::DaemonSet>(json!({
+        "metadata": {"name": "agent", "namespace": "default", "uid": "uid-agent"},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}}}}));
+    let own = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent",
+            "uid": "uid-agent", "controller": true}]},
+        "spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}}}}});
+    let mut state = state_of(vec![mk_node("n", "1", json!({})), Object::from(daemon), mk_pod("agent-x", "1", own)]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    assert_eq!(decision.bindings.len(), 1, "{:?}", decision.refusals);
+    assert_eq!(decision.bindings[0].object, pod_ref("agent-x"));
+}

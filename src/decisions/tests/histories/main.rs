@@ -1,0 +1,134 @@
+//! After any history of events the state decides as one that was told only what there is.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers")]
+
+mod objects;
+mod world;
+
+use berth_decisions::{Options, SolveOptions, decide};
+use berth_state::{Event, Kind, Object, State, Time};
+use proptest::prelude::*;
+
+use world::{Step, World};
+
+pub(crate) const NOW: Time = Time::UNIX_EPOCH;
+
+fn options() -> Options {
+    let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
+    Options { launches: true, solve, scheduler_names: None }
+}
+
+/// Everything that can be seen of what a state decides.
+pub(crate) fn decision_of(state: &mut State) -> String {
+    let decision = decide(state, &options(), NOW).unwrap();
+    let bound = decide(state, &Options { launches: false, ..options() }, NOW).unwrap();
+    let mut refused: Vec<String> = state.refused().map(ToString::to_string).collect();
+    refused.sort();
+    let free: Vec<(String, u32)> = {
+        let cluster = state.cluster(NOW);
+        cluster.slots.iter().map(|slots| (cluster.symbols.text(slots.id).to_owned(), slots.free)).collect()
+    };
+    format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(NOW))
+}
+
+/// A state that was told what there is, kind by kind.
+pub(crate) fn rebuilt(objects: &[Object], reversed: bool) -> State {
+    let mut state = State::new(berth_state::Options::default());
+    let mut kinds = Kind::ALL.to_vec();
+    if reversed {
+        kinds.reverse();
+    }
+    for kind in kinds {
+        let mut of_kind: Vec<Object> = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
+        if reversed {
+            of_kind.reverse();
+        }
+        // Those that cannot be used are refused, and told by `State::refused`.
+        let _ = state.apply(Event::Relisted { kind, objects: of_kind, resource_version: None }, NOW);
+    }
+    state
+}
+
+fn object() -> impl Strategy<Value = (usize, u8, u8)> {
+    // Pods and nodes more often than the rest.
+    let kind = prop_oneof![3 => Just(Kind::Pod), 1 => Just(Kind::Node), 3 => prop::sample::select(Kind::ALL)];
+    let position = |kind: Kind| Kind::ALL.iter().position(|known| *known == kind).unwrap();
+    (kind.prop_map(position), any::<u8>(), any::<u8>())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => object().prop_map(|(kind, name, variant)| Step::Put(Kind::ALL[kind], name, variant)),
+        2 => object().prop_map(|(kind, name, _)| Step::Delete(Kind::ALL[kind], name)),
+        2 => object().prop_map(|(kind, name, variant)| Step::Recreate(Kind::ALL[kind], name, variant)),
+        8 => any::<u8>().prop_map(Step::Deliver),
+        2 => any::<u8>().prop_map(Step::Redeliver),
+        1 => object().prop_map(|(kind, ..)| Step::Relist(Kind::ALL[kind], false)),
+        1 => object().prop_map(|(kind, ..)| Step::Relist(Kind::ALL[kind], true)),
+        4 => (any::<u8>(), any::<u8>(), any::<u8>()).prop_map(|(what, a, b)| Step::Assume(what, a, b)),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Step::Write(which, outcome)),
+        2 => any::<u8>().prop_map(Step::Answer),
+        1 => Just(Step::ReadAgain),
+        2 => (prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..5), any::<bool>())
+            .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
+        1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
+        2 => Just(Step::Look),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_decides_as_what_there_is(steps in prop::collection::vec(step(), 1..60), end in any::<u64>()) {
+        let mut world = World::new();
+        for step in steps {
+            world.take(step);
+        }
+        world.settle(end);
+        let mut expected = rebuilt(&world.objects(), end % 2 == 0);
+        world.offer_to(&mut expected);
+        prop_assert_eq!(decision_of(&mut world.state), decision_of(&mut expected));
+    }
+
+    #[test]
+    fn the_order_of_objects_and_those_that_came_and_went_change_nothing(
+        specs in prop::collection::vec(object(), 1..30),
+        passing in prop::collection::vec(object(), 0..6),
+        order in any::<u64>(),
+    ) {
+        let mut world = World::new();
+        for (kind, name, variant) in specs {
+            world.put(Kind::ALL[kind], name, variant);
+        }
+        let mut objects = world.objects();
+        let mut expected = rebuilt(&objects, false);
+        world.offer_to(&mut expected);
+        let expected = decision_of(&mut expected);
+        let taken: Vec<_> = objects.iter().filter_map(berth_state::Key::of).collect();
+        let passing: Vec<Object> = passing
+            .into_iter()
+            .map(|(kind, name, variant)| objects::object(Kind::ALL[kind], name, variant, "passing", 1))
+            .filter(|object| !taken.contains(&berth_state::Key::of(object).unwrap()))
+            .collect();
+        let mut state = rebuilt(&[], false);
+        world.offer_to(&mut state);
+        for object in &passing {
+            let _ = state.apply(Event::Applied(object.clone()), NOW);
+        }
+        let _ = decide(&mut state, &options(), NOW);
+        world::shuffle(&mut objects, order);
+        for object in objects {
+            let _ = state.apply(Event::Applied(object), NOW);
+        }
+        for object in passing {
+            let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None }, NOW);
+        }
+        prop_assert_eq!(decision_of(&mut state), expected);
+    }
+}
+
+/// `PROPTEST_CASES`, or few enough for every build.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
+}

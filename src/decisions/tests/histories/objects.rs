@@ -1,0 +1,221 @@
+//! Objects of every kind, by name and variant.
+
+use berth_state::{Kind, Object};
+use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const KEY: &str = "scheduling.koordinator.sh/reservation-allocated";
+
+/// An object of a kind; `name` and `variant` are taken modulo what there is.
+pub(crate) fn object(kind: Kind, name: u8, variant: u8, uid: &str, version: u64) -> Object {
+    let (mut value, namespace) = body(kind, name, u64::from(variant));
+    let metadata = &mut value["metadata"];
+    metadata["name"] = name_of(kind, name).into();
+    metadata["uid"] = uid.into();
+    metadata["resourceVersion"] = version.to_string().into();
+    // Some are of one second, some of another, and some say nothing.
+    if !uid.len().is_multiple_of(3) {
+        metadata["creationTimestamp"] = format!("1970-01-01T00:00:0{}Z", variant % 3).into();
+    }
+    if kind.is_namespaced() {
+        metadata["namespace"] = namespace.into();
+    }
+    value["apiVersion"] = kind.api_version().into();
+    value["kind"] = kind.name().into();
+    typed(kind, value)
+}
+
+fn name_of(kind: Kind, name: u8) -> String {
+    match kind {
+        Kind::Node | Kind::Device | Kind::NodeResourceTopology | Kind::CSINode => format!("n{}", name % 4),
+        Kind::Pod => format!("p{}", name % 12),
+        Kind::PersistentVolume | Kind::PersistentVolumeClaim => format!("v{}", name % 2),
+        Kind::NodeClaim => format!("c{}", name % 3),
+        Kind::Reservation => format!("r{}", name % 3),
+        Kind::Namespace => ["a", "b"][usize::from(name % 2)].to_owned(),
+        _ => format!("{}{}", kind.name().to_lowercase(), name % 2),
+    }
+}
+
+fn typed(kind: Kind, value: Value) -> Object {
+    fn read<T: DeserializeOwned>(value: Value) -> Object
+    where
+        Object: From<T>,
+    {
+        Object::from(serde_json::from_value::<T>(value).unwrap())
+    }
+    match kind {
+        Kind::Namespace => read::<core::v1::Namespace>(value),
+        Kind::PriorityClass => read::<scheduling::v1::PriorityClass>(value),
+        Kind::StorageClass => read::<storage::v1::StorageClass>(value),
+        Kind::PersistentVolume => read::<core::v1::PersistentVolume>(value),
+        Kind::PersistentVolumeClaim => read::<core::v1::PersistentVolumeClaim>(value),
+        Kind::CSINode => read::<storage::v1::CSINode>(value),
+        Kind::NodePool => read::<berth_api::NodePool>(value),
+        Kind::NodeOverlay => read::<berth_api::NodeOverlay>(value),
+        Kind::NodeClaim => read::<berth_api::NodeClaim>(value),
+        Kind::Node => read::<core::v1::Node>(value),
+        Kind::Device => read::<berth_api::Device>(value),
+        Kind::NodeResourceTopology => read::<berth_api::NodeResourceTopology>(value),
+        Kind::Deployment => read::<apps::v1::Deployment>(value),
+        Kind::ReplicaSet => read::<apps::v1::ReplicaSet>(value),
+        Kind::ReplicationController => read::<core::v1::ReplicationController>(value),
+        Kind::StatefulSet => read::<apps::v1::StatefulSet>(value),
+        Kind::DaemonSet => read::<apps::v1::DaemonSet>(value),
+        Kind::Job => read::<batch::v1::Job>(value),
+        Kind::CronJob => read::<batch::v1::CronJob>(value),
+        Kind::PodDisruptionBudget => read::<policy::v1::PodDisruptionBudget>(value),
+        Kind::Reservation => read::<berth_api::Reservation>(value),
+        Kind::Pod => read::<core::v1::Pod>(value),
+    }
+}
+
+fn template(v: u64) -> Value {
+    json!({"metadata": {"labels": {"app": format!("app{}", v % 3)}}, "spec": pod_spec(v)})
+}
+
+fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
+    let namespace = ["a", "b"][usize::from(name / 3 % 2)];
+    let node = format!("n{}", v / 3 % 4);
+    let app = format!("app{}", v % 3);
+    let zone = ["zone-a", "zone-b"][usize::try_from(v % 2).unwrap()];
+    let selector = json!({"matchLabels": {"app": app}});
+    let cpu = ["2", "4", "1500m"][usize::try_from(v % 3).unwrap()];
+    let room = json!({"cpu": cpu, "memory": "8Gi", "pods": "6"});
+    let body = match kind {
+        Kind::Namespace => json!({"metadata": {"labels": {"team": zone}}}),
+        Kind::PriorityClass => json!({"metadata": {}, "value": v % 3 * 100, "globalDefault": v.is_multiple_of(5)}),
+        Kind::StorageClass => json!({"metadata": {}, "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": if v.is_multiple_of(2) { "WaitForFirstConsumer" } else { "Immediate" },
+            "allowedTopologies": [{"matchLabelExpressions": [
+                {"key": "topology.kubernetes.io/zone", "values": [zone]}]}]}),
+        Kind::PersistentVolume => json!({"metadata": {}, "spec": {"capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"], "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": format!("h{v}")},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}}}}),
+        Kind::PersistentVolumeClaim => {
+            let mut spec = json!({"accessModes": [if v.is_multiple_of(3) { "ReadWriteOncePod" } else { "ReadWriteOnce" }],
+                "storageClassName": format!("storageclass{}", v % 2), "resources": {"requests": {"storage": "1Gi"}}});
+            if v.is_multiple_of(2) {
+                spec["volumeName"] = format!("v{}", name % 2).into();
+            }
+            json!({"metadata": {}, "spec": spec})
+        }
+        Kind::CSINode => json!({"metadata": {}, "spec": {"drivers": [
+            {"name": "ebs.csi.aws.com", "nodeID": "x", "allocatable": {"count": v % 3}}]}}),
+        Kind::NodePool => json!({"metadata": {}, "spec": {"weight": v % 3 + 1, "limits": {"cpu": v % 20},
+            "template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+                "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}}}}),
+        Kind::NodeOverlay => json!({"metadata": {}, "spec": {"requirements": [], "price": format!("0.{v}")}}),
+        Kind::NodeClaim => json!({
+            "metadata": {"labels": {"karpenter.sh/nodepool": format!("nodepool{}", v % 2),
+                "node.kubernetes.io/instance-type": "big", "topology.kubernetes.io/zone": zone,
+                "karpenter.sh/capacity-type": "reserved", "berth.sh/capacity-reservation-id": "cr-1"}},
+            "spec": {"requirements": []},
+            "status": {"providerID": format!("i-{}", name % 3), "nodeName": if v.is_multiple_of(3) { node } else { String::new() },
+                "capacity": room, "allocatable": room, "conditions": [{"type": "Launched", "status": "True",
+                    "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]}}),
+        Kind::Node => {
+            let mut labels = json!({"topology.kubernetes.io/zone": zone});
+            if v.is_multiple_of(4) {
+                labels["karpenter.sh/nodepool"] = "nodepool0".into();
+                labels["karpenter.sh/initialized"] = (v.is_multiple_of(8)).to_string().into();
+            }
+            let taints = if v.is_multiple_of(5) { json!([{"key": "t", "effect": "NoSchedule"}]) } else { json!([]) };
+            let mut metadata = json!({"labels": labels});
+            if v.is_multiple_of(11) {
+                metadata["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
+            }
+            json!({"metadata": metadata, "spec": {"providerID": format!("i-{}", name % 4), "taints": taints,
+                "unschedulable": v.is_multiple_of(7)},
+                "status": {"allocatable": room, "capacity": room, "images": [
+                    {"names": [format!("image{}", v % 2)], "sizeBytes": 1_000_000_000}]}})
+        }
+        Kind::Device => json!({"metadata": {}, "spec": {"devices": [
+            {"type": "gpu", "minor": 0, "health": true, "resources": {"koordinator.sh/gpu-core": "100",
+                "koordinator.sh/gpu-memory-ratio": "100", "koordinator.sh/gpu-memory": "8Gi"}}]}}),
+        Kind::NodeResourceTopology => json!({"metadata": {}, "topologyPolicies": ["None"], "zones": []}),
+        Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => json!({"metadata": {}, "spec": {
+            "replicas": v % 4, "selector": selector, "serviceName": "s", "template": template(v)}}),
+        Kind::ReplicationController => json!({"metadata": {}, "spec": {"replicas": v % 4, "template": template(v)}}),
+        Kind::DaemonSet => json!({"metadata": {}, "spec": {"selector": selector, "template": template(v % 8)}}),
+        Kind::Job => json!({"metadata": {}, "spec": {"parallelism": v % 3, "template": template(v)}}),
+        Kind::CronJob => json!({"metadata": {}, "spec": {"schedule": "* * * * *",
+            "jobTemplate": {"spec": {"template": template(v)}}}}),
+        Kind::PodDisruptionBudget => json!({"metadata": {}, "spec": {"selector": selector},
+            "status": {"disruptionsAllowed": v % 2, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}),
+        Kind::Reservation => {
+            let mut reservation = json!({"metadata": {}, "spec": {"allocateOnce": v.is_multiple_of(2),
+                "owners": [{"labelSelector": selector}], "ttl": "0s", "template": template(v % 8)}});
+            if v % 4 >= 2 {
+                reservation["status"] = json!({"phase": "Available", "nodeName": node,
+                    "allocatable": {"cpu": "500m"}, "conditions": []});
+            }
+            reservation
+        }
+        Kind::Pod => pod(name, v, &node, &app),
+    };
+    (body, namespace)
+}
+
+fn pod_spec(v: u64) -> Value {
+    // Of 200 variants one asks for what nobody can read.
+    let cpu = if v % 200 == 77 { "lots".to_owned() } else { format!("{}m", v % 5 * 300) };
+    let mut spec = json!({"containers": [
+        {"name": "app", "image": format!("image{}", v % 3), "resources": {"requests": {"cpu": cpu}}}]});
+    if v.is_multiple_of(4) {
+        spec["priorityClassName"] = format!("priorityclass{}", v % 2).into();
+    }
+    match v % 7 {
+        0 => {
+            spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": if v.is_multiple_of(2) { "DoNotSchedule" } else { "ScheduleAnyway" },
+                "labelSelector": {"matchLabels": {"app": "app0"}}}]);
+        }
+        1 => {
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "app1"}}}]}});
+        }
+        2 => {
+            spec["volumes"] = json!([{"name": "d", "persistentVolumeClaim": {"claimName": format!("v{}", v % 2)}}]);
+        }
+        3 => spec["tolerations"] = json!([{"operator": "Exists"}]),
+        4 => spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]),
+        5 => spec["nodeSelector"] = json!({"topology.kubernetes.io/zone": "zone-a"}),
+        _ => {}
+    }
+    spec
+}
+
+fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
+    let mut metadata = json!({"labels": {"app": app}});
+    let owner = |kind: &str, api: &str, name: String| json!([{"apiVersion": api, "kind": kind, "name": name, "uid": "", "controller": true}]);
+    match v % 6 {
+        0 => metadata["ownerReferences"] = owner("ReplicaSet", "apps/v1", format!("replicaset{}", v % 2)),
+        1 => metadata["ownerReferences"] = owner("DaemonSet", "apps/v1", format!("daemonset{}", v % 2)),
+        2 => metadata["ownerReferences"] = owner("Job", "batch/v1", format!("job{}", v % 2)),
+        _ => {}
+    }
+    let mut spec = pod_spec(v);
+    let mut status = json!({});
+    if v % 5 >= 2 {
+        spec["nodeName"] = node.into();
+        status["startTime"] = format!("1970-01-01T00:00:{:02}Z", v % 50).into();
+        if v.is_multiple_of(3) {
+            let annotation =
+                if v.is_multiple_of(9) { "{".to_owned() } else { json!({"name": format!("r{}", v % 3)}).to_string() };
+            metadata["annotations"] = json!({KEY: annotation});
+        }
+    } else if v.is_multiple_of(9) {
+        status["nominatedNodeName"] = node.into();
+    }
+    match v % 13 {
+        0 => status["phase"] = "Succeeded".into(),
+        1 => metadata["deletionTimestamp"] = "1970-01-01T00:00:00Z".into(),
+        _ => {}
+    }
+    // What no decision depends on.
+    status["hostIP"] = format!("10.0.0.{}", name % 8).into();
+    json!({"metadata": metadata, "spec": spec, "status": status})
+}

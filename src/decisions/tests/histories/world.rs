@@ -1,0 +1,374 @@
+//! An API server and a cloud that tell a state what they hold: late, twice, out of order; and writes whose outcome gets
+//! lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_catalogue::Catalogue;
+use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Write};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use serde_json::json;
+
+use crate::objects;
+use crate::{NOW, decision_of, rebuilt};
+
+/// One thing that happens. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Put(Kind, u8, u8),
+    Delete(Kind, u8),
+    Recreate(Kind, u8, u8),
+    /// An event that was not told yet.
+    Deliver(u8),
+    /// One that may have been told long ago.
+    Redeliver(u8),
+    Relist(Kind, bool),
+    Assume(u8, u8, u8),
+    /// The API server does a write, or not.
+    Write(u8, u8),
+    /// The outcome of a write is told.
+    Answer(u8),
+    ReadAgain,
+    Fork(Vec<(u8, u8, u8)>, bool),
+    Offer(u8, bool),
+    /// A decision is made meanwhile.
+    Look,
+}
+
+pub(crate) struct World {
+    pub(crate) state: State,
+    truth: BTreeMap<Key, Object>,
+    version: u64,
+    n_uids: u64,
+    log: Vec<Event>,
+    untold: Vec<usize>,
+    writes: Vec<Write>,
+    answers: Vec<(Write, Outcome)>,
+    offer: (u8, bool),
+}
+
+/// An order that a number stands for.
+pub(crate) fn shuffle<T>(list: &mut [T], seed: u64) {
+    let mut seed = seed | 1;
+    for i in (1..list.len()).rev() {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        list.swap(i, usize::try_from(seed % (i as u64 + 1)).unwrap());
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let mut world = World {
+            state: rebuilt(&[], false),
+            truth: BTreeMap::new(),
+            version: 10,
+            n_uids: 0,
+            log: Vec::new(),
+            untold: Vec::new(),
+            writes: Vec::new(),
+            answers: Vec::new(),
+            offer: (2, true),
+        };
+        world.take(Step::Offer(2, true));
+        world
+    }
+
+    pub(crate) fn objects(&self) -> Vec<Object> {
+        self.truth.values().cloned().collect()
+    }
+
+    pub(crate) fn offer_to(&self, state: &mut State) {
+        let types = json!([{"name": "big", "resources": {"cpu": "4", "memory": "16Gi", "pods": "8"}, "offerings": [
+            {"Price": 0.2, "Requirements": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", "zone-b"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]},
+            {"Price": 0.2, "Available": self.offer.0, "Requirements": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+                {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
+        let catalogue: Catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
+        let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
+        state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, NOW).unwrap();
+    }
+
+    fn tell(&mut self, event: Event) {
+        // Objects that cannot be used are refused; the state keeps which.
+        let _ = self.state.apply(event, NOW);
+    }
+
+    fn record(&mut self, event: Event) {
+        self.untold.push(self.log.len());
+        self.log.push(event);
+    }
+
+    fn set(&mut self, mut object: Object) {
+        self.version += 1;
+        set_version(&mut object, self.version);
+        self.truth.insert(Key::of(&object).unwrap(), object.clone());
+        self.record(Event::Applied(object));
+    }
+
+    pub(crate) fn put(&mut self, kind: Kind, name: u8, variant: u8) {
+        let fresh = objects::object(kind, name, variant, "", 0);
+        let key = Key::of(&fresh).unwrap();
+        let known = self.truth.get(&key).and_then(|known| known.metadata().uid.clone());
+        let uid = known.unwrap_or_else(|| self.new_uid());
+        self.set(objects::object(kind, name, variant, &uid, 0));
+    }
+
+    fn new_uid(&mut self) -> String {
+        self.n_uids += 1;
+        format!("{}u{}", "x".repeat(usize::try_from(self.n_uids % 3).unwrap()), self.n_uids)
+    }
+
+    fn delete(&mut self, key: &Key) {
+        let Some(gone) = self.truth.remove(key) else { return };
+        self.version += 1;
+        let object = gone.reference().unwrap();
+        self.record(Event::Deleted { object, resource_version: Some(self.version.to_string()) });
+    }
+
+    fn pick(&self, kind: Kind, which: u8) -> Option<ObjectRef> {
+        let known: Vec<ObjectRef> = self.state.objects(kind).filter_map(|(_, object)| object.reference()).collect();
+        known.get(usize::from(which) % known.len().max(1)).cloned()
+    }
+
+    pub(crate) fn take(&mut self, step: Step) {
+        match step {
+            Step::Put(kind, name, variant) => self.put(kind, name, variant),
+            Step::Delete(kind, name) => {
+                let key = Key::of(&objects::object(kind, name, 0, "", 0)).unwrap();
+                self.delete(&key);
+            }
+            Step::Recreate(kind, name, variant) => {
+                let key = Key::of(&objects::object(kind, name, variant, "", 0)).unwrap();
+                self.delete(&key);
+                self.put(kind, name, variant);
+            }
+            Step::Deliver(which) => {
+                if !self.untold.is_empty() {
+                    let at = self.untold.remove(usize::from(which) % self.untold.len());
+                    self.tell(self.log[at].clone());
+                }
+            }
+            Step::Redeliver(which) => {
+                if !self.log.is_empty() {
+                    let event = self.log[usize::from(which) % self.log.len()].clone();
+                    self.tell(event);
+                }
+            }
+            Step::Relist(kind, with_version) => {
+                let objects = self.truth.values().filter(|object| object.kind() == kind).cloned().collect();
+                let resource_version = with_version.then(|| self.version.to_string());
+                self.tell(Event::Relisted { kind, objects, resource_version });
+            }
+            Step::Assume(what, a, b) => {
+                if let Some((object, patch)) = self.change(what, a, b)
+                    && let Some(write) = self.state.assume(&object, patch)
+                {
+                    self.writes.push(write);
+                }
+            }
+            Step::Write(which, outcome) => {
+                if !self.writes.is_empty() {
+                    let write = self.writes.remove(usize::from(which) % self.writes.len());
+                    self.write(write, outcome);
+                }
+            }
+            Step::Answer(which) => {
+                if !self.answers.is_empty() {
+                    let (write, outcome) = self.answers.remove(usize::from(which) % self.answers.len());
+                    self.tell(Event::Settled { assumption: write.assumption, outcome });
+                }
+            }
+            Step::ReadAgain => {
+                for object in self.state.to_read_again().collect::<Vec<_>>() {
+                    let found = self.truth.get(&object.key).cloned();
+                    self.tell(Event::Read { object, found });
+                }
+            }
+            Step::Fork(changes, commits) => self.fork(&changes, commits),
+            Step::Offer(free, sees_all) => {
+                self.offer = (free, sees_all);
+                let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
+                self.offer_to(&mut state);
+                self.state = state;
+            }
+            Step::Look => {
+                decision_of(&mut self.state);
+            }
+        }
+    }
+
+    /// What a decision may write.
+    fn change(&self, what: u8, a: u8, b: u8) -> Option<(ObjectRef, Patch)> {
+        let pod = || self.pick(Kind::Pod, a);
+        let node = || self.pick(Kind::Node, b).map(|node| node.key.name);
+        let is_free = |pod: &ObjectRef| {
+            let pod = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
+            pod.is_some_and(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
+        };
+        Some(match what % 6 {
+            0 | 1 => (pod().filter(is_free)?, Patch::Bind { node: node()?, annotations: BTreeMap::new() }),
+            2 => (pod()?, Patch::Delete { at: NOW }),
+            3 => (pod().filter(is_free)?, Patch::Nominate { node: node() }),
+            4 => {
+                let object = self.pick(Kind::Reservation, a)?;
+                let known = self.state.get_as::<berth_api::Reservation>("", &object.key.name)?;
+                let patch = if b.is_multiple_of(2) { Patch::hold(known, &node()?) } else { Patch::release(known) };
+                (object, patch)
+            }
+            _ => {
+                let claim = objects::object(Kind::NodeClaim, a, b, "", 0);
+                (claim.reference()?, Patch::Create(claim))
+            }
+        })
+    }
+
+    fn fork(&mut self, changes: &[(u8, u8, u8)], commits: bool) {
+        let nodes: Vec<ObjectRef> = changes.iter().filter_map(|(_, _, c)| self.pick(Kind::Node, *c)).collect();
+        let planned: Vec<_> = changes.iter().filter_map(|(a, b, c)| self.change(*a, *b, *c)).collect();
+        let mut fork = self.state.fork();
+        for (object, patch) in planned {
+            // What cannot be done is refused, and changes nothing.
+            let _ = match patch {
+                Patch::Bind { node, annotations } => fork.bind(&object, &node, annotations),
+                Patch::Delete { at } => fork.evict(&object, at),
+                Patch::Nominate { node } => fork.nominate(&object, node.as_deref()),
+                Patch::Create(Object::NodeClaim(claim)) => fork.add_node_claim((*claim).clone()),
+                _ => fork.release(&object),
+            };
+        }
+        let _ = fork.take_slot("cr-1", NOW);
+        if commits {
+            self.writes.extend(fork.commit());
+            return;
+        }
+        for node in nodes {
+            let _ = fork.remove_node(&node, NOW);
+        }
+        decision_of(fork.state());
+    }
+
+    fn write(&mut self, write: Write, outcome: u8) {
+        let is_done = outcome % 4 < 3 && self.carry_out(&write);
+        let answer = match outcome % 4 {
+            _ if !is_done && outcome.is_multiple_of(2) => Outcome::Refused,
+            0 | 1 if is_done => {
+                let written = self.truth.get(&write.object.key).map(|object| object.metadata().clone());
+                let written = written.unwrap_or_default();
+                let says = outcome.is_multiple_of(8);
+                Outcome::Written { resource_version: written.resource_version.filter(|_| !says), uid: written.uid }
+            }
+            _ => Outcome::Unknown,
+        };
+        self.answers.push((write, answer));
+    }
+
+    /// The API server's part of a write; whether it accepts it.
+    fn carry_out(&mut self, write: &Write) -> bool {
+        let key = &write.object.key;
+        let known = self.truth.get(key).cloned();
+        let is_same = known.as_ref().is_some_and(|known| {
+            write.object.uid.is_none() || known.metadata().uid.as_deref() == write.object.uid.as_deref()
+        });
+        match (&write.patch, known) {
+            (Patch::Create(created), None) => {
+                let mut created = created.clone();
+                let uid = self.new_uid();
+                if let Object::NodeClaim(claim) = &mut created {
+                    Arc::make_mut(claim).metadata.uid = Some(uid);
+                }
+                self.set(created);
+                true
+            }
+            (Patch::Create(_), _) => false,
+            _ if !is_same => false,
+            (Patch::Bind { node, .. }, Some(Object::Pod(mut pod))) => {
+                let spec = Arc::make_mut(&mut pod).spec.get_or_insert_default();
+                if spec.node_name.is_some() {
+                    return false;
+                }
+                spec.node_name = Some(node.to_string());
+                self.set(Object::Pod(pod));
+                true
+            }
+            (Patch::Nominate { node }, Some(Object::Pod(mut pod))) => {
+                let status = Arc::make_mut(&mut pod).status.get_or_insert_default();
+                status.nominated_node_name = node.as_deref().map(str::to_owned);
+                self.set(Object::Pod(pod));
+                true
+            }
+            (Patch::Delete { at }, Some(Object::Pod(mut pod))) => {
+                Arc::make_mut(&mut pod).metadata.deletion_timestamp.get_or_insert(MetaTime(*at));
+                self.set(Object::Pod(pod));
+                true
+            }
+            (Patch::Status(status), Some(Object::Reservation(mut reservation))) => {
+                Arc::make_mut(&mut reservation).status = Some((**status).clone());
+                self.set(Object::Reservation(reservation));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Everything is told, in some order, and every outcome is known.
+    pub(crate) fn settle(&mut self, order: u64) {
+        for (write, outcome) in std::mem::take(&mut self.writes).into_iter().zip(0_u8..) {
+            self.write(write, outcome.wrapping_add(order.to_le_bytes()[0]));
+        }
+        let mut untold = std::mem::take(&mut self.untold);
+        shuffle(&mut untold, order);
+        let half = untold.len() / 2;
+        for &at in &untold[..half] {
+            self.tell(self.log[at].clone());
+        }
+        for (write, outcome) in std::mem::take(&mut self.answers) {
+            self.tell(Event::Settled { assumption: write.assumption, outcome });
+        }
+        for &at in &untold[half..] {
+            self.tell(self.log[at].clone());
+        }
+        self.take(Step::ReadAgain);
+    }
+}
+
+fn set_version(object: &mut Object, version: u64) {
+    macro_rules! set {
+        ($($kind:ident),*) => {
+            match object {
+                $(Object::$kind(known) => {
+                    Arc::make_mut(known).metadata.resource_version = Some(version.to_string());
+                })*
+            }
+        };
+    }
+    set!(
+        Namespace,
+        PriorityClass,
+        StorageClass,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        CSINode,
+        NodePool,
+        NodeOverlay,
+        NodeClaim,
+        Node,
+        Device,
+        NodeResourceTopology,
+        Deployment,
+        ReplicaSet,
+        ReplicationController,
+        StatefulSet,
+        DaemonSet,
+        Job,
+        CronJob,
+        PodDisruptionBudget,
+        Reservation,
+        Pod
+    );
+}

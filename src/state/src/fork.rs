@@ -1,0 +1,206 @@
+//! What-ifs over the state: everything that is changed is journalled, and rolled back unless it is committed.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use crate::assume::Progress;
+use crate::patch::node_of;
+use crate::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time, Write};
+
+/// Why a fork could not do something; it changed nothing then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForkError {
+    /// There is no such object, or the one of that name has another uid.
+    #[error("{0}: expected an object that is there, and of that uid")]
+    NoSuchObject(ObjectRef),
+    /// There is one of that name already.
+    #[error("{0}: expected a name that is not taken")]
+    Exists(Key),
+    /// A pod that is to be bound or nominated runs on a node.
+    #[error("{pod}: expected a pod on no node, found it on {node}")]
+    IsBound {
+        /// The pod.
+        pod: Key,
+        /// Its node.
+        node: String,
+    },
+    /// The supply has no instance left, or there is no such supply.
+    #[error("capacity reservation {0}: expected a free instance, found none")]
+    NoSlot(String),
+}
+
+/// A what-if. Dropping it rolls back everything that it did.
+#[derive(Debug)]
+pub struct Fork<'a> {
+    state: &'a mut State,
+    /// What was changed, in order.
+    journal: Vec<(AssumptionId, ObjectRef, Patch)>,
+    /// Supplies of which a slot was taken.
+    slots: Vec<String>,
+}
+
+// === impl Fork ===
+
+impl<'a> Fork<'a> {
+    pub(crate) fn new(state: &'a mut State) -> Self {
+        Fork { state, journal: Vec::new(), slots: Vec::new() }
+    }
+
+    /// The state with what the fork did.
+    pub fn state(&mut self) -> &mut State {
+        self.state
+    }
+
+    /// A node goes away, with its NodeClaim. Its pods are pending as their controllers would remake them, but for those
+    /// of DaemonSets and static ones, which go with it, and those that have ended. Says which are pending, by namespace
+    /// and name.
+    pub fn remove_node(&mut self, node: &ObjectRef, at: Time) -> Result<Vec<ObjectRef>, ForkError> {
+        let Some(object) = self.state.get_as::<Node>("", &node.key.name).cloned() else {
+            return Err(ForkError::NoSuchObject(node.clone()));
+        };
+        self.change(node, Patch::Delete { at })?;
+        let claim = self.claim_of(&object);
+        if let Some(claim) = claim {
+            self.change(&claim, Patch::Delete { at })?;
+        }
+        let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod));
+        Ok(pods.filter_map(|pod| Object::Pod(Arc::clone(pod)).reference()).collect())
+    }
+
+    fn claim_of(&self, node: &Node) -> Option<ObjectRef> {
+        let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
+        let claims = self.state.all::<berth_api::NodeClaim>();
+        let mut own = claims.filter(|claim| {
+            let status = claim.status.as_ref();
+            let by_provider = status.and_then(|status| status.provider_id.as_deref()).filter(|id| !id.is_empty());
+            let by_name = status.and_then(|status| status.node_name.as_deref());
+            (provider.is_some() && by_provider == provider)
+                || (by_name.is_some() && by_name == node.metadata.name.as_deref())
+        });
+        own.next().and_then(|claim| Object::NodeClaim(Arc::clone(claim)).reference())
+    }
+
+    /// A node is planned: capacity in flight, to which no scheduler binds yet.
+    pub fn add_node_claim(&mut self, claim: berth_api::NodeClaim) -> Result<(), ForkError> {
+        let object = Object::from(claim);
+        let Some(reference) = object.reference() else {
+            let nameless = Key::new(Kind::NodeClaim, "", "").with_uid(None);
+            return Err(ForkError::NoSuchObject(nameless));
+        };
+        self.change(&reference, Patch::Create(object))
+    }
+
+    /// A pod is bound to a node, with annotations that say what it draws from.
+    pub fn bind(
+        &mut self,
+        pod: &ObjectRef,
+        node: &str,
+        annotations: std::collections::BTreeMap<String, String>,
+    ) -> Result<(), ForkError> {
+        self.expect_unbound(pod)?;
+        if self.state.get_as::<Node>("", node).is_none() {
+            return Err(ForkError::NoSuchObject(Key::new(Kind::Node, "", node).with_uid(None)));
+        }
+        self.change(pod, Patch::Bind { node: node.into(), annotations })
+    }
+
+    /// Room is made for a pod on a node, or on none any more.
+    pub fn nominate(&mut self, pod: &ObjectRef, node: Option<&str>) -> Result<(), ForkError> {
+        self.expect_unbound(pod)?;
+        self.change(pod, Patch::Nominate { node: node.map(Into::into) })
+    }
+
+    /// A pod goes: what it has counts until it is gone.
+    pub fn evict(&mut self, pod: &ObjectRef, at: Time) -> Result<(), ForkError> {
+        self.change(pod, Patch::Delete { at })
+    }
+
+    /// A Reservation holds its room on a node.
+    pub fn hold(&mut self, reservation: &ObjectRef, node: &str) -> Result<(), ForkError> {
+        let patch = Patch::hold(&*self.reservation(reservation)?, node);
+        self.change(reservation, patch)
+    }
+
+    /// A Reservation holds nothing any more.
+    pub fn release(&mut self, reservation: &ObjectRef) -> Result<(), ForkError> {
+        let patch = Patch::release(&*self.reservation(reservation)?);
+        self.change(reservation, patch)
+    }
+
+    /// Takes one instance of a capacity reservation, or of another finite supply.
+    pub fn take_slot(&mut self, id: &str, now: Time) -> Result<(), ForkError> {
+        let cluster = self.state.cluster(now);
+        let known = cluster.slots.iter().find(|slots| cluster.symbols.text(slots.id) == id);
+        if known.is_none_or(|slots| slots.free == 0) {
+            return Err(ForkError::NoSlot(id.to_owned()));
+        }
+        *self.state.cloud.taken.entry(id.to_owned()).or_default() += 1;
+        self.slots.push(id.to_owned());
+        self.state.forget_cluster();
+        Ok(())
+    }
+
+    /// Makes it so: what was changed is assumed. Says what to write, in order; slots that were taken are held by the
+    /// NodeClaims that take them, and are given back here.
+    pub fn commit(mut self) -> Vec<Write> {
+        let journal = std::mem::take(&mut self.journal);
+        let mut writes = Vec::with_capacity(journal.len());
+        for (assumption, object, patch) in journal {
+            self.state.promote(assumption);
+            writes.push(Write { assumption, object, patch });
+        }
+        writes
+    }
+
+    fn reservation(&self, reservation: &ObjectRef) -> Result<Arc<berth_api::Reservation>, ForkError> {
+        let known = self.state.get_as::<berth_api::Reservation>("", &reservation.key.name);
+        known.cloned().ok_or_else(|| ForkError::NoSuchObject(reservation.clone()))
+    }
+
+    fn expect_unbound(&self, pod: &ObjectRef) -> Result<(), ForkError> {
+        let known = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
+        match known.and_then(|pod| node_of(pod)) {
+            Some(node) => Err(ForkError::IsBound { pod: pod.key.clone(), node: node.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    fn change(&mut self, object: &ObjectRef, patch: Patch) -> Result<(), ForkError> {
+        let Some(id) = self.state.push(object, patch.clone(), Progress::Tried) else {
+            return Err(match patch {
+                Patch::Create(_) => ForkError::Exists(object.key.clone()),
+                _ => ForkError::NoSuchObject(object.clone()),
+            });
+        };
+        self.journal.push((id, object.clone(), patch));
+        Ok(())
+    }
+}
+
+impl Drop for Fork<'_> {
+    fn drop(&mut self) {
+        for (id, ..) in self.journal.drain(..).rev() {
+            self.state.pop(id);
+        }
+        for id in self.slots.drain(..) {
+            if let Some(taken) = self.state.cloud.taken.get_mut(&id) {
+                *taken = taken.saturating_sub(1);
+            }
+            self.state.forget_cluster();
+        }
+    }
+}
+
+/// Whether another pod comes in place of one whose node goes, for any node.
+fn is_remade(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    let is_mirror =
+        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
+    !is_mirror
+        && !matches!(phase, Some("Succeeded" | "Failed"))
+        && pod.metadata.deletion_timestamp.is_none()
+        && !controllers.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
+}

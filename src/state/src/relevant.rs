@@ -1,0 +1,87 @@
+//! Which changes of an object decisions depend on. Most events change a time of a heartbeat, a condition or an address.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::Object;
+
+/// Whether two versions of an object count for the same in every decision.
+pub(crate) fn counts_alike(a: &Object, b: &Object) -> bool {
+    match (a, b) {
+        (Object::Pod(a), Object::Pod(b)) => Arc::ptr_eq(a, b) || pods(a, b),
+        (Object::Node(a), Object::Node(b)) => Arc::ptr_eq(a, b) || nodes(a, b),
+        _ => a == b || (a.kind() == b.kind() && bare(a) == bare(b)),
+    }
+}
+
+fn pods(a: &Pod, b: &Pod) -> bool {
+    let (mine, theirs) = (a.status.as_ref(), b.status.as_ref());
+    let statuses = |status: Option<&PodStatus>| {
+        let containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+        let init = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
+        containers.chain(init).map(rooms).collect::<Vec<_>>()
+    };
+    metadata(&a.metadata, &b.metadata)
+        && a.spec == b.spec
+        && same(mine, theirs, |status| status.phase.as_ref())
+        && same(mine, theirs, |status| status.nominated_node_name.as_ref())
+        && same(mine, theirs, |status| status.start_time.as_ref())
+        && same(mine, theirs, |status| status.resize.as_ref())
+        && statuses(mine) == statuses(theirs)
+}
+
+/// What a container has been given, as it is resized in place.
+fn rooms(status: &ContainerStatus) -> ContainerStatus {
+    ContainerStatus {
+        name: status.name.clone(),
+        allocated_resources: status.allocated_resources.clone(),
+        resources: status.resources.clone(),
+        ..ContainerStatus::default()
+    }
+}
+
+fn nodes(a: &Node, b: &Node) -> bool {
+    let (mine, theirs) = (a.status.as_ref(), b.status.as_ref());
+    metadata(&a.metadata, &b.metadata)
+        && a.spec == b.spec
+        && same(mine, theirs, |status| status.allocatable.as_ref())
+        && same(mine, theirs, |status| status.capacity.as_ref())
+        && same(mine, theirs, |status| status.images.as_ref())
+}
+
+fn same<'a, T, F: PartialEq>(a: Option<&'a T>, b: Option<&'a T>, field: impl Fn(&'a T) -> Option<F>) -> bool {
+    a.and_then(&field) == b.and_then(&field)
+}
+
+fn metadata(a: &ObjectMeta, b: &ObjectMeta) -> bool {
+    let owners = |of: &ObjectMeta| of.owner_references.clone().unwrap_or_default();
+    a.name == b.name
+        && a.namespace == b.namespace
+        && a.uid == b.uid
+        && a.labels == b.labels
+        && a.annotations == b.annotations
+        && a.creation_timestamp == b.creation_timestamp
+        && a.deletion_timestamp == b.deletion_timestamp
+        && owners(a) == owners(b)
+}
+
+/// Without what every write changes, and the status of controllers: their pods count one by one.
+fn bare(object: &Object) -> Object {
+    let mut object = object.clone();
+    let metadata = object.metadata_mut();
+    metadata.resource_version = None;
+    metadata.generation = None;
+    metadata.managed_fields = None;
+    match &mut object {
+        Object::Deployment(object) => Arc::make_mut(object).status = None,
+        Object::ReplicaSet(object) => Arc::make_mut(object).status = None,
+        Object::ReplicationController(object) => Arc::make_mut(object).status = None,
+        Object::StatefulSet(object) => Arc::make_mut(object).status = None,
+        Object::DaemonSet(object) => Arc::make_mut(object).status = None,
+        Object::CronJob(object) => Arc::make_mut(object).status = None,
+        _ => {}
+    }
+    object
+}

@@ -1,0 +1,442 @@
+//! The state itself: events in, objects and the cluster out.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use berth_convert::Options;
+use berth_model::Cluster;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::assume::{Assumption, Progress};
+use crate::entry::Entry;
+use crate::event::RefusedObject;
+use crate::object::version;
+use crate::patch::node_of;
+use crate::rebuild::{Built, scheduler_of};
+use crate::slots::Cloud;
+use crate::{
+    AssumptionId, CountsAs, Event, Fork, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched,
+    Typed, Write,
+};
+
+/// Deletions that are remembered, so that an older event does not undo them.
+const MOST_GRAVES: usize = 16_384;
+
+/// The cluster as it is known now.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) options: Options,
+    pub(crate) entries: BTreeMap<Key, Entry>,
+    pub(crate) cloud: Cloud,
+    /// Kinds that were listed.
+    listed: BTreeSet<Kind>,
+    /// Which object an assumption is about.
+    pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
+    next_assumption: u64,
+    /// The resourceVersion of deletions, and their order.
+    graves: BTreeMap<Key, u64>,
+    buried: VecDeque<Key>,
+    /// The converted cluster, where it is up to date.
+    pub(crate) built: Option<Built>,
+    /// What a conversion that failed leaves.
+    empty: Cluster,
+}
+
+// === impl State ===
+
+impl State {
+    /// A state that knows nothing yet.
+    pub fn new(options: Options) -> Self {
+        State {
+            options,
+            entries: BTreeMap::new(),
+            cloud: Cloud::default(),
+            listed: BTreeSet::new(),
+            assumptions: BTreeMap::new(),
+            next_assumption: 0,
+            graves: BTreeMap::new(),
+            buried: VecDeque::new(),
+            built: None,
+            empty: Cluster::new(),
+        }
+    }
+
+    /// Takes in one observation, and says what it changed. An event that is known, or older than what is known, changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// Objects that cannot be used, with their reasons: they count as [`RefusedObject::counts_as`] says, and all else of
+    /// the event was taken in.
+    pub fn apply(&mut self, event: Event, _now: Time) -> Result<Touched, Refused> {
+        let mut refused = Vec::new();
+        let touched = match event {
+            Event::Applied(object) => self.upsert(object, &mut refused),
+            Event::Deleted { object, resource_version } => self.delete(&object, version(resource_version.as_deref())),
+            Event::Relisted { kind, objects, resource_version } => {
+                self.relist(kind, objects, version(resource_version.as_deref()), &mut refused)
+            }
+            Event::Read { object, found } => self.read(&object, found, &mut refused),
+            Event::Offered { catalogue, seen } => {
+                let same = self.cloud.catalogue.as_deref() == Some(&*catalogue)
+                    && self.cloud.seen == seen
+                    && self.cloud.counts.is_empty();
+                (self.cloud.catalogue, self.cloud.seen) = (Some(catalogue), seen);
+                self.cloud.counts.clear();
+                self.built = self.built.take().filter(|_| same);
+                Touched { room: !same, ..Touched::default() }
+            }
+            Event::Counted(counts) => {
+                let mut touched = Touched::default();
+                for count in counts {
+                    let known = self.cloud.counts.get(&count.reservation_id);
+                    touched.room |= known != Some(&count);
+                    self.built = None;
+                    self.cloud.counts.insert(count.reservation_id.clone(), count);
+                }
+                touched
+            }
+            Event::Settled { assumption, outcome } => self.settle(assumption, outcome),
+        };
+        if refused.is_empty() { Ok(touched) } else { Err(Refused { objects: refused, touched }) }
+    }
+
+    /// Whether every kind and the cloud were listed once. Before that nothing may be decided: what is not known yet
+    /// would count as not there.
+    pub fn is_synced(&self) -> bool {
+        self.unlisted().next().is_none() && self.cloud.catalogue.is_some()
+    }
+
+    /// Whether the cloud's offerings are known.
+    pub fn has_offerings(&self) -> bool {
+        self.cloud.catalogue.is_some()
+    }
+
+    /// Kinds that were not listed yet.
+    pub fn unlisted(&self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.iter().copied().filter(|kind| !self.listed.contains(kind))
+    }
+
+    /// The object of a key as it counts: the newest version that was observed with what is assumed of it.
+    pub fn get(&self, key: &Key) -> Option<&Object> {
+        self.entries.get(key)?.current.as_ref()
+    }
+
+    /// The newest version of an object that was observed, whatever is assumed of it.
+    pub fn observed(&self, key: &Key) -> Option<&Object> {
+        self.entries.get(key)?.observed.as_ref()
+    }
+
+    /// The object of a type, namespace and name as it counts.
+    pub fn get_as<T: Typed>(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        T::of(self.get(&Key::new(T::KIND, namespace, name))?)
+    }
+
+    /// All objects of a kind as they count, by namespace and name.
+    pub fn objects(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Object)> {
+        let from = Key { kind, namespace: "".into(), name: "".into() };
+        let of_kind = self.entries.range(from..).take_while(move |(key, _)| key.kind == kind);
+        of_kind.filter_map(|(key, entry)| Some((key, entry.current.as_ref()?)))
+    }
+
+    /// All objects of a type as they count, by namespace and name.
+    pub fn all<T: Typed>(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.objects(T::KIND).filter_map(|(_, object)| T::of(object))
+    }
+
+    /// The pods that are bound to a node, by namespace and name.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        self.all::<Pod>().filter(move |pod| node_of(pod) == Some(node))
+    }
+
+    /// The scheduler that a pod asks for: `default-scheduler` where it does not say.
+    pub fn scheduler_of(pod: &Pod) -> &str {
+        scheduler_of(pod)
+    }
+
+    /// Objects that cannot be used, and why, by kind and name.
+    pub fn refused(&self) -> impl Iterator<Item = &RefusedObject> {
+        let beside_others = self.built.iter().flat_map(|built| &built.refused);
+        self.entries.values().filter_map(|entry| entry.refused.as_ref()).chain(beside_others)
+    }
+
+    /// What people should know of the cluster, a line each. Converts everything anew where pods came or went.
+    pub fn warnings(&mut self, now: Time) -> &[String] {
+        if self.built.as_ref().is_some_and(|built| built.is_patched) {
+            self.built = None;
+        }
+        self.cluster(now);
+        self.built.as_ref().map_or(&[], |built| &built.warnings)
+    }
+
+    /// The cluster that decisions are made from. Pods come and go in place; everything is converted anew when something
+    /// else has changed.
+    pub fn cluster(&mut self, now: Time) -> &Cluster {
+        if self.built.is_none() {
+            self.built = self.build(now).ok();
+        }
+        match &mut self.built {
+            Some(built) => built.live.cluster(),
+            None => &self.empty,
+        }
+    }
+
+    /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
+    /// place are held to.
+    pub fn forget_cluster(&mut self) {
+        self.built = None;
+    }
+
+    /// A what-if: rolled back when dropped.
+    pub fn fork(&mut self) -> Fork<'_> {
+        Fork::new(self)
+    }
+
+    /// Assumes a write that is being made: the object counts as it will be. Report its outcome by
+    /// [`Event::Settled`].
+    ///
+    /// `None`, and nothing is assumed, where there is no such object (to create: where there is one), or the one of that
+    /// name has another uid.
+    pub fn assume(&mut self, object: &ObjectRef, patch: Patch) -> Option<Write> {
+        let assumption = self.push(object, patch.clone(), Progress::InFlight)?;
+        Some(Write { assumption, object: object.clone(), patch })
+    }
+
+    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
+    pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
+        let unknown = |entry: &&Entry| entry.assumed.iter().any(|known| known.progress == Progress::Unknown);
+        self.entries.iter().filter(move |(_, entry)| unknown(entry)).map(|(key, entry)| {
+            let uid = entry.observed.as_ref().and_then(Object::uid);
+            key.clone().with_uid(uid)
+        })
+    }
+
+    /// Assumes a change; `None` where there is nothing to change.
+    pub(crate) fn push(&mut self, object: &ObjectRef, patch: Patch, progress: Progress) -> Option<AssumptionId> {
+        let current = self.entries.get(&object.key).and_then(|entry| entry.current.as_ref());
+        let is_meant = match (current, patch.creates()) {
+            (None, creates) => creates,
+            (Some(_), true) => false,
+            (Some(current), false) => object.uid.as_deref().zip(current.uid()).is_none_or(|(a, b)| a == b),
+        };
+        if !is_meant {
+            return None;
+        }
+        let id = AssumptionId(self.next_assumption);
+        self.next_assumption += 1;
+        self.assumptions.insert(id, object.key.clone());
+        let entry = self.entries.entry(object.key.clone()).or_default();
+        entry.assumed.push(Assumption { id, patch, progress });
+        self.refresh(&object.key);
+        Some(id)
+    }
+
+    /// What a fork tried is being written.
+    pub(crate) fn promote(&mut self, id: AssumptionId) {
+        let entry = self.assumptions.get(&id).and_then(|key| self.entries.get_mut(key));
+        for known in entry.into_iter().flat_map(|entry| &mut entry.assumed).filter(|known| known.id == id) {
+            known.progress = Progress::InFlight;
+        }
+    }
+
+    /// Takes an assumption back.
+    pub(crate) fn pop(&mut self, id: AssumptionId) -> Touched {
+        let Some(key) = self.assumptions.remove(&id) else { return Touched::default() };
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.assumed.retain(|known| known.id != id);
+        }
+        self.refresh(&key)
+    }
+
+    fn upsert(&mut self, mut object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
+        let Some(key) = Key::of(&object) else {
+            let key = Key::new(object.kind(), object.metadata().namespace.as_deref().unwrap_or_default(), "");
+            let message = "expected a name: an object in a cluster has one".to_owned();
+            let problems = vec![Problem { path: "metadata.name".to_owned(), message }];
+            refused.push(RefusedObject { key, problems, counts_as: CountsAs::Absent });
+            return Touched::default();
+        };
+        let version = object.version();
+        let is_older = |known: Option<u64>| known.zip(version).is_some_and(|(known, version)| version < known);
+        if is_older(self.graves.get(&key).map(|grave| grave.saturating_add(1))) {
+            return Touched::default();
+        }
+        // Who wrote which field is large, and decides nothing.
+        if object.metadata().managed_fields.is_some() {
+            object.metadata_mut().managed_fields = None;
+        }
+        if let Some(known) = self.observed(&key) {
+            if is_older(known.version()) {
+                return Touched::default();
+            }
+            if known.uid().zip(object.uid()).is_some_and(|(known, uid)| known != uid) {
+                self.keep_assumptions(&key, |known, _| !known.is_about_known());
+            }
+        }
+        self.entries.entry(key.clone()).or_default().observed = Some(object);
+        let touched = self.observed_anew(&key);
+        let unusable = self.entries.get(&key).and_then(|entry| entry.refused.clone());
+        refused.extend(unusable);
+        touched
+    }
+
+    fn delete(&mut self, object: &ObjectRef, version: Option<u64>) -> Touched {
+        if let Some(version) = version {
+            self.bury(&object.key, version);
+        }
+        let Some(entry) = self.entries.get_mut(&object.key) else { return Touched::default() };
+        let is_meant = entry.observed.as_ref().is_some_and(|known| {
+            let is_same = known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| known == uid);
+            let is_newer = known.version().zip(version).is_some_and(|(known, version)| known > version);
+            is_same && !is_newer
+        });
+        // What was created and gone before an event showed it.
+        let is_created = |assumption: &Assumption| match (&assumption.patch, assumption.progress) {
+            (Patch::Create(created), Progress::Written(written)) => {
+                let is_same = created.uid().zip(object.uid.as_deref()).is_some_and(|(mine, uid)| mine == uid);
+                is_same || written.zip(version).is_some_and(|(written, version)| written <= version)
+            }
+            _ => false,
+        };
+        if is_meant {
+            entry.observed = None;
+        } else if !entry.assumed.iter().any(is_created) {
+            return Touched::default();
+        }
+        self.keep_assumptions(&object.key, |known, _| !is_created(known));
+        self.observed_anew(&object.key)
+    }
+
+    fn bury(&mut self, key: &Key, version: u64) {
+        let grave = self.graves.entry(key.clone()).or_insert_with(|| {
+            self.buried.push_back(key.clone());
+            version
+        });
+        *grave = version.max(*grave);
+        while self.buried.len() > MOST_GRAVES {
+            if let Some(oldest) = self.buried.pop_front() {
+                self.graves.remove(&oldest);
+            }
+        }
+    }
+
+    fn relist(
+        &mut self,
+        kind: Kind,
+        objects: Vec<Object>,
+        version: Option<u64>,
+        refused: &mut Vec<RefusedObject>,
+    ) -> Touched {
+        let mut touched = Touched::default();
+        let listed: BTreeSet<Key> = objects.iter().filter_map(Key::of).collect();
+        for object in objects.into_iter().filter(|object| object.kind() == kind) {
+            touched.merge(self.upsert(object, refused));
+        }
+        let from = Key { kind, namespace: "".into(), name: "".into() };
+        let of_kind = self.entries.range(from..).take_while(|(key, _)| key.kind == kind);
+        let gone = of_kind.filter(|(key, _)| !listed.contains(*key)).map(|(key, entry)| (key.clone(), entry));
+        let gone: Vec<(Key, bool)> = gone
+            .filter_map(|(key, entry)| {
+                let observed = entry.observed.as_ref();
+                let is_newer = |known: u64| version.is_some_and(|list| known > list);
+                let is_gone = observed.is_some_and(|observed| !observed.version().is_some_and(is_newer));
+                let is_created = observed.is_none() && entry.assumed.iter().any(|a| a.was_written_until(version));
+                (is_gone || is_created).then_some((key, is_gone))
+            })
+            .collect();
+        for (key, was_observed) in gone {
+            if was_observed {
+                if let Some(version) = version {
+                    self.bury(&key, version);
+                }
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.observed = None;
+                }
+            } else if version.is_some() {
+                self.keep_assumptions(&key, |known, _| !known.was_written_until(version));
+            } else {
+                // The list may be older than the creation, or newer than a deletion.
+                let entry = self.entries.get_mut(&key);
+                for known in entry.into_iter().flat_map(|entry| &mut entry.assumed) {
+                    if known.was_written_until(None) {
+                        known.progress = Progress::Unknown;
+                    }
+                }
+            }
+            touched.merge(self.observed_anew(&key));
+        }
+        self.listed.insert(kind);
+        touched
+    }
+
+    fn read(&mut self, object: &ObjectRef, found: Option<Object>, refused: &mut Vec<RefusedObject>) -> Touched {
+        self.keep_assumptions(&object.key, |known, _| known.progress != Progress::Unknown);
+        let mut touched = match found {
+            Some(found) => self.upsert(found, refused),
+            None => self.delete(object, None),
+        };
+        touched.merge(self.observed_anew(&object.key));
+        touched
+    }
+
+    fn settle(&mut self, id: AssumptionId, outcome: Outcome) -> Touched {
+        let Some(key) = self.assumptions.get(&id).cloned() else { return Touched::default() };
+        let Some(entry) = self.entries.get_mut(&key) else { return Touched::default() };
+        match outcome {
+            Outcome::Refused => self.keep_assumptions(&key, |known, _| known.id != id),
+            Outcome::Unknown => {
+                for known in entry.assumed.iter_mut().filter(|known| known.id == id) {
+                    known.progress = Progress::Unknown;
+                }
+            }
+            Outcome::Written { resource_version, uid } => {
+                for known in entry.assumed.iter_mut().filter(|known| known.id == id) {
+                    known.progress = Progress::Written(version(resource_version.as_deref()));
+                    if let Patch::Create(created) = &mut known.patch {
+                        created.metadata_mut().uid.clone_from(&uid);
+                    }
+                }
+            }
+        }
+        self.observed_anew(&key)
+    }
+
+    /// Settles what the observed version of an object shows, and brings it up to date.
+    fn observed_anew(&mut self, key: &Key) -> Touched {
+        self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed));
+        self.refresh(key)
+    }
+
+    fn refresh(&mut self, key: &Key) -> Touched {
+        let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
+        let before = entry.counted.clone();
+        let changed = entry.refresh(key, &self.options);
+        let after = entry.counted.clone();
+        if entry.is_empty() {
+            self.entries.remove(key);
+        }
+        if !changed {
+            return Touched::default();
+        }
+        self.patch(key, before.as_ref(), after.as_ref());
+        touched(key, before.as_ref(), after.as_ref())
+    }
+}
+
+/// What the change of an object means to decisions.
+fn touched(key: &Key, before: Option<&Object>, after: Option<&Object>) -> Touched {
+    let waits = |object: &Object| match object {
+        Object::Pod(pod) => {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            node_of(pod).is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
+        }
+        Object::Reservation(reservation) => {
+            reservation.status.as_ref().is_none_or(|status| status.phase == berth_api::ReservationPhase::Pending)
+        }
+        _ => false,
+    };
+    let is_waiting = after.is_some_and(waits);
+    let is_pod = key.kind == Kind::Pod;
+    // A pod that comes takes room; one that changes or goes may give some.
+    let room = if is_pod { before.is_some_and(|before| !waits(before)) } else { true };
+    Touched { objects: vec![key.clone()], waiting: is_waiting, room }
+}

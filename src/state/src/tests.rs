@@ -1,0 +1,343 @@
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Time = Time::UNIX_EPOCH;
+
+fn mk_pod(name: &str, uid: &str, version: u64, node: Option<&str>) -> Object {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": version.to_string()},
+        "spec": {"containers": [{"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}});
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    Object::from(typed::<Pod>(pod))
+}
+
+fn mk_node(name: &str, version: u64) -> Object {
+    let room = json!({"cpu": "4", "memory": "8Gi", "pods": "10"});
+    Object::from(typed::<Node>(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string()},
+        "status": {"allocatable": room, "capacity": room}})))
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn pod_key(name: &str) -> Key {
+    Key::new(Kind::Pod, "default", name)
+}
+
+fn deleted(object: &Object, version: u64) -> Event {
+    Event::Deleted { object: object.reference().unwrap(), resource_version: Some(version.to_string()) }
+}
+
+fn state_of(objects: impl IntoIterator<Item = Object>) -> State {
+    let mut state = State::new(Options::default());
+    for object in objects {
+        state.apply(Event::Applied(object), NOW).unwrap();
+    }
+    state
+}
+
+fn n_pending(state: &mut State) -> u32 {
+    state.cluster(NOW).pending.iter().flat_map(|row| &row.members).map(berth_model::MemberRun::len).sum()
+}
+
+fn pods_on(state: &mut State, node: usize) -> usize {
+    state.cluster(NOW).nodes[node].pods.len()
+}
+
+#[test]
+fn the_same_event_twice_changes_nothing() {
+    let mut state = state_of([mk_pod("web", "1", 1, None)]);
+    let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None)), NOW).unwrap();
+    assert!(again.is_nothing(), "{again:?}");
+}
+
+#[test]
+fn an_older_event_undoes_neither_a_change_nor_a_deletion() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 5, Some("n"))]);
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None)), NOW).unwrap().is_nothing());
+    assert_eq!(pods_on(&mut state, 0), 1);
+    state.apply(deleted(&mk_pod("web", "1", 5, None), 7), NOW).unwrap();
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 6, Some("n"))), NOW).unwrap().is_nothing());
+    assert_eq!(pods_on(&mut state, 0), 0);
+    // Another of that name, made later.
+    state.apply(Event::Applied(mk_pod("web", "2", 8, Some("n"))), NOW).unwrap();
+    assert_eq!(pods_on(&mut state, 0), 1);
+}
+
+#[test]
+fn resource_versions_are_compared_as_numbers() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 9, None)]);
+    state.apply(Event::Applied(mk_pod("web", "1", 10, Some("n"))), NOW).unwrap();
+    assert_eq!(pods_on(&mut state, 0), 1);
+}
+
+#[test]
+fn the_deletion_of_an_earlier_incarnation_leaves_the_later() {
+    let mut state = state_of([mk_pod("web", "2", 8, None)]);
+    let earlier = Event::Deleted { object: pod_key("web").with_uid(Some("1")), resource_version: None };
+    assert!(state.apply(earlier, NOW).unwrap().is_nothing());
+    assert_eq!(n_pending(&mut state), 1);
+}
+
+#[test]
+fn a_relist_deletes_what_it_does_not_list_unless_that_is_newer() {
+    let mut state = state_of([mk_pod("a", "1", 1, None), mk_pod("b", "2", 2, None), mk_pod("c", "3", 30, None)]);
+    let list = Event::Relisted {
+        kind: Kind::Pod,
+        objects: vec![mk_pod("a", "1", 1, None)],
+        resource_version: Some("20".to_owned()),
+    };
+    state.apply(list, NOW).unwrap();
+    let names: Vec<&str> = state.objects(Kind::Pod).map(|(key, _)| &*key.name).collect();
+    assert_eq!(names, ["a", "c"]);
+}
+
+#[test]
+fn an_unusable_object_is_refused_by_field_and_counts_as_absent_while_all_else_stands() {
+    let mut state = state_of([mk_pod("good", "1", 1, None), mk_pod("web", "2", 2, None)]);
+    let mut bad = serde_json::to_value(match mk_pod("web", "2", 3, None) {
+        Object::Pod(pod) => (*pod).clone(),
+        other => panic!("{other:?}"),
+    })
+    .unwrap();
+    bad["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots".into();
+    let list = Event::Relisted {
+        kind: Kind::Pod,
+        objects: vec![mk_pod("good", "1", 1, None), Object::from(typed::<Pod>(bad))],
+        resource_version: None,
+    };
+    let refused = state.apply(list, NOW).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.starts_with("Pod default/web: spec.containers[0].resources.requests"), "{text}");
+    assert_eq!(n_pending(&mut state), 1);
+    assert_eq!(state.refused().count(), 1);
+    // Mended, it counts again.
+    state.apply(Event::Applied(mk_pod("web", "2", 4, None)), NOW).unwrap();
+    assert_eq!((n_pending(&mut state), state.refused().count()), (2, 0));
+}
+
+#[test]
+fn a_pod_on_a_node_with_unreadable_annotations_takes_its_room_without_them() {
+    let mut state = state_of([mk_node("n", 1)]);
+    let mut bad = mk_pod("web", "1", 2, Some("n"));
+    let key = "scheduling.koordinator.sh/reservation-allocated".to_owned();
+    bad.metadata_mut().annotations = Some([(key, "{".to_owned())].into());
+    let refused = state.apply(Event::Applied(bad), NOW).unwrap_err();
+    assert_eq!(refused.objects[0].counts_as, CountsAs::WithoutAnnotations);
+    assert_eq!(pods_on(&mut state, 0), 1);
+}
+
+#[test]
+fn a_workload_in_the_state_makes_no_pods() {
+    let deployment = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 3,
+        "selector": {}, "template": {"spec": {"containers": [{"name": "app", "image": "app"}]}}}});
+    let deployment = typed::<k8s_openapi::api::apps::v1::Deployment>(deployment);
+    let mut state = state_of([Object::from(deployment), mk_pod("web-x", "1", 1, None)]);
+    assert_eq!(n_pending(&mut state), 1);
+    assert!(state.cluster(NOW).node_pools.is_empty(), "nor is there an open NodePool");
+}
+
+fn bind(state: &mut State) -> Write {
+    let pod = state.get(&pod_key("web")).unwrap().reference().unwrap();
+    state.assume(&pod, Patch::Bind { node: "n".into(), annotations: [].into() }).unwrap()
+}
+
+fn settle(state: &mut State, write: &Write, outcome: Outcome) -> Touched {
+    state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW).unwrap()
+}
+
+fn written(version: u64) -> Outcome {
+    Outcome::Written { resource_version: Some(version.to_string()), uid: None }
+}
+
+#[test]
+fn an_assumed_binding_is_undone_by_no_older_event_and_confirmed_by_its_own() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let write = bind(&mut state);
+    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (1, 0));
+    // A label was changed before the binding; its event comes after.
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 3, None)), NOW).unwrap().is_nothing());
+    assert_eq!(pods_on(&mut state, 0), 1);
+    settle(&mut state, &write, written(5));
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None)), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 5, Some("n"))), NOW).unwrap().is_nothing());
+    assert_eq!(pods_on(&mut state, 0), 1);
+    assert!(state.assumptions.is_empty());
+}
+
+#[test]
+fn a_refused_binding_is_dropped() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let write = bind(&mut state);
+    let touched = settle(&mut state, &write, Outcome::Refused);
+    assert!(touched.waiting && touched.room);
+    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (0, 1));
+}
+
+#[test]
+fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
+    for (found, bound) in [(Some(None), 0), (Some(Some("n")), 1), (None, 0)] {
+        let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+        let write = bind(&mut state);
+        settle(&mut state, &write, Outcome::Unknown);
+        assert_eq!(pods_on(&mut state, 0), 1);
+        let again: Vec<ObjectRef> = state.to_read_again().collect();
+        assert_eq!(again, [pod_key("web").with_uid(Some("1"))]);
+        let found = found.map(|node| mk_pod("web", "1", 3, node));
+        state.apply(Event::Read { object: again[0].clone(), found }, NOW).unwrap();
+        assert_eq!(pods_on(&mut state, 0), bound);
+        assert_eq!(state.to_read_again().count(), 0);
+    }
+}
+
+#[test]
+fn an_assumption_is_about_one_incarnation() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    bind(&mut state);
+    state.apply(Event::Applied(mk_pod("web", "2", 3, None)), NOW).unwrap();
+    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (0, 1));
+    let earlier = pod_key("web").with_uid(Some("1"));
+    assert!(state.assume(&earlier, Patch::Remove).is_none());
+}
+
+fn mk_claim(name: &str) -> berth_api::NodeClaim {
+    typed(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name},
+        "spec": {"requirements": []}}))
+}
+
+#[test]
+fn a_created_object_is_there_until_its_deletion_is_seen() {
+    let mut state = State::new(Options::default());
+    let claim = Object::from(mk_claim("c"));
+    let reference = claim.reference().unwrap();
+    let write = state.assume(&reference, Patch::Create(claim.clone())).unwrap();
+    assert!(state.assume(&reference, Patch::Create(claim.clone())).is_none(), "there is one");
+    let outcome = Outcome::Written { resource_version: Some("4".to_owned()), uid: Some("1".to_owned()) };
+    settle(&mut state, &write, outcome);
+    let earlier =
+        Event::Deleted { object: reference.key.clone().with_uid(Some("0")), resource_version: Some("3".into()) };
+    state.apply(earlier, NOW).unwrap();
+    assert!(state.get(&reference.key).is_some());
+    let gone = Event::Deleted { object: reference.key.clone().with_uid(Some("1")), resource_version: Some("6".into()) };
+    state.apply(gone, NOW).unwrap();
+    assert!(state.get(&reference.key).is_none());
+}
+
+#[test]
+fn a_list_without_a_version_has_a_created_object_read_again() {
+    let mut state = State::new(Options::default());
+    let claim = Object::from(mk_claim("c"));
+    let reference = claim.reference().unwrap();
+    let write = state.assume(&reference, Patch::Create(claim)).unwrap();
+    settle(&mut state, &write, written(4));
+    let list = |version: Option<&str>| Event::Relisted {
+        kind: Kind::NodeClaim,
+        objects: Vec::new(),
+        resource_version: version.map(str::to_owned),
+    };
+    state.apply(list(Some("3")), NOW).unwrap();
+    assert!(state.get(&reference.key).is_some(), "the list is older than the claim");
+    state.apply(list(None), NOW).unwrap();
+    assert!(state.get(&reference.key).is_some());
+    assert_eq!(state.to_read_again().count(), 1);
+    state.apply(Event::Read { object: reference.clone(), found: None }, NOW).unwrap();
+    assert!(state.get(&reference.key).is_none());
+}
+
+#[test]
+fn nothing_is_decided_before_every_kind_and_the_cloud_were_listed() {
+    let mut state = State::new(Options::default());
+    for &kind in Kind::ALL {
+        assert!(!state.is_synced());
+        state.apply(Event::Relisted { kind, objects: Vec::new(), resource_version: None }, NOW).unwrap();
+    }
+    assert!(!state.is_synced());
+    let catalogue = berth_catalogue::read(b"[]", "none").unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+    assert!(state.is_synced());
+}
+
+#[test]
+fn a_dropped_fork_changes_nothing() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None), mk_pod("on", "2", 3, Some("n"))]);
+    let before = format!("{:?}", state.cluster(NOW));
+    {
+        let mut fork = state.fork();
+        let node = Key::new(Kind::Node, "", "n").with_uid(None);
+        fork.bind(&pod_key("web").with_uid(None), "n", [].into()).unwrap();
+        assert_eq!(pods_on(fork.state(), 0), 2);
+        let displaced = fork.remove_node(&node, NOW).unwrap();
+        assert_eq!(displaced.len(), 2);
+        assert_eq!(n_pending(fork.state()), 2);
+        let again = fork.bind(&pod_key("web").with_uid(None), "n", [].into());
+        assert!(matches!(again, Err(ForkError::IsBound { .. })), "{again:?}");
+        let none = fork.evict(&pod_key("none").with_uid(None), NOW);
+        assert!(matches!(none, Err(ForkError::NoSuchObject(_))), "{none:?}");
+    }
+    assert_eq!(format!("{:?}", state.cluster(NOW)), before);
+    assert!(state.assumptions.is_empty());
+}
+
+#[test]
+fn a_committed_fork_is_assumed_and_says_what_to_write() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let mut fork = state.fork();
+    fork.bind(&pod_key("web").with_uid(Some("1")), "n", [].into()).unwrap();
+    let writes = fork.commit();
+    assert_eq!(writes.len(), 1);
+    assert_eq!(pods_on(&mut state, 0), 1);
+    settle(&mut state, &writes[0], Outcome::Refused);
+    assert_eq!(pods_on(&mut state, 0), 0);
+}
+
+fn reserved(free: u32) -> berth_catalogue::Catalogue {
+    let text = json!([{"name": "m5.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [
+        {"Price": 0.1, "Available": free, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
+    berth_catalogue::read(text.to_string().as_bytes(), "types.json").unwrap()
+}
+
+fn free_slots(state: &mut State) -> u32 {
+    state.cluster(NOW).slots[0].free
+}
+
+#[test]
+fn free_slots_are_those_counted_less_the_launches_that_the_count_did_not_see() {
+    let mut state = State::new(Options::default());
+    let mut claim = mk_claim("c");
+    claim.metadata.labels = Some([("berth.sh/capacity-reservation-id".to_owned(), "cr-1".to_owned())].into());
+    claim.status = Some(berth_api::NodeClaimStatus { provider_id: Some("i-1".to_owned()), ..Default::default() });
+    state.apply(Event::Applied(Object::from(claim)), NOW).unwrap();
+    let mut offer = |seen: Option<&[&str]>| {
+        let seen = seen.map(|seen| seen.iter().map(|&id| id.to_owned()).collect());
+        state.apply(Event::Offered { catalogue: reserved(3).into(), seen }, NOW).unwrap();
+        free_slots(&mut state)
+    };
+    assert_eq!(offer(None), 3);
+    assert_eq!(offer(Some(&[])), 2);
+    assert_eq!(offer(Some(&["i-1"])), 3);
+    assert_eq!(offer(Some(&["c"])), 3);
+    let count = SlotCount { reservation_id: "cr-1".to_owned(), free: 1, seen: [].into() };
+    state.apply(Event::Counted(vec![count]), NOW).unwrap();
+    assert_eq!(free_slots(&mut state), 0);
+}
+
+#[test]
+fn a_fork_takes_no_slot_twice_and_gives_them_back() {
+    let mut state = State::new(Options::default());
+    state.apply(Event::Offered { catalogue: reserved(1).into(), seen: None }, NOW).unwrap();
+    {
+        let mut fork = state.fork();
+        fork.take_slot("cr-1", NOW).unwrap();
+        assert_eq!(fork.take_slot("cr-1", NOW), Err(ForkError::NoSlot("cr-1".to_owned())));
+        assert!(fork.take_slot("cr-2", NOW).is_err());
+    }
+    assert_eq!(free_slots(&mut state), 1);
+}
