@@ -2,7 +2,7 @@
 
 /// An instance type as `DescribeInstanceTypes` describes it, as far as planning needs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as EC2 tells them")]
 pub struct InstanceFacts {
     /// The name, such as `m5.xlarge`.
     pub name: String,

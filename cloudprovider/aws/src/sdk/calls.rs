@@ -101,7 +101,7 @@ async fn instance_types(aws: &Aws, progress: &dyn Fn(Step)) -> Result<Vec<Instan
     let pages = aws.ec2.describe_instance_types().into_paginator().page_size(100).send();
     let found = all_pages!(aws, ACTION, "instance types", progress, pages, instance_types);
     let bundled: BTreeMap<String, InstanceFacts> = snapshot::types()
-        .map_err(|error| AskError::local("read the snapshot", error.to_string()))?
+        .map_err(|error| AskError::local("read the snapshot", &error.to_string()))?
         .into_iter()
         .map(|known| (known.name.clone(), known))
         .collect();
@@ -199,9 +199,9 @@ async fn on_demand(
 
 fn bundled(aws: &Aws, os: &str, why: &str) -> Result<(OnDemandPrices, Option<String>)> {
     if os == "windows" {
-        return Err(AskError::local("price nodes of Windows", "the bundled prices are of Linux".to_owned()));
+        return Err(AskError::local("price nodes of Windows", "the bundled prices are of Linux"));
     }
-    let prices = snapshot::prices().map_err(|error| AskError::local("read the snapshot", error.to_string()))?;
+    let prices = snapshot::prices().map_err(|error| AskError::local("read the snapshot", &error.to_string()))?;
     let of = if aws.region == snapshot::REGION {
         String::new()
     } else {
@@ -239,7 +239,7 @@ async fn products(aws: &Aws, os: &str, family: &str, tenancy: &str, progress: &d
     let mut request = aws.pricing.get_products().service_code("AmazonEC2").format_version("aws_v1");
     for (field, value) in wanted {
         let filter = Filter::builder().field(field).value(value).r#type(FilterType::TermMatch).build();
-        request = request.filters(filter.map_err(|error| AskError::local("make a filter", error.to_string()))?);
+        request = request.filters(filter.map_err(|error| AskError::local("make a filter", &error.to_string()))?);
     }
     let pages = request.into_paginator().page_size(100).send();
     let found = all_pages!(aws, ACTION, "prices", progress, pages, price_list);

@@ -50,8 +50,8 @@ impl AskError {
         Self { action: action.to_owned(), cause }
     }
 
-    pub(super) fn local(what: &str, message: String) -> Self {
-        Self::new("", Cause::Local(format!("unable to {what}: {}", one_line(&message))))
+    pub(super) fn local(what: &str, message: &str) -> Self {
+        Self::new("", Cause::Local(format!("unable to {what}: {}", one_line(message))))
     }
 
     pub(super) fn no_region() -> Self {

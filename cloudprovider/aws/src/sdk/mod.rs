@@ -69,7 +69,7 @@ impl Aws {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| AskError::local("start a runtime", error.to_string()))?;
+            .map_err(|error| AskError::local("start a runtime", &error.to_string()))?;
         let config = runtime.block_on(configure(region, profile));
         let found = config.region().map(ToString::to_string).ok_or_else(AskError::no_region)?;
         if !is_region(&found) {
