@@ -47,7 +47,7 @@ pub enum RestoreError {
 struct Head {
     kubernetes: String,
     revision: u64,
-    time: Timestamp,
+    time: String,
     /// The state of what decides uids and names.
     entropy: u64,
     objects: usize,
@@ -75,7 +75,7 @@ impl ApiServer {
         let head = Head {
             kubernetes: builtin().version.clone(),
             revision,
-            time: self.now(),
+            time: self.now().to_string(),
             entropy: self.inner.entropy.state(),
             objects: objects.len(),
         };
@@ -114,7 +114,8 @@ impl ApiServer {
         let head: Head =
             serde_json::from_str(&next(&mut reader)?).map_err(|error| damaged(format!("its head: {error}")))?;
         expect(&head.kubernetes, &builtin().version, "Kubernetes")?;
-        let server = Self::empty(Config { epoch: head.time, ..config }, head.entropy);
+        let epoch: Timestamp = head.time.parse().map_err(|error| damaged(format!("its time: {error}")))?;
+        let server = Self::empty(Config { epoch, ..config }, head.entropy);
         // Definitions come first, since objects need them; their collection is not the first by name.
         let mut waiting = Vec::new();
         for number in 0..head.objects {
