@@ -39,7 +39,9 @@
 //! - Lists of resources name no hash of a storage version, and no subresource that needs a kubelet.
 //! - The published schemas do not tell the values that a text may have.
 //! - A custom resource of another kind is refused under the kind that was asked for, its rules unchecked.
-//! - Everyone may do everything: access reviews say yes, and there is no RBAC authorizer, no audit, no priority and fairness.
+//! - Everyone may do everything unless [`Config::authorization`] says otherwise. With RBAC, escalation by roles is not
+//!   checked, and the ClusterRoles of the control plane's own parts are not there. There is no audit, no priority and
+//!   fairness.
 //! - There is no webhook, no admission policy and no conversion webhook: versions of a custom resource differ in their
 //!   `apiVersion` alone. ServiceAccount tokens, pod security and the certificate plugins do not exist.
 //! - Subresources that need a kubelet or a cloud (log, exec, attach, portforward, proxy, token) are not served.
@@ -84,6 +86,7 @@ pub mod listener;
 mod meta;
 mod observe;
 mod patch;
+mod rbac;
 mod reply;
 mod request;
 mod resource;
@@ -107,6 +110,6 @@ pub use fault::{FaultRates, Faults, Faulty, Gone};
 pub use observe::{RequestLine, RequestLog};
 pub use reply::Body;
 pub use selector::{FieldSelector, LabelSelector};
-pub use server::{Admission, ApiServer, Config, User};
+pub use server::{Admission, ApiServer, Authorization, Config, User};
 pub use snapshot::RestoreError;
 pub use status::{ApiError, Cause};

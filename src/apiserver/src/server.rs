@@ -33,10 +33,23 @@ pub struct Config {
     pub max_body: usize,
     /// Which admission plugins act.
     pub admission: Admission,
+    /// Who may do what.
+    pub authorization: Authorization,
     /// Hears of every request.
     pub log: Option<RequestLog>,
     /// The identity of requests that do not say who they are.
     pub user: User,
+}
+
+/// Who decides what users may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Authorization {
+    /// Everyone may do everything.
+    #[default]
+    AlwaysAllow,
+    /// Roles and ClusterRoles with their bindings. The group `system:masters`, in which the default user is, may do everything;
+    /// others come by impersonation (`kubectl --as`).
+    Rbac,
 }
 
 /// The admission plugins that can be switched. All but `service_account` act by default, as in the real server.
@@ -81,6 +94,7 @@ impl Default for Config {
             body_timeout: Duration::from_secs(60),
             max_body: 3 * 1024 * 1024,
             admission: Admission::default(),
+            authorization: Authorization::default(),
             log: None,
             user: User::default(),
         }
@@ -132,6 +146,8 @@ pub(crate) struct Inner {
     tokens: Mutex<BTreeSet<String>>,
     pub(crate) expiries: Expiries,
     pub(crate) metrics: Metrics,
+    /// The roles as they were asked last.
+    pub(crate) policy: Mutex<Arc<crate::rbac::Policy>>,
     pub(crate) memory: crate::controllers::Memory,
 }
 
@@ -160,6 +176,7 @@ impl ApiServer {
             quota: Mutex::default(),
             tokens: Mutex::default(),
             metrics: Metrics::default(),
+            policy: Mutex::default(),
             memory: crate::controllers::Memory::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -177,6 +194,9 @@ impl ApiServer {
             };
             let class = json!({"metadata": {"name": name}, "value": value, "description": about});
             self.seed("scheduling.k8s.io", "v1", "priorityclasses", &class);
+        }
+        for (plural, object) in self.bootstrap_roles() {
+            self.seed("rbac.authorization.k8s.io", "v1", plural, &object);
         }
         // Pods reach the server by it. It has no endpoints: there is nobody to reach.
         let labels = json!({"component": "apiserver", "provider": "kubernetes"});

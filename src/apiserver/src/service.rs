@@ -11,6 +11,7 @@ use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::observe::RequestLine;
+use crate::rbac::Attempt;
 use crate::reply::{Body, refuse, respond};
 use crate::request::{Options, Output, output};
 use crate::resource::Resource;
@@ -123,6 +124,12 @@ impl ApiServer {
             parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
         };
         let accept = text(header::ACCEPT);
+        let known = parts.extensions.get::<User>().unwrap_or(&self.inner.config.user);
+        let user = impersonated(&parts.headers);
+        if let Some(other) = &user {
+            let asked = Attempt { verb: "impersonate", resource: "users", name: &other.name, ..Attempt::default() };
+            self.authorize(known, &asked)?;
+        }
         Ok(Call {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
@@ -131,25 +138,25 @@ impl ApiServer {
             accept,
             content_type: text(header::CONTENT_TYPE),
             user_agent: text(header::USER_AGENT),
-            user: self.user(&parts.headers, parts.extensions.get::<User>()),
+            user: user.unwrap_or_else(|| known.clone()),
             body,
             target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),
         })
     }
+}
 
-    /// Who makes a request: whom it impersonates, whom the listener found by its token, or the default.
-    fn user(&self, headers: &http::HeaderMap, known: Option<&User>) -> User {
-        let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
-        match headers.get("impersonate-user") {
-            Some(name) => {
-                let mut groups: Vec<String> = headers.get_all("impersonate-group").iter().map(text).collect();
-                groups.push("system:authenticated".to_owned());
-                User { name: text(name), groups }
-            }
-            None => known.unwrap_or(&self.inner.config.user).clone(),
-        }
+/// Whom a request impersonates, with the groups that such a user is in.
+fn impersonated(headers: &http::HeaderMap) -> Option<User> {
+    let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let name = text(headers.get("impersonate-user")?);
+    let mut groups: Vec<String> = headers.get_all("impersonate-group").iter().map(text).collect();
+    if let Some((namespace, _)) = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
+        groups.push("system:serviceaccounts".to_owned());
+        groups.push(format!("system:serviceaccounts:{namespace}"));
     }
+    groups.push("system:authenticated".to_owned());
+    Some(User { name, groups })
 }
 
 impl Call {

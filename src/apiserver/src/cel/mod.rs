@@ -26,6 +26,8 @@ mod types;
 mod value;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use budget::check_schema;

@@ -320,6 +320,13 @@ impl Store {
         }
     }
 
+    /// The version of the last change of any of some collections.
+    pub(crate) fn last_change(&self, resources: &[&str]) -> u64 {
+        let inner = self.inner.read();
+        let found = resources.iter().filter_map(|resource| inner.collections.get(*resource));
+        found.map(|c| c.history.back().map_or(c.compacted, |change| change.object.revision)).max().unwrap_or_default()
+    }
+
     /// How much each collection holds.
     pub(crate) fn counts(&self) -> BTreeMap<String, Counts> {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use http::Method;
 
+use crate::rbac::Attempt;
 use crate::reply::Answer;
 use crate::request::{Output, Target, target};
 use crate::resource::{Resource, Subresource};
@@ -53,6 +54,7 @@ impl ApiServer {
     pub(crate) fn dispatch(&self, call: &Call) -> Result<Answer> {
         self.expire_events();
         if let Some(answer) = self.discover(call)? {
+            self.authorize(&call.user, &Attempt { verb: "get", path: &call.path, ..Attempt::default() })?;
             return Ok(answer);
         }
         let registry = self.registry();
@@ -114,6 +116,14 @@ impl Scope<'_> {
                 _ => "GET",
             };
             let _ = self.call.target.set((verb, self.resource.clone()));
+            let asked = match verb {
+                "POST" => "create",
+                "PUT" => "update",
+                "PATCH" => "patch",
+                "DELETE" => "delete",
+                _ => "get",
+            };
+            self.authorize(asked, target.name.as_deref().unwrap_or_default())?;
             let sub = self.resource.subresources.get(&self.subresource).cloned().ok_or_else(ApiError::no_resource)?;
             let name = target.name.as_deref().unwrap_or_default();
             return self.subresource_answer(&sub, name);
@@ -140,6 +150,7 @@ impl Scope<'_> {
             return Err(ApiError::method_not_allowed());
         }
         let name = target.name.as_deref().unwrap_or_default();
+        self.authorize(verb, name)?;
         match verb {
             "get" => self.get(name),
             "list" => self.list(),
@@ -156,6 +167,21 @@ impl Scope<'_> {
             "delete" => self.delete(name),
             _ => self.delete_collection(),
         }
+    }
+
+    fn authorize(&self, verb: &str, name: &str) -> Result<()> {
+        self.server.authorize(
+            &self.call.user,
+            &Attempt {
+                verb,
+                group: &self.resource.group,
+                resource: &self.resource.plural,
+                subresource: &self.subresource,
+                name,
+                namespace: &self.namespace,
+                path: "",
+            },
+        )
     }
 
     pub(crate) fn key(&self, name: &str) -> String {

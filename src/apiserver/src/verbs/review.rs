@@ -1,10 +1,12 @@
-//! Reviews: questions that are posted and answered, and stored nowhere. Every user may do everything.
+//! Reviews: questions that are posted and answered, and stored nowhere.
 
 use serde_json::{Value, json};
 
 use super::Scope;
 use crate::meta;
+use crate::rbac::Attempt;
 use crate::reply::Answer;
+use crate::server::User;
 use crate::status::{ApiError, Cause, Result};
 
 impl Scope<'_> {
@@ -25,7 +27,7 @@ impl Scope<'_> {
             super::create::track_create(&self.resource, &mut object, &self.call.manager(), &now);
         }
         let user = json!({"username": self.call.user.name, "groups": self.call.user.groups});
-        let allowed = json!({"allowed": true});
+        let allowed = json!({"allowed": self.is_allowed_by(&object)});
         let status = match self.resource.plural.as_str() {
             "selfsubjectreviews" => json!({"userInfo": user}),
             "tokenreviews" => match self.server.token_user(meta::text_at(&object, &["spec", "token"])) {
@@ -34,9 +36,11 @@ impl Scope<'_> {
                 }
                 None => json!({"user": {}, "error": "invalid bearer token"}),
             },
-            "selfsubjectrulesreviews" => json!({
-                "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-                "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}], "incomplete": false}),
+            "selfsubjectrulesreviews" => {
+                let namespace = meta::text_at(&object, &["spec", "namespace"]);
+                let (resources, paths) = self.server.rules_of(&self.call.user, namespace);
+                json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false})
+            }
             _ => allowed,
         };
         if let Some(map) = object.as_object_mut() {
@@ -46,6 +50,32 @@ impl Scope<'_> {
             meta::set(&mut object, "creationTimestamp", self.server.inner.clock.now_text());
         }
         Ok(Answer::Value { code: 201, value: without_nulls(object) })
+    }
+}
+
+impl Scope<'_> {
+    /// What an access review asks: of a user that it names, or of who posts it.
+    fn is_allowed_by(&self, review: &Value) -> bool {
+        let text = |path: &[&str]| meta::text_at(review, path);
+        let user = if self.resource.plural.starts_with("self") {
+            self.call.user.clone()
+        } else {
+            let groups = meta::list_at(review, &["spec", "groups"]).iter().filter_map(Value::as_str);
+            User { name: text(&["spec", "user"]).to_owned(), groups: groups.map(str::to_owned).collect() }
+        };
+        let of = |field: &str| meta::text_at(review, &["spec", "resourceAttributes", field]);
+        let of_path = |field: &str| meta::text_at(review, &["spec", "nonResourceAttributes", field]);
+        let path = of_path("path");
+        let attempt = Attempt {
+            verb: if path.is_empty() { of("verb") } else { of_path("verb") },
+            group: of("group"),
+            resource: of("resource"),
+            subresource: of("subresource"),
+            name: of("name"),
+            namespace: of("namespace"),
+            path,
+        };
+        self.server.is_allowed(&user, &attempt)
     }
 }
 
