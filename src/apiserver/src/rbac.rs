@@ -265,17 +265,17 @@ impl ApiServer {
             json!({"nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"], "verbs": ["get"]}),
         ];
         let discovery = vec![json!({"nonResourceURLs": discovery, "verbs": ["get"]})];
-        let role = |name: &str, rules: &[Value], labels: Value| {
+        let named = |name: &str, rules: &[Value], labels: Value| {
             let mut labels = labels;
             meta_label(&mut labels);
             let annotations = json!({"rbac.authorization.kubernetes.io/autoupdate": "true"});
             json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}, "rules": rules})
         };
         let mut out = vec![
-            ("clusterroles", role("cluster-admin", &everything, json!({}))),
-            ("clusterroles", role("system:discovery", &discovery, json!({}))),
-            ("clusterroles", role("system:public-info-viewer", &public, json!({}))),
-            ("clusterroles", role("system:basic-user", &basic, json!({}))),
+            ("clusterroles", named("cluster-admin", &everything, json!({}))),
+            ("clusterroles", named("system:discovery", &discovery, json!({}))),
+            ("clusterroles", named("system:public-info-viewer", &public, json!({}))),
+            ("clusterroles", named("system:basic-user", &basic, json!({}))),
         ];
         // Each takes in what the one before it has.
         let mut so_far = Vec::new();
@@ -284,10 +284,10 @@ impl ApiServer {
             let aggregate = |name: &str| format!("rbac.authorization.k8s.io/aggregate-to-{name}");
             out.push((
                 "clusterroles",
-                role(&format!("system:aggregate-to-{name}"), &rules, json!({aggregate(name): "true"})),
+                named(&format!("system:aggregate-to-{name}"), &rules, json!({aggregate(name): "true"})),
             ));
             let labels = if into.is_empty() { json!({}) } else { json!({aggregate(into): "true"}) };
-            let mut whole = role(name, &so_far, labels);
+            let mut whole = named(name, &so_far, labels);
             if let Some(map) = whole.as_object_mut() {
                 let selectors = json!([{"matchLabels": {aggregate(name): "true"}}]);
                 map.insert("aggregationRule".to_owned(), json!({"clusterRoleSelectors": selectors}));

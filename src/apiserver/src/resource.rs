@@ -31,6 +31,8 @@ pub(crate) struct Resource {
     schema: Source,
     /// An object that nobody has written yet.
     empty: std::sync::OnceLock<Value>,
+    /// What the texts of its objects begin with.
+    head: std::sync::OnceLock<String>,
 }
 
 /// A subresource, with the kind that it speaks.
@@ -145,6 +147,11 @@ impl Resource {
         })
     }
 
+    /// What the text of an object in this version begins with.
+    pub(crate) fn head(&self) -> &str {
+        self.head.get_or_init(|| format!("{{\"apiVersion\":{:?},", self.api_version()))
+    }
+
     pub(crate) fn custom(&self) -> Option<&Arc<CustomResource>> {
         match &self.schema {
             Source::Builtin(..) => None,
@@ -253,6 +260,7 @@ impl Resource {
             habits: Habits { needs_version: true, generation: true, ..Habits::default() },
             schema: Source::Custom(custom.clone()),
             empty: std::sync::OnceLock::new(),
+            head: std::sync::OnceLock::new(),
         }
     }
 }
@@ -434,6 +442,7 @@ fn builtin_resources(data: &'static Data, group: &Value) -> Vec<Resource> {
             habits,
             schema: Source::Builtin(schema, data.schemas.named(schema)),
             empty: std::sync::OnceLock::new(),
+            head: std::sync::OnceLock::new(),
         });
     }
     out

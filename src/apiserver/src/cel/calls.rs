@@ -39,6 +39,10 @@ pub(super) enum Call {
     OptionalNone,
     OptionalOf,
     OptionalOfNonZero,
+    /// The first match of a pattern that the rule spells out.
+    Find(Regex),
+    /// All of them.
+    FindAll(Regex),
     IsUrl,
     ToUrl,
     /// A part of a URL.
@@ -166,6 +170,12 @@ pub(super) fn compile<'t>(
             let estimate = Estimate { size, ..Estimate::of(1, ty) };
             (if is_or { Call::OrOptional } else { Call::OrValue }, estimate)
         }
+        ("find" | "findAll", true, 2) if matches!(nodes.get(1), Some(Node::Const(Val::Str(_)))) => {
+            let estimate = of_library(name, first, of.get(1..).unwrap_or_default()).ok_or_else(no_overload)?;
+            let Some(Node::Const(Val::Str(pattern))) = nodes.pop() else { return Err(no_overload()) };
+            let pattern = Regex::new(&pattern).map_err(|error| format!("invalid {name} argument: {error}"))?;
+            (if name == "find" { Call::Find(pattern) } else { Call::FindAll(pattern) }, estimate)
+        }
         ("isURL" | "url", false, 1)
         | ("getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath", true, 1) => {
             let estimate = of_library(name, first.filter(|_| has_target), of).ok_or_else(no_overload)?;
@@ -260,6 +270,9 @@ impl Call {
             Call::StartsWith | Call::EndsWith | Call::ToBytes | Call::ToUrl => scaled(size(0), TRAVERSAL),
             Call::Contains => scaled(size(0), TRAVERSAL).saturating_mul(scaled(size(1), TRAVERSAL)),
             Call::Matches => pattern_cost(size(0), size(1)),
+            Call::Find(pattern) | Call::FindAll(pattern) => {
+                pattern_cost(size(0), u64::try_from(pattern.as_str().len()).unwrap_or(u64::MAX))
+            }
             Call::Library(_) => 0,
             _ => 1,
         }
@@ -338,6 +351,16 @@ impl Call {
                 Val::Str(text) => Val::Timestamp(parse_timestamp(text).ok_or_else(|| conversion("timestamp"))?),
                 Val::Int(seconds) => Val::Timestamp(Timestamp::from_second(*seconds).map_err(|_| overflow())?),
                 Val::Timestamp(_) => first.clone(),
+                _ => return Err(none()),
+            },
+            Call::Find(pattern) => match first {
+                Val::Str(text) => Val::text(pattern.find(text).map_or("", |found| found.as_str())),
+                _ => return Err(none()),
+            },
+            Call::FindAll(pattern) => match first {
+                Val::Str(text) => {
+                    Val::List(Arc::new(pattern.find_iter(text).map(|found| Val::text(found.as_str())).collect()))
+                }
                 _ => return Err(none()),
             },
             Call::IsUrl => match first {

@@ -228,20 +228,26 @@ impl<'a> Evaluation<'a> {
 
     fn fold(&mut self, fold: &'a Fold) -> Evaluated<'a> {
         let range = self.value(&fold.range)?;
-        let (keys, values): (Vec<_>, Vec<_>) = match range.items() {
-            Some(items) => {
-                let indexes = (0..items.len()).map(|n| Val::Int(i64::try_from(n).unwrap_or(i64::MAX)));
-                (indexes.collect(), items)
-            }
-            None => range.entries().ok_or_else(no_overload)?.into_iter().unzip(),
-        };
-        let is_list = range.items().is_some();
         let mut failed = None;
         let (mut count, mut items, mut entries) = (0_u64, Vec::new(), Vec::new());
         let before = self.frame.len();
-        for (key, value) in keys.into_iter().zip(values) {
+        let (size, entries_of) = if let Some(size) = range.list_len() {
+            (size, None)
+        } else {
+            let found = range.entries().ok_or_else(no_overload)?;
+            (found.len(), Some(found))
+        };
+        for place in 0..size {
             self.frame.truncate(before);
-            let element = if is_list { value.clone() } else { key.clone() };
+            let (key, value) = match &entries_of {
+                None => (Val::Int(i64::try_from(place).unwrap_or(i64::MAX)), range.item(place)),
+                Some(entries) => match entries.get(place) {
+                    Some((key, value)) => (key.clone(), Some(value.clone())),
+                    None => continue,
+                },
+            };
+            let Some(value) = value else { continue };
+            let element = if entries_of.is_none() { value.clone() } else { key.clone() };
             if fold.is_pair {
                 self.frame.extend([key.clone(), value]);
             } else {

@@ -67,6 +67,8 @@ fn value() -> Value {
 #[case("self.missing == 'x' || true")]
 #[case("!(self.missing == 'x' && false)")]
 #[case("self.name.split('-')[0] == 'web' && self.tags.join(',') == 'a,bb,ccc' && self.name.find('[0-9]') == '1'")]
+#[case("self.name.find('[0-9]') == '1' && self.name.findAll('[a-z]') == ['w', 'e', 'b'] && self.name.find('x') == ''")]
+#[case("self.tags.all(t, self.name.findAll(t).size() <= 1)")]
 #[case("quantity('1500m').isGreaterThan(quantity('1')) && isQuantity('2Gi') && !isQuantity('x')")]
 #[case("isURL('https://example.com/a') && url('https://example.com:80/a').getHost() == 'example.com:80'")]
 #[case("isIP('10.0.0.1') && cidr('10.0.0.0/8').containsIP('10.1.2.3')")]

@@ -166,6 +166,15 @@ impl<'a> Val<'a> {
         }
     }
 
+    /// How many items a list has.
+    pub(super) fn list_len(&self) -> Option<usize> {
+        match self {
+            Val::Json(Value::Array(items), _) => Some(items.len()),
+            Val::List(items) => Some(items.len()),
+            _ => None,
+        }
+    }
+
     /// One item of a list.
     pub(super) fn item(&self, index: usize) -> Option<Val<'a>> {
         match self {

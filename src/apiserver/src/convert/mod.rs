@@ -50,7 +50,7 @@ pub(crate) fn is_stored_form(resource: &Resource, object: &Object) -> bool {
         return true;
     }
     let has_form = resource.custom().is_none_or(|custom| custom.form == object.form);
-    has_form && object.body.starts_with(format!("{{\"apiVersion\":{:?},", resource.api_version()).as_bytes())
+    has_form && object.body.starts_with(resource.head().as_bytes())
 }
 
 /// A stored object in the version of a resource.

@@ -82,7 +82,7 @@ impl CustomResource {
         if kind != self.kind {
             causes.push(Cause::invalid("kind", &kind.into(), &format!("must be {}", self.kind)));
         }
-        structural::validate(object, &self.structural, old, "", &mut causes);
+        structural::validate(object, &self.structural, old, &mut String::new(), &mut causes);
         if !self.structural.has_rules() {
             return causes;
         }

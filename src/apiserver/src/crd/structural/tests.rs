@@ -42,7 +42,7 @@ fn violations_are_told_by_field() {
         "n": {"type": "integer", "minimum": 1}, "s": {"type": "string", "enum": ["a", "b"]},
         "l": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "pattern": "^x"}}}});
     let mut causes = Vec::new();
-    validate(&json!({"s": "c", "l": ["x", "x", "y"]}), &read(&schema), None, "", &mut causes);
+    validate(&json!({"s": "c", "l": ["x", "x", "y"]}), &read(&schema), None, &mut String::new(), &mut causes);
     let told: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
     let expected = [
         "n: Required value",
@@ -52,7 +52,7 @@ fn violations_are_told_by_field() {
     ];
     assert_eq!(told, expected);
     causes.clear();
-    validate(&json!({"n": "one"}), &read(&schema), None, "", &mut causes);
+    validate(&json!({"n": "one"}), &read(&schema), None, &mut String::new(), &mut causes);
     assert_eq!(causes[0].message, "Invalid value: \"string\": n in body must be of type integer: \"string\"");
 }
 
@@ -62,9 +62,21 @@ fn what_an_update_leaves_as_it_was_is_not_checked_again() {
         "name": {"type": "string", "maxLength": 2}, "n": {"type": "integer"}}}}});
     let old = json!({"spec": {"name": "too long", "n": 1}});
     let mut causes = Vec::new();
-    validate(&json!({"spec": {"name": "too long", "n": 2}}), &read(&schema), Some(&old), "", &mut causes);
+    validate(
+        &json!({"spec": {"name": "too long", "n": 2}}),
+        &read(&schema),
+        Some(&old),
+        &mut String::new(),
+        &mut causes,
+    );
     assert_eq!(causes, []);
-    validate(&json!({"spec": {"name": "as long", "n": 1}}), &read(&schema), Some(&old), "", &mut causes);
+    validate(
+        &json!({"spec": {"name": "as long", "n": 1}}),
+        &read(&schema),
+        Some(&old),
+        &mut String::new(),
+        &mut causes,
+    );
     assert_eq!(causes.len(), 1);
 }
 
@@ -73,12 +85,18 @@ fn an_embedded_resource_has_a_type_and_metadata() {
     let schema = json!({"type": "object", "properties": {"template": {"type": "object",
         "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
     let mut causes = Vec::new();
-    validate(&json!({"template": {"metadata": {"name": "Not A Name"}}}), &read(&schema), None, "", &mut causes);
+    validate(
+        &json!({"template": {"metadata": {"name": "Not A Name"}}}),
+        &read(&schema),
+        None,
+        &mut String::new(),
+        &mut causes,
+    );
     let fields: Vec<_> = causes.iter().map(|cause| cause.field.as_str()).collect();
     assert_eq!(fields, ["template.apiVersion", "template.kind", "template.metadata.name"]);
     causes.clear();
     let good = json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}});
-    validate(&good, &read(&schema), None, "", &mut causes);
+    validate(&good, &read(&schema), None, &mut String::new(), &mut causes);
     assert_eq!(causes, []);
 }
 
@@ -88,7 +106,7 @@ fn formats_that_are_not_held_are_told() {
         "n": {"type": "integer", "format": "int32"}}});
     let mut causes = Vec::new();
     // Formats of numbers are not held, there as here.
-    validate(&json!({"ttl": "soon", "n": 3_000_000_000_i64}), &read(&schema), None, "", &mut causes);
+    validate(&json!({"ttl": "soon", "n": 3_000_000_000_i64}), &read(&schema), None, &mut String::new(), &mut causes);
     let told: Vec<_> = causes.iter().map(|cause| (cause.field.as_str(), cause.message.as_str())).collect();
     assert_eq!(told, [("ttl", "Invalid value: \"soon\": ttl in body must be of type duration: \"soon\"")]);
 }

@@ -1,17 +1,19 @@
 //! Checks types, enums, bounds, patterns, formats, required fields, lists and logical operators, in the words of the real
 //! server. What an update leaves as it was is not checked again.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value};
 
 use super::{ListType, Structural, Wanted};
 use crate::status::Cause;
 
-/// Checks a value; `old` is what an update replaces, where that can be told.
+/// Checks a value; `old` is what an update replaces, where that can be told. The path is left as it was.
 pub(in crate::crd) fn validate(
     value: &Value,
     schema: &Structural,
     old: Option<&Value>,
-    path: &str,
+    path: &mut String,
     causes: &mut Vec<Cause>,
 ) {
     if (value.is_null() && schema.nullable) || old == Some(value) {
@@ -22,7 +24,7 @@ pub(in crate::crd) fn validate(
         let names: Vec<String> =
             schema.allowed.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        causes.push(Cause::not_supported(path, value, &names));
+        causes.push(Cause::not_supported(path.as_str(), value, &names));
     }
     if !fits {
         return;
@@ -80,7 +82,7 @@ fn object(
     value: &Value,
     schema: &Structural,
     old: Option<&Value>,
-    path: &str,
+    path: &mut String,
     causes: &mut Vec<Cause>,
 ) {
     for name in &schema.required {
@@ -98,10 +100,15 @@ fn object(
     if schema.embedded {
         embedded(map, old, path, causes);
     }
+    let length = path.len();
     for (key, child) in map {
-        if let Some(schema) = schema.below(key) {
-            validate(child, schema, old.and_then(|old| old.get(key)), &child_path(path, key), causes);
+        let Some(schema) = schema.below(key) else { continue };
+        if length > 0 {
+            path.push('.');
         }
+        path.push_str(key);
+        validate(child, schema, old.and_then(|old| old.get(key)), path, causes);
+        path.truncate(length);
     }
 }
 
@@ -125,7 +132,7 @@ fn embedded(map: &Map<String, Value>, old: Option<&Value>, path: &str, causes: &
     causes.extend(crate::validation::embedded_metadata(metadata, &path));
 }
 
-fn list(items: &[Value], schema: &Structural, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+fn list(items: &[Value], schema: &Structural, old: Option<&Value>, path: &mut String, causes: &mut Vec<Cause>) {
     if let Some(max) = schema.max_items.filter(|max| items.len() > *max) {
         causes.push(Cause::too_many(shown(path), items.len(), max));
     }
@@ -134,8 +141,9 @@ fn list(items: &[Value], schema: &Structural, old: Option<&Value>, path: &str, c
         causes.push(Cause::invalid(shown(path), &items.len().into(), &why));
     }
     let mut seen = rustc_hash::FxHashSet::default();
+    let length = path.len();
     for (index, item) in items.iter().enumerate() {
-        let here = format!("{path}[{index}]");
+        let _ = write!(path, "[{index}]");
         let identity = match &schema.list {
             ListType::Atomic => None,
             ListType::Set => Some(item.clone()),
@@ -146,11 +154,12 @@ fn list(items: &[Value], schema: &Structural, old: Option<&Value>, path: &str, c
         if let Some(identity) = identity
             && !seen.insert(identity.to_string())
         {
-            causes.push(Cause::duplicate(here.clone(), &identity));
+            causes.push(Cause::duplicate(path.clone(), &identity));
         }
         if let Some(schema_of_item) = &schema.items {
-            validate(item, schema_of_item, schema.old_item(item, old), &here, causes);
+            validate(item, schema_of_item, schema.old_item(item, old), path, causes);
         }
+        path.truncate(length);
     }
 }
 
@@ -194,10 +203,10 @@ fn number(value: &Value, schema: &Structural, path: &str, causes: &mut Vec<Cause
     }
 }
 
-fn logic(value: &Value, schema: &Structural, path: &str, causes: &mut Vec<Cause>) {
+fn logic(value: &Value, schema: &Structural, path: &mut String, causes: &mut Vec<Cause>) {
     let fits = |schema: &Structural| {
         let mut inner = Vec::new();
-        validate(value, schema, None, path, &mut inner);
+        validate(value, schema, None, &mut String::new(), &mut inner);
         inner.is_empty()
     };
     for schema in &schema.all_of {
