@@ -1,4 +1,4 @@
-//! What holds of every value: the evaluator agrees with kube-cel's, and a rule never costs more than was estimated.
+//! What holds of every value: the evaluator agrees with kube-cel's.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -113,14 +113,5 @@ proptest! {
             }
         };
         prop_assert_eq!(found, expected, "{} of {}", rule, object);
-    }
-
-    #[test]
-    fn no_rule_costs_more_than_its_estimate(object in object(), rule in condition()) {
-        let ty = Type::of(&schema(), false).unwrap();
-        let (node, estimate) = Compiler::new(&ty, false).compile(&rule, Kind::Bool).unwrap();
-        let mut evaluation = Evaluation::new(wrap(&object, &ty), Val::Null, u64::MAX);
-        let _ = evaluation.value(&node);
-        prop_assert!(evaluation.cost <= estimate, "{} cost {} of {} for {}", rule, evaluation.cost, estimate, object);
     }
 }
