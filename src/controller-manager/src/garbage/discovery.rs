@@ -58,12 +58,29 @@ fn is_ignored(resource: &Resource) -> bool {
     resource.plural == "events"
 }
 
+/// Asks a few times where the server is busy: of dozens of requests one may well fail, and all are needed.
+async fn insist<T, F>(ask: impl Fn() -> F) -> kube::Result<T>
+where
+    F: Future<Output = kube::Result<T>>,
+{
+    let mut attempts = 0;
+    loop {
+        match ask().await {
+            Err(kube::Error::Api(status)) if attempts < 8 && (status.code == 429 || status.code >= 500) => {
+                attempts += 1;
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Asks which resources there are. An error is one: it never reads as a lack of resources.
 async fn read(client: &Client) -> Result<RestMap, kube::Error> {
     let mut map = RestMap::default();
     let mut versions: Vec<(String, Vec<String>)> =
-        vec![(String::new(), client.list_core_api_versions().await?.versions)];
-    for group in client.list_api_groups().await?.groups {
+        vec![(String::new(), insist(|| client.list_core_api_versions()).await?.versions)];
+    for group in insist(|| client.list_api_groups()).await?.groups {
         let preferred = group.preferred_version.map(|version| version.version);
         let mut all: Vec<String> = group.versions.into_iter().map(|version| version.version).collect();
         all.sort_by_key(|version| {
@@ -74,10 +91,11 @@ async fn read(client: &Client) -> Result<RestMap, kube::Error> {
     for (group, versions) in versions {
         let mut known = BTreeSet::new();
         for version in versions {
+            let name = format!("{group}/{version}");
             let list = if group.is_empty() {
-                client.list_core_api_resources(&version).await?
+                insist(|| client.list_core_api_resources(&version)).await?
             } else {
-                client.list_api_group_resources(&format!("{group}/{version}")).await?
+                insist(|| client.list_api_group_resources(&name)).await?
             };
             for one in list.resources.into_iter().filter(|one| !one.name.contains('/')) {
                 let resource = Resource {
