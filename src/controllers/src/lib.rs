@@ -14,8 +14,6 @@
 //! # }
 //! ```
 
-#![allow(dead_code, reason = "the scheduler and disruption are about to use the rest")]
-
 mod claim;
 mod clock;
 mod core;

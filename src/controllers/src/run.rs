@@ -214,6 +214,7 @@ async fn ask(provider: &dyn CloudProvider, question: Question) -> Answer {
             let deleted = provider.delete(&id).await;
             Answer::Deleted(id, deleted)
         }
+        Question::Status(class) => Answer::Status(provider.node_class_status(&class).await),
         Question::Types(class) => {
             let types = provider.instance_types(&class).await;
             Answer::Types(types)

@@ -167,6 +167,7 @@ impl Question {
         match self {
             Self::Find { .. } | Self::All => "List",
             Self::Types(_) => "GetInstanceTypes",
+            Self::Status(_) => "GetNodeClassStatus",
             Self::Create(_) => "Create",
             Self::Get(_) => "Get",
             Self::Delete(_) => "Delete",

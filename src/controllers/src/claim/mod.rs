@@ -5,6 +5,7 @@
 //! repeat by a process that remembers nothing.
 
 pub(crate) mod conditions;
+mod consolidate;
 mod drain;
 mod initialize;
 mod launch;
@@ -16,7 +17,7 @@ mod terminate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, labels};
+use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
 use berth_cloudprovider::{LaunchRequest, ProviderId};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -36,6 +37,7 @@ pub(crate) use initialize::is_ready;
 pub(crate) use launch::TOKEN_ANNOTATION;
 pub(crate) use memory::{Launch, Memory, Verdict};
 pub(crate) use target::Offers;
+pub(crate) use terminate::{cordon, is_disruption};
 
 /// A NodeClaim and what was observed around it.
 #[derive(Debug)]
@@ -49,6 +51,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) attachments: Vec<&'a Arc<VolumeAttachment>>,
     /// The PersistentVolumes of PersistentVolumeClaims.
     pub(crate) volumes: &'a Table<PodName, String>,
+    /// Its NodePool, if that exists.
+    pub(crate) pool: Option<&'a NodePool>,
+    /// When this process last saw a pod come to its node or leave it.
+    pub(crate) last_pod_event: Option<Timestamp>,
     /// What is to be had of its node class now; `None` while that is not known.
     pub(crate) offers: Option<&'a Offers>,
     pub(crate) memory: &'a Memory,
@@ -100,6 +106,8 @@ pub(crate) enum Question {
     All,
     /// What does a node class offer?
     Types(NodeClassRef),
+    /// Can a node class be used?
+    Status(NodeClassRef),
 }
 
 // === impl Todo ===
@@ -160,7 +168,7 @@ fn live(facts: &Facts<'_>) -> Todo {
     if !conditions::is_true(&status.conditions, conditions::INITIALIZED) {
         return initialize::step(facts);
     }
-    Todo::default()
+    consolidate::step(facts)
 }
 
 /// The same, looked at again at `time` at the latest.

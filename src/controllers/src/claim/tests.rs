@@ -25,6 +25,8 @@ struct Scene {
     attachments: Vec<Value>,
     offers: Option<Offers>,
     memory: Memory,
+    pool: Option<NodePool>,
+    last_pod_event: Option<i64>,
     now: i64,
 }
 
@@ -56,6 +58,8 @@ impl Scene {
             attachments: Vec::new(),
             offers: Some(Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new() }),
             memory: Memory::default(),
+            pool: None,
+            last_pod_event: None,
             now: 1,
         }
     }
@@ -132,6 +136,8 @@ impl Scene {
             pods: pods.iter().collect(),
             attachments: attachments.iter().collect(),
             volumes: &volumes,
+            pool: self.pool.as_ref(),
+            last_pod_event: self.last_pod_event.map(at),
             offers: self.offers.as_ref(),
             memory: &self.memory,
             timings: &Timings::default(),
@@ -392,6 +398,41 @@ fn a_claim_goes_with_its_node() {
     let deleted = json!({"metadata": {"deletionTimestamp": text(1)}});
     let scene = Scene::new().registered().registered_node(&deleted);
     assert_eq!((scene.write().0, scene.write().1), (Kind::NodeClaim, "delete"));
+}
+
+// Consolidation.
+
+#[test]
+fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
+    let initialised = json!({"status": {"conditions": [condition("Initialized", "True"), condition("Launched", "True"),
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": text(1)},
+        condition("Registered", "True")]}});
+    let mut scene = Scene::new().registered().with(&initialised).registered_node(&json!({}));
+    let pool = |after: &str| {
+        serde_json::from_value(json!({"metadata": {"name": "web"},
+        "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": after}}}))
+        .unwrap()
+    };
+    assert_eq!(scene.next(), Next::Idle);
+    scene.pool = Some(pool("30s"));
+    assert_eq!(scene.next(), Next::Wait(at(31)));
+    scene.last_pod_event = Some(20);
+    let (_, _, patch) = scene.write();
+    assert_eq!(patch["status"]["lastPodEventTime"], text(20));
+    let mut scene = scene.with(&json!({"status": patch["status"]}));
+    scene.now = 49;
+    assert_eq!(scene.next(), Next::Wait(at(50)));
+    scene.now = 50;
+    let (_, _, patch) = scene.write();
+    assert!(patch["status"]["conditions"].to_string().contains("Consolidatable"));
+    let mut scene = scene.with(&json!({"status": patch["status"]}));
+    assert_eq!(scene.next(), Next::Idle);
+    // A pod comes, or the pool changes its mind.
+    scene.last_pod_event = Some(50);
+    assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
+    scene.last_pod_event = None;
+    scene.pool = Some(pool("Never"));
+    assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
 }
 
 // Termination.

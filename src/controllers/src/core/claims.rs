@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Answer, Core, Job, class_key};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
+use crate::view::pool_of;
 use crate::write::{Op, Write};
 
 impl Core {
@@ -21,19 +22,22 @@ impl Core {
         let class_name = class_key(class);
         if self.node_classes.insert(class_name.clone(), class.clone()).is_none() {
             self.queue.add(Job::Offers(class_name.clone()));
+            self.queue.add(Job::ClassStatus(class_name.clone()));
         }
         let uid = claim.metadata.uid.clone().unwrap_or_default();
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
         let nodes: Vec<_> = nodes.collect();
-        let names = nodes.iter().filter_map(|node| node.metadata.name.as_deref());
+        let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         let facts = Facts {
             claim: &claim,
-            pods: names.clone().flat_map(|node| self.view.pods_on(node)).collect(),
-            attachments: names.flat_map(|node| self.view.attachments_on(node)).collect(),
+            pods: names.iter().flat_map(|node| self.view.pods_on(node)).collect(),
+            attachments: names.iter().flat_map(|node| self.view.attachments_on(node)).collect(),
             nodes,
             volumes: &self.view.volumes,
+            pool: pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(&pool.to_owned())).map(|pool| &**pool),
+            last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
             memory,
             timings: &self.options.timings,
@@ -85,7 +89,7 @@ impl Core {
             }
             Answer::Instance(outcome) => memory.got(outcome, now),
             Answer::Deleted(id, outcome) => memory.deleted(&id, outcome, now),
-            Answer::Types(_) => Verdict::GoOn,
+            Answer::Types(_) | Answer::Status(_) => Verdict::GoOn,
         };
         if let Some((reason, message)) = &memory.trouble {
             tracing::warn!(claim = name, reason, message, "the cloud could not do it");

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels;
 use berth_cloudprovider::{CloudError, Instance, InstanceState, ProviderId, tag};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 
 use super::{Core, Job};
 use crate::claim::conditions;
-use crate::claim::{Question, has_finalizer, is_ready, on, without_finalizer};
+use crate::claim::{Question, created, has_finalizer, is_ready, on, without_finalizer};
 use crate::clock::{after, elapsed};
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -41,6 +42,11 @@ impl Core {
             self.garbage.insert(id.clone());
             self.queue.add(Job::Collect(id));
         }
+        for (name, id) in self.strays(&there, now) {
+            tracing::warn!(node = name, instance = id, "the instance of this node is gone, and no NodeClaim is for it");
+            self.garbage.insert(id);
+            self.queue.add(Job::Node(name));
+        }
         let vanished: Vec<String> = self.vanished(&there.keys().copied().collect(), now);
         for name in vanished {
             self.queue.add(Job::Check(name));
@@ -65,6 +71,23 @@ impl Core {
         let claim = self.view.claims.get(name).filter(|_| !self.queue.is_running(&Job::Claim(name.clone())));
         let own = claim.and_then(|claim| Self::instance_of(self.memories.get(uid), claim));
         own.is_some_and(|own| own != instance.provider_id.0)
+    }
+
+    /// Nodes that are left of instances which are gone: one that joins as its NodeClaim ends is never registered.
+    fn strays(&self, there: &BTreeMap<&str, &Instance>, now: Timestamp) -> Vec<(String, String)> {
+        let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
+        let scheme = format!("{}://", self.provider.name());
+        let stray = |name: &String, node: &Node| {
+            let id = node.spec.as_ref()?.provider_id.clone().filter(|id| id.starts_with(&scheme))?;
+            let is_old = created(&node.metadata).is_some_and(|created| elapsed(created, now) > settles);
+            let is_stray = is_old
+                && is_ours(node)
+                && !is_ready(node)
+                && !there.contains_key(id.as_str())
+                && self.view.claims_of_node(node).next().is_none();
+            is_stray.then(|| (name.clone(), id))
+        };
+        self.view.nodes.iter().filter_map(|(name, node)| stray(name, node)).collect()
     }
 
     /// NodeClaims whose instance is not listed although it would have shown, and whose node does not say that it lives.
@@ -135,9 +158,12 @@ impl Core {
     pub(super) fn step_node(&mut self, name: &str) {
         let job = Job::Node(name.to_owned());
         let Some(node) = self.view.nodes.get(&name.to_owned()).cloned() else { return self.queue.forget(&job) };
-        let is_ours = node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::REGISTERED));
+        let claim = self.view.claims_of_node(&node).next().cloned();
+        if let Some(claim) = claim {
+            return self.untaint(&node, &claim);
+        }
         // A NodeClaim that cannot be read may be this node's.
-        if !is_ours || self.view.claims_of_node(&node).next().is_some() || self.view.has_unreadable_claims() {
+        if !is_ours(&node) || self.view.has_unreadable_claims() {
             return;
         }
         let owner = node.metadata.owner_references.iter().flatten().find(|owner| owner.kind == "NodeClaim");
@@ -153,4 +179,11 @@ impl Core {
             self.write(job, on(Kind::Node, &node.metadata, Op::Delete { grace: None }));
         }
     }
+}
+
+/// Whether Berth registered a node, or was about to.
+fn is_ours(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    node.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::REGISTERED))
+        || taints.iter().any(|taint| taint.key == labels::UNREGISTERED_TAINT)
 }

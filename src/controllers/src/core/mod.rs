@@ -4,17 +4,22 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
+mod budget;
 mod claims;
+mod empty;
 mod evictions;
 mod garbage;
 mod offers;
+mod pools;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::{NodeClaim, NodeClassRef};
-use berth_cloudprovider::{CloudError, CloudProvider, Instance, InstanceTypes, LaunchRequest, Launched, ProviderId};
+use berth_cloudprovider::{
+    CloudError, CloudProvider, Instance, InstanceTypes, LaunchRequest, Launched, NodeClassStatus, ProviderId,
+};
 use jiff::Timestamp;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
@@ -25,15 +30,25 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use empty::Removal;
+
 /// One thing to be done, again whenever something about it changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
     /// Ask what a node class offers.
     Offers(String),
+    /// Ask whether a node class can be used.
+    ClassStatus(String),
+    /// Whether a NodePool can be used, and what it has.
+    Pool(String),
     /// The next step of a NodeClaim.
     Claim(String),
     /// A node without a NodeClaim.
     Node(String),
+    /// Look for nodes that can go.
+    Disrupt,
+    /// The next step of a node that can go.
+    Remove(String),
     /// Tell a pod to leave its node.
     Evict(PodName),
     /// Compare the cloud's instances with the NodeClaims.
@@ -69,6 +84,8 @@ pub(crate) enum Answer {
     Instance(Result<Instance, CloudError>),
     /// To [`Question::Delete`].
     Deleted(ProviderId, Result<(), CloudError>),
+    /// To [`Question::Status`].
+    Status(Result<NodeClassStatus, CloudError>),
     /// To [`Question::Types`].
     Types(Result<InstanceTypes, CloudError>),
 }
@@ -95,6 +112,11 @@ pub(crate) struct Core {
     /// What each node class offers.
     offers: BTreeMap<String, Offers>,
     node_classes: BTreeMap<String, NodeClassRef>,
+    class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
+    /// Nodes that are on their way out, by NodeClaim.
+    removals: BTreeMap<String, Removal>,
+    /// When a pod last came to a node or left it.
+    pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
     garbage: BTreeSet<String>,
     notices: Notices,
@@ -121,6 +143,9 @@ impl Core {
             evictions: BTreeMap::new(),
             offers: BTreeMap::new(),
             node_classes: BTreeMap::new(),
+            class_status: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             notices: Notices::default(),
             effects: Vec::new(),
@@ -147,7 +172,10 @@ impl Core {
         if self.view.is_synced() {
             if !self.is_started {
                 self.is_started = true;
+                // What was there at the start is no event.
+                self.pod_events.clear();
                 self.queue.add(Job::Garbage);
+                self.queue.add(Job::Disrupt);
             }
             while let Some(job) = self.queue.pop(now) {
                 self.do_job(job, now);
@@ -164,6 +192,10 @@ impl Core {
     fn do_job(&mut self, job: Job, now: Timestamp) {
         match job {
             Job::Offers(class) => self.ask_offers(class),
+            Job::ClassStatus(class) => self.ask_status(class),
+            Job::Pool(name) => self.step_pool(&name, now),
+            Job::Disrupt => self.disrupt(now),
+            Job::Remove(name) => self.remove(&name, now),
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
@@ -183,21 +215,27 @@ impl Core {
                     let claims: Vec<String> =
                         claims.into_iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect();
                     for claim in claims {
+                        if self.removals.contains_key(&claim) {
+                            self.queue.add(Job::Remove(claim.clone()));
+                        }
                         self.queue.add(Job::Claim(claim));
                     }
                     self.queue.add(Job::Node(name));
+                }
+                Concerns::PodsOn(node) => {
+                    self.pod_events.insert(node, now);
                 }
                 Concerns::Pod(name) => self.forget_eviction(&name),
                 Concerns::Pool(name) => self.pool_changed(&name),
                 Concerns::Reservation(_) => {}
             }
         }
-        let _ = now;
     }
 
     fn answered(&mut self, job: Job, answer: Answer, now: Timestamp) {
         match (job, answer) {
             (Job::Offers(class), Answer::Types(types)) => self.offered(class, types, now),
+            (Job::ClassStatus(class), Answer::Status(status)) => self.class_answered(class, status, now),
             (Job::Garbage, Answer::Instances(instances)) => self.listed(instances, now),
             (Job::Collect(id), Answer::Deleted(_, outcome)) => self.collected(&id, outcome, now),
             (Job::Check(name), Answer::Instance(outcome)) => self.checked(&name, outcome, now),

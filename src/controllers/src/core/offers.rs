@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_cloudprovider::{CloudError, InstanceTypes, Launched};
+use berth_cloudprovider::{CloudError, InstanceTypes, Launched, NodeClassStatus};
 use jiff::Timestamp;
 
 use super::{Core, Job, class_key};
@@ -27,7 +27,44 @@ impl Core {
         let Some(class) = class.filter(|class| self.provider.serves(class)) else { return };
         let key = class_key(&class);
         if self.node_classes.insert(key.clone(), class).is_none() {
-            self.queue.add(Job::Offers(key));
+            self.queue.add(Job::Offers(key.clone()));
+            self.queue.add(Job::ClassStatus(key));
+        }
+        self.queue.add(Job::Pool(name.to_owned()));
+    }
+
+    pub(super) fn ask_status(&mut self, class: String) {
+        let Some(reference) = self.node_classes.get(&class).cloned() else { return };
+        self.ask(Job::ClassStatus(class), Question::Status(reference));
+    }
+
+    /// The cloud said whether a node class can be used.
+    pub(super) fn class_answered(
+        &mut self,
+        class: String,
+        status: Result<NodeClassStatus, CloudError>,
+        now: Timestamp,
+    ) {
+        let job = Job::ClassStatus(class.clone());
+        let is_known = self.class_status.get(&class) == Some(&status);
+        let wait = match &status {
+            // Somebody may be about to mend it.
+            Ok(NodeClassStatus::NotReady { .. }) | Err(CloudError::NotFound { .. }) => Duration::from_secs(5),
+            Ok(NodeClassStatus::Ready { .. }) => PERIOD,
+            Err(_) => Duration::ZERO,
+        };
+        if wait.is_zero() {
+            // One failed call does not make a node class unusable.
+            self.class_status.entry(class).or_insert(status);
+            return self.queue.fail(job, Duration::from_secs(1), now);
+        }
+        self.class_status.insert(class, status);
+        self.queue.put_off(job, after(now, wait));
+        if !is_known {
+            let pools: Vec<String> = self.view.pools.iter().map(|(name, _)| name.clone()).collect();
+            for pool in pools {
+                self.queue.add(Job::Pool(pool));
+            }
         }
     }
 

@@ -11,9 +11,13 @@ fn options(identity: &str) -> LeaseOptions {
 }
 
 fn candidate(server: &ApiServer, identity: &str) -> (Candidate, Fence) {
+    candidate_of(Client::new(server.clone(), "default"), identity)
+}
+
+fn candidate_of(client: Client, identity: &str) -> (Candidate, Fence) {
     let fence = Fence::closed();
     let clock = Clock::starting_at(at("2026-01-01T00:00:00Z"));
-    (Candidate::new(Client::new(server.clone(), "default"), clock, options(identity), fence.clone()), fence)
+    (Candidate::new(client, clock, options(identity), fence.clone()), fence)
 }
 
 #[test]
@@ -80,10 +84,11 @@ async fn never_are_two_fences_open_whatever_befalls_the_requests() {
             error_after: 200,
             ..FaultRates::default()
         };
-        let server = ApiServer::new(Config { faults: Faults::seeded(seed, rates), ..Config::default() });
+        let server = Faults::seeded(seed, rates).around(ApiServer::new(Config::default()));
         let mut fences = Vec::new();
         for n in 0..3 {
-            let (mut candidate, fence) = candidate(&server, &format!("candidate-{n}"));
+            let (mut candidate, fence) =
+                candidate_of(Client::new(server.clone(), "default"), &format!("candidate-{n}"));
             fences.push(fence);
             tokio::spawn(async move {
                 loop {

@@ -48,6 +48,8 @@ pub(crate) enum Concerns {
     Claim(String),
     /// A node.
     Node(String),
+    /// The pods of a node: one came or left.
+    PodsOn(String),
     /// A NodePool.
     Pool(String),
     /// A Reservation.
@@ -125,6 +127,9 @@ impl View {
                 if let Put::Taken(before) = self.pods.put(id.clone(), &uid, version, record.clone()) {
                     let before = before.and_then(|before| before.node.clone());
                     move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
+                    if before != record.node || record.is_finished {
+                        concerned.extend(before.iter().chain(&record.node).cloned().map(Concerns::PodsOn));
+                    }
                     concerned.extend([before, record.node.clone()].into_iter().flatten().map(Concerns::Node));
                     concerned.insert(Concerns::Pod(id));
                 }
@@ -205,6 +210,7 @@ impl View {
                 let id = PodName { namespace: namespace.to_owned(), name };
                 if let Some(pod) = self.pods.take(&id, uid) {
                     move_index(&mut self.pods_by_node, pod.node.as_ref(), None, &id);
+                    concerned.extend(pod.node.clone().map(Concerns::PodsOn));
                     concerned.extend(pod.node.clone().map(Concerns::Node));
                     concerned.insert(Concerns::Pod(id));
                 }
@@ -271,6 +277,14 @@ impl View {
     /// The pods on a node, by name.
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<PodRecord>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|id| self.pods.get(id))
+    }
+
+    /// Whether a Reservation holds room on a node: it is not empty then.
+    pub(crate) fn holds_reservation(&self, node: &str) -> bool {
+        self.reservations
+            .values()
+            .filter_map(|reservation| reservation.status.as_ref())
+            .any(|status| status.node_name.as_deref() == Some(node) && !status.phase.is_terminal())
     }
 
     /// The volumes that are attached to a node.

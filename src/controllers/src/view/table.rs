@@ -94,8 +94,4 @@ impl<K: Ord + Clone, T> Table<K, T> {
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.objects.values().map(|known| &known.object)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.objects.len()
-    }
 }

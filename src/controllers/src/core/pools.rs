@@ -1,0 +1,124 @@
+//! Jobs of NodePools: whether they can be used, what their nodes have, and the hash of their template.
+
+use std::hash::{Hash, Hasher};
+
+use berth_api::{NodePool, NodePoolStatus, ResourceList, labels};
+use berth_cloudprovider::{CloudError, NodeClassStatus};
+use berth_quantity::Quantity;
+use jiff::Timestamp;
+use rustc_hash::FxHasher;
+use serde_json::json;
+
+use super::{Core, Job, class_key};
+use crate::claim::conditions::{self, Status};
+use crate::claim::on;
+use crate::kind::Kind;
+use crate::view::pool_of;
+use crate::write::Op;
+
+const VALIDATION: &str = "ValidationSucceeded";
+const NODE_CLASS_READY: &str = "NodeClassReady";
+const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+/// Which fields the hash covers, and how. Not Karpenter's: a hash of another version is replaced, it does not drift.
+const HASH_VERSION: &str = "berth-v1";
+
+impl Core {
+    pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
+        let job = Job::Pool(name.to_owned());
+        let Some(pool) = self.view.pools.get(&name.to_owned()).cloned() else { return self.queue.forget(&job) };
+        let class = pool.spec.template.spec.node_class_ref.as_ref();
+        if !class.is_some_and(|class| self.provider.serves(class)) || pool.metadata.deletion_timestamp.is_some() {
+            return self.queue.forget(&job);
+        }
+        let annotations = pool.metadata.annotations.as_ref();
+        let known = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+        let hash = template_hash(&pool);
+        if known(labels::NODEPOOL_HASH) != Some(hash.as_str())
+            || known(labels::NODEPOOL_HASH_VERSION) != Some(HASH_VERSION)
+        {
+            let patch = json!({"metadata": {"annotations": {
+                labels::NODEPOOL_HASH: hash, labels::NODEPOOL_HASH_VERSION: HASH_VERSION,
+            }}});
+            return self.write(job, on(Kind::NodePool, &pool.metadata, Op::Merge(patch)));
+        }
+        let before = pool.status.clone().unwrap_or_default();
+        let status = self.pool_status(&pool, before.clone(), now);
+        if status != before {
+            let patch = json!({"metadata": {"resourceVersion": pool.metadata.resource_version}, "status": {
+                "resources": replaced(&before.resources, &status.resources),
+                "nodes": status.nodes, "conditions": status.conditions,
+            }});
+            self.write(job, on(Kind::NodePool, &pool.metadata, Op::MergeStatus(patch)));
+        }
+    }
+
+    fn pool_status(&self, pool: &NodePool, mut status: NodePoolStatus, now: Timestamp) -> NodePoolStatus {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let of_pool = self.view.claims.values().filter(|claim| pool_of(&claim.metadata) == Some(name));
+        let launched = of_pool.filter_map(|claim| claim.status.as_ref()).filter(|known| known.provider_id.is_some());
+        let (mut resources, mut nodes) = (ResourceList::new(), 0_i64);
+        let mut is_healthy = false;
+        for claim in launched {
+            nodes += 1;
+            is_healthy |= conditions::is_true(&claim.conditions, conditions::REGISTERED);
+            for (name, amount) in &claim.capacity {
+                let sum = resources.entry(name.clone()).or_insert(Quantity::ZERO);
+                *sum = sum.checked_add(*amount).unwrap_or(*sum);
+            }
+        }
+        resources.insert("nodes".to_owned(), Quantity::from_value(nodes));
+        (status.resources, status.nodes) = (resources, nodes);
+        let generation = pool.metadata.generation;
+        let all = &mut status.conditions;
+        let errors = pool.validate();
+        let (valid, reason) =
+            if errors.is_empty() { (Status::True, VALIDATION) } else { (Status::False, "NodePoolValidationFailed") };
+        let errors: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
+        let message = errors.join("; ");
+        conditions::set(all, (VALIDATION, valid), (reason, &message), generation, now);
+        let (ready, reason, message) = self.class_condition(pool);
+        conditions::set(all, (NODE_CLASS_READY, ready), (&reason, &message), generation, now);
+        if is_healthy {
+            conditions::set(all, (REGISTRATION_HEALTHY, Status::True), (REGISTRATION_HEALTHY, ""), generation, now);
+        } else if conditions::get(all, REGISTRATION_HEALTHY).is_none() {
+            let waiting = ("AwaitingReconciliation", "object is awaiting reconciliation");
+            conditions::set(all, (REGISTRATION_HEALTHY, Status::Unknown), waiting, generation, now);
+        }
+        conditions::summarise(all, &[VALIDATION, NODE_CLASS_READY], generation, now);
+        status
+    }
+
+    fn class_condition(&self, pool: &NodePool) -> (Status, String, String) {
+        let class = pool.spec.template.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
+        match self.class_status.get(&class) {
+            None => (Status::Unknown, "AwaitingReconciliation".to_owned(), "the cloud was not asked yet".to_owned()),
+            Some(Ok(NodeClassStatus::Ready { .. })) => (Status::True, NODE_CLASS_READY.to_owned(), String::new()),
+            Some(Ok(NodeClassStatus::NotReady { reason, message })) => (Status::False, reason.clone(), message.clone()),
+            Some(Err(CloudError::NotFound { what })) => {
+                (Status::False, "NodeClassNotFound".to_owned(), format!("{what} not found on cluster"))
+            }
+            Some(Err(error)) => (Status::Unknown, error.category().as_str().to_owned(), error.to_string()),
+        }
+    }
+}
+
+/// The hash of what nodes of a pool are made from, its requirements aside: those may narrow without nodes drifting.
+fn template_hash(pool: &NodePool) -> String {
+    let mut template = pool.spec.template.clone();
+    template.spec.requirements.clear();
+    let mut hasher = FxHasher::default();
+    // Maps are ordered, so the text is the same for the same template.
+    serde_json::to_string(&template).unwrap_or_default().hash(&mut hasher);
+    hasher.finish().to_string()
+}
+
+/// A merge patch of a map, which takes away what is no more.
+fn replaced(before: &ResourceList, now: &ResourceList) -> serde_json::Value {
+    let mut patch = json!(now);
+    if let Some(patch) = patch.as_object_mut() {
+        for gone in before.keys().filter(|name| !now.contains_key(*name)) {
+            patch.insert(gone.clone(), serde_json::Value::Null);
+        }
+    }
+    patch
+}

@@ -1,0 +1,159 @@
+//! Trouble between the controllers and the API server: lost requests, lost answers, delays, and crashes at single writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use berth_apiserver::ApiServer;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tower_service::Service;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A splitmix64 sequence: the same seed, the same trouble.
+#[derive(Debug, Clone)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+/// What befalls the requests of one process, in thousandths.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rates {
+    pub(crate) lost_request: u64,
+    pub(crate) lost_answer: u64,
+    pub(crate) late: u64,
+    /// Of writes alone.
+    pub(crate) crash: u64,
+}
+
+/// What befell which write, so many times.
+pub(crate) type Table = BTreeMap<(String, &'static str), u32>;
+
+/// Trouble that processes share, one after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    dice: Mutex<Dice>,
+    rates: Mutex<Rates>,
+    table: Mutex<Table>,
+    crashed: Notify,
+}
+
+impl Trouble {
+    pub(crate) fn new(seed: u64, rates: Rates) -> Self {
+        let inner = Inner {
+            dice: Mutex::new(Dice::new(seed)),
+            rates: Mutex::new(rates),
+            table: Mutex::new(Table::new()),
+            crashed: Notify::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub(crate) fn stop(&self) {
+        *self.inner.rates.lock() = Rates::default();
+    }
+
+    pub(crate) async fn crashed(&self) {
+        self.inner.crashed.notified().await;
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        self.inner.table.lock().clone()
+    }
+
+    fn hits(&self, share: u64) -> bool {
+        share > 0 && self.inner.dice.lock().roll(1000) < share
+    }
+
+    fn note(&self, step: &str, what: &'static str) {
+        *self.inner.table.lock().entry((step.to_owned(), what)).or_default() += 1;
+    }
+}
+
+/// An API server as a process in trouble sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Troubled {
+    pub(crate) server: ApiServer,
+    pub(crate) trouble: Trouble,
+}
+
+impl Service<Request<kube::client::Body>> for Troubled {
+    type Response = Response<berth_apiserver::Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let (mut server, trouble) = (self.server.clone(), self.trouble.clone());
+        Box::pin(async move {
+            let rates = *trouble.inner.rates.lock();
+            let is_write = request.method() != Method::GET;
+            let step = if is_write { step_of(request.method(), request.uri().path()) } else { "read".to_owned() };
+            if trouble.hits(rates.late) {
+                trouble.note(&step, "late");
+                let wait = trouble.inner.dice.lock().roll(3_000);
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+            }
+            if trouble.hits(rates.lost_request) {
+                trouble.note(&step, "request lost");
+                return Err("the request was lost".into());
+            }
+            if is_write && trouble.hits(rates.crash) {
+                trouble.note(&step, "crash before");
+                trouble.inner.crashed.notify_one();
+                return std::future::pending().await;
+            }
+            let answer = match Service::call(&mut server, request).await {
+                Ok(answer) => Ok(answer),
+                Err(never) => match never {},
+            };
+            if is_write && trouble.hits(rates.crash) {
+                trouble.note(&step, "crash after");
+                trouble.inner.crashed.notify_one();
+                return std::future::pending().await;
+            }
+            if trouble.hits(rates.lost_answer) {
+                trouble.note(&step, "answer lost");
+                return Err("the answer was lost".into());
+            }
+            answer
+        })
+    }
+}
+
+/// `PATCH nodeclaims/status`: the method, and what it is about without names.
+fn step_of(method: &Method, path: &str) -> String {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let at = if parts.first() == Some(&"api") { 2 } else { 3 };
+    let rest = parts.get(at..).unwrap_or_default();
+    let rest = if rest.first() == Some(&"namespaces") && rest.len() > 2 { &rest[2..] } else { rest };
+    match rest {
+        [plural] | [plural, _] => format!("{method} {plural}"),
+        [plural, _, subresource, ..] => format!("{method} {plural}/{subresource}"),
+        [] => method.to_string(),
+    }
+}

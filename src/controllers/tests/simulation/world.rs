@@ -1,0 +1,200 @@
+//! A cluster in which controllers can be killed: server, cloud and kubelets live on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::NodeClaim;
+use berth_apiserver::{Admission, ApiServer, Config};
+use berth_cloudprovider::{Instance, tag};
+use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, CloudFaults, FakeCloud};
+use berth_controllers::{Clock, Controllers, LeaseOptions, Options};
+use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::trouble::{Rates, Trouble, Troubled};
+
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) client: Client,
+    pub(crate) cloud: FakeCloud,
+    pub(crate) trouble: Trouble,
+    /// What was seen that may never be seen.
+    violations: Arc<Mutex<Vec<String>>>,
+    tasks: JoinSet<()>,
+    n_starts: Arc<Mutex<u32>>,
+}
+
+fn epoch() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+impl World {
+    pub(crate) async fn new(seed: u64, rates: Rates, faults: CloudFaults) -> Self {
+        let admission = Admission { taint_new_nodes: true, ..Admission::default() };
+        let server = ApiServer::new(Config { epoch: epoch(), seed, admission, ..Config::default() });
+        let client = Client::new(server.clone(), "default");
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for (_, text) in berth_api::CRDS {
+            let definition: CustomResourceDefinition = serde_saphyr::from_str(text).unwrap();
+            definitions.create(&PostParams::default(), &definition).await.unwrap();
+        }
+        let config = CloudConfig { seed, epoch: epoch(), any_node_class: true, faults, ..CloudConfig::default() };
+        let cloud = FakeCloud::new(config, berth_cloudprovider_fake::catalogue());
+        let mut tasks = JoinSet::new();
+        let timed = server.clone();
+        let built_in =
+            berth_controller_manager::Options::new(berth_controller_manager::Clock::new(move || timed.now()));
+        let manager = berth_controller_manager::ControllerManager::new(client.clone(), built_in);
+        tasks.spawn(manager.run(std::future::pending()));
+        let violations = Arc::new(Mutex::new(Vec::new()));
+        tasks.spawn(play_machines(client.clone(), cloud.clone(), Arc::clone(&violations)));
+        tasks.spawn(observe_claims(client.clone(), cloud.clone(), Arc::clone(&violations)));
+        let trouble = Trouble::new(seed, rates);
+        let n_starts = Arc::new(Mutex::new(0));
+        Self { server, client, cloud, trouble, violations, tasks, n_starts }
+    }
+
+    /// Runs controllers that are started anew, with nothing remembered, whenever they crash.
+    pub(crate) fn start_controllers(&mut self, with_lease: bool) {
+        let (server, trouble, cloud) = (self.server.clone(), self.trouble.clone(), self.cloud.clone());
+        let clock = Clock::starting_at(epoch());
+        let n_starts = Arc::clone(&self.n_starts);
+        self.tasks.spawn(async move {
+            loop {
+                let n = {
+                    let mut n_starts = n_starts.lock();
+                    *n_starts += 1;
+                    *n_starts
+                };
+                let client = Client::new(Troubled { server: server.clone(), trouble: trouble.clone() }, "default");
+                let lease = LeaseOptions { identity: format!("berth-{n}"), ..LeaseOptions::default() };
+                let options = Options { lease: with_lease.then_some(lease), ..Options::default() };
+                let controllers = Controllers::new(client, Arc::new(cloud.clone()), clock.clone(), options);
+                let process = tokio::spawn(controllers.run(std::future::pending()));
+                trouble.crashed().await;
+                process.abort();
+                let _ = process.await;
+            }
+        });
+    }
+
+    /// How often the controllers were started.
+    pub(crate) fn n_starts(&self) -> u32 {
+        *self.n_starts.lock()
+    }
+
+    pub(crate) async fn create<K>(&self, object: Value)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub(crate) async fn delete_claims(&self) {
+        let api: Api<NodeClaim> = Api::all(self.client.clone());
+        for claim in self.claims().await {
+            let _ = api.delete(claim.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await;
+        }
+    }
+
+    pub(crate) fn alive(&self) -> Vec<Instance> {
+        self.cloud.instances().into_iter().filter(|instance| instance.state.is_alive()).collect()
+    }
+
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.violations.lock().clone()
+    }
+
+    /// Waits until `done`, for at most that many minutes; whether it came to that.
+    pub(crate) async fn settles(&self, minutes: u64, mut done: impl AsyncFnMut(&Self) -> bool) -> bool {
+        for _ in 0..minutes * 12 {
+            if done(self).await {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        false
+    }
+}
+
+/// A NodeClaim as a user may write it.
+pub(crate) fn claim(name: &str) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name}, "spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+        "resources": {"requests": {"cpu": "1", "pods": "1"}}, "expireAfter": "Never"}})
+}
+
+pub(crate) fn is_initialized(claim: &NodeClaim) -> bool {
+    let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.type_ == "Initialized" && condition.status == "True")
+}
+
+/// Kubelets for machines that boot; and no NodeClaim may have two instances at a time.
+async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
+    let (events, mut happened) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(cloud.clone().run(events));
+    let kubelets = Kubelets::start(client, KubeletConfig { epoch: epoch(), ..KubeletConfig::default() });
+    while let Some(event) = happened.recv().await {
+        match event {
+            CloudEvent::Launched { node_claim, .. } => {
+                let own = |instance: &Instance| {
+                    instance.state.is_alive() && instance.tags.get(tag::NODE_CLAIM_UID) == Some(&node_claim.uid)
+                };
+                let n = cloud.instances().iter().filter(|instance| own(instance)).count();
+                if n > 1 {
+                    violations.lock().push(format!("{} has {n} instances", node_claim.name));
+                }
+            }
+            CloudEvent::Booted(machine) => {
+                let amounts = |all: &berth_api::ResourceList| -> BTreeMap<String, Quantity> {
+                    all.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
+                };
+                kubelets.join(NodeSpec {
+                    name: machine.node_name,
+                    provider_id: machine.instance.provider_id.0.clone(),
+                    labels: machine.labels,
+                    taints: machine.taints,
+                    capacity: amounts(&machine.instance.capacity),
+                    allocatable: amounts(&machine.instance.allocatable),
+                });
+            }
+            CloudEvent::Stopped { node_name, .. } => kubelets.power_off(&node_name),
+            _ => {}
+        }
+    }
+}
+
+/// No NodeClaim may go before its instance.
+async fn observe_claims(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
+    let stream = watcher(Api::<NodeClaim>::all(client), watcher::Config::default());
+    futures::pin_mut!(stream);
+    while let Some(event) = stream.next().await {
+        if let Ok(watcher::Event::Delete(claim)) = event {
+            let uid = claim.metadata.uid.unwrap_or_default();
+            let left = cloud
+                .instances()
+                .into_iter()
+                .find(|instance| instance.state.is_alive() && instance.tags.get(tag::NODE_CLAIM_UID) == Some(&uid));
+            if let Some(left) = left {
+                let name = claim.metadata.name.unwrap_or_default();
+                violations.lock().push(format!("{name} is gone and {} still runs", left.provider_id));
+            }
+        }
+    }
+}
