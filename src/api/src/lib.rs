@@ -36,6 +36,7 @@ mod node_overlay;
 mod node_pool;
 mod node_reservation;
 mod object;
+mod planned_offering;
 mod requirement;
 mod reservation;
 mod reservation_args;
@@ -70,6 +71,7 @@ pub use node_pool::{
     NodePoolSpec, NodePoolStatus, TemplateMetadata,
 };
 pub use node_reservation::{NodeReservation, NodeReservationApplyPolicy};
+pub use planned_offering::PlannedOffering;
 pub use requirement::{NodeClassRef, Operator, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use berth_plan::{Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Validate, parse_max_share, parse_money};
 use clap::ValueEnum;
+use jiff::Timestamp;
 
 use crate::output::to_stderr;
 
@@ -43,6 +44,9 @@ pub(crate) struct InputArgs {
     /// What becomes of fields that a kind does not have
     #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
     validate: ValidateArg,
+    /// The time of the plan, RFC 3339: what has expired by then is over (default: the clock's)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    now: Option<Timestamp>,
     /// Threads that parse, 1 to 256; the plan does not depend on them (default: one a core)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
@@ -78,6 +82,10 @@ fn parse_gates(text: &str) -> Result<FeatureGates, berth_plan::UnknownGate> {
     let mut gates = FeatureGates::default();
     gates.set_gates(text)?;
     Ok(gates)
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "expected a time in RFC 3339, such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 impl InputArgs {
@@ -137,6 +145,7 @@ impl InputArgs {
             what_restrictions_cost: false,
             gpu_types_for_any_pod: self.gpu_types_for_any_pod,
             gates,
+            now: self.now,
             validate: match self.validate {
                 ValidateArg::Strict => Validate::Strict,
                 ValidateArg::Warn => Validate::Warn,

@@ -78,6 +78,6 @@ fn the_readme_shows_what_its_example_prints() {
     let readme = std::fs::read_to_string(common::root().join("README.md")).unwrap();
     let golden = common::root().join("src/berth/tests/golden/reserved-first.txt");
     let golden = std::fs::read_to_string(golden).unwrap();
-    let shown = readme.split("```").map(str::trim).find(|block| block.starts_with("Pods:")).unwrap();
+    let shown = readme.split("```").map(str::trim).find(|block| block.starts_with("Time:")).unwrap();
     assert_eq!(shown, golden.trim());
 }

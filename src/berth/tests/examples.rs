@@ -5,6 +5,7 @@ mod common;
 
 use rstest::rstest;
 
+const NOW: &str = "2026-01-01T00:00:00Z";
 const FOUR_SLOTS: &str = "examples/catalogues/four-slots.yaml";
 const ONE_SLOT: &str = "examples/catalogues/one-slot.yaml";
 
@@ -15,7 +16,8 @@ const ONE_SLOT: &str = "examples/catalogues/one-slot.yaml";
 #[case::one_slot_takes_one_of_a_hundred_lonely_pods("one-slot", ONE_SLOT, 0)]
 #[case::a_pending_reservation_is_placed_like_a_pod("room", FOUR_SLOTS, 0)]
 fn example(#[case] name: &str, #[case] catalogue: &str, #[case] code: i32) {
-    let run = common::berth(&["plan", "-f", &format!("examples/{name}"), "--instance-types", catalogue]);
+    let file = format!("examples/{name}");
+    let run = common::berth(&["plan", "-f", &file, "--instance-types", catalogue, "--now", NOW]);
     assert_eq!((run.code, run.stderr.as_str()), (code, ""));
     is_golden(name, &run);
 }
@@ -23,7 +25,7 @@ fn example(#[case] name: &str, #[case] catalogue: &str, #[case] code: i32) {
 #[test]
 fn shares_keep_a_plan_from_one_pool_of_one_zone_and_cost_what_they_say() {
     let shares = ["--max-share", "zone=50%", "--max-share", "capacityType=spot=70%", "--what-restrictions-cost"];
-    let run = common::berth(&[&["plan", "-f", "examples/max-share"][..], &shares].concat());
+    let run = common::berth(&[&["plan", "-f", "examples/max-share", "--now", NOW][..], &shares].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     is_golden("max-share", &run);
 }

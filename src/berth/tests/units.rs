@@ -95,3 +95,35 @@ fn the_story_of_a_pod_a_reservation_and_a_node_tells_of_it() {
     has(&tell("reservation/room"), "CPUs of its own:      0-3");
     has(&tell("node/node-a"), "default/alone (CPUs 4-5)");
 }
+
+/// Two NUMA nodes of 8 CPUs, of which every pod must lie on one; and a pod of so many CPUs.
+fn two_numa_nodes(cpus: u32) -> String {
+    let amounts = json!({"cpu": "16", "memory": "64Gi", "pods": "20"});
+    let zone = |id: u32| json!({"name": format!("node-{id}"), "type": "Node", "resources": [{"name": "cpu", "allocatable": "8"}]});
+    let items = json!([
+        {"apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "node-a", "labels": {"node.koordinator.sh/numa-topology-policy": "SingleNUMANode"}},
+            "status": {"allocatable": amounts, "capacity": amounts}},
+        {"apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+            "metadata": {"name": "node-a"}, "zones": [zone(0), zone(1)]},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wide"}, "spec": {"nodeName": "", "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpus.to_string()}}}]}},
+        {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "none"}, "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["no-such"]}]}}}},
+    ]);
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
+#[test]
+fn a_pod_that_no_numa_node_holds_is_not_planned_onto_their_sum() {
+    let plan = plan_json(&two_numa_nodes(8), &[]);
+    assert_eq!(plan["nodes"][0]["pods"], json!(["default/wide"]));
+    let plan = plan_json(&two_numa_nodes(10), &[]);
+    assert_eq!((&plan["nodes"], &plan["summary"]["unschedulable"]), (&json!([]), &json!(1)), "{plan}");
+    let reasons = plan["unschedulable"][0]["reasons"].to_string();
+    let explained = with_input(&["explain", "-f", "-", "-o", "json", "pod/wide"], &two_numa_nodes(10));
+    let explained: serde_json::Value = serde_json::from_str(&explained.stdout).unwrap();
+    let said = explained["nodes"][0]["reasons"][0]["reason"].as_str().unwrap();
+    assert!(reasons.contains(said), "plan: {reasons}; explain: {said}");
+}

@@ -8,7 +8,7 @@ use berth_model::OwnerReference;
 
 use crate::builder::{add_ask, index, name_of, namespace_of};
 use crate::claims::Storage;
-use crate::workloads::{Workload, WorkloadKind, wanted_by_job};
+use crate::workloads::{Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
 /// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
@@ -28,6 +28,7 @@ struct Given<'a> {
     wants: u32,
     /// Where the object says how many it wants.
     count_path: &'static str,
+    waits_for_terminating: bool,
 }
 
 impl Builder {
@@ -43,6 +44,7 @@ impl Builder {
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
+            waits_for_terminating: false,
         })
     }
 
@@ -58,6 +60,7 @@ impl Builder {
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
+            waits_for_terminating: false,
         })
     }
 
@@ -73,6 +76,7 @@ impl Builder {
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
+            waits_for_terminating: false,
         })
     }
 
@@ -90,6 +94,7 @@ impl Builder {
             first: ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0),
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
+            waits_for_terminating: true,
         })
     }
 
@@ -104,6 +109,7 @@ impl Builder {
             first: 0,
             wants: 1,
             count_path: "spec.replicas",
+            waits_for_terminating: false,
         })
     }
 
@@ -116,7 +122,8 @@ impl Builder {
             path: "spec.template",
             claim_templates: &[],
             first: 0,
-            wants: wanted_by_job(object),
+            wants: wanted_by_job(object, self.options.now),
+            waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
         })
     }
@@ -134,7 +141,8 @@ impl Builder {
             path: "spec.jobTemplate.spec.template",
             claim_templates: &[],
             first: 0,
-            wants: if is_suspended { 0 } else { wanted_by_job(&run) },
+            wants: if is_suspended { 0 } else { wanted_by_job(&run, self.options.now) },
+            waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
         })
     }
@@ -187,6 +195,7 @@ impl Builder {
             labels: self.cluster.intern_labels(labels),
             first: u32::try_from(given.first).unwrap_or(0),
             wants: if is_deleting { 0 } else { given.wants },
+            waits_for_terminating: given.waits_for_terminating,
         };
         if !self.workloads.add(workload) {
             self.warn_of_repeat(kind, &full_name);

@@ -23,8 +23,8 @@ use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
 use crate::{
-    ConvertError, Options, Problem, ask, catalogue, memo, node, operating, overlay, pod, pool, reservation, terms,
-    units,
+    ConvertError, Options, Problem, ask, catalogue, memo, node, operating, overlay, pod, pool, reservation, resize,
+    terms, units,
 };
 
 /// kube-scheduler's default namespace and kubectl's.
@@ -108,8 +108,10 @@ pub(crate) struct PodRecord {
     pub(crate) nominated_node: Option<Sym>,
     /// Index into the owners.
     pub(crate) owner: Option<u32>,
-    /// Whether it is there no more: terminal, or being deleted.
+    /// Whether it has ended.
     pub(crate) is_gone: bool,
+    /// Whether it is being deleted.
+    pub(crate) is_terminating: bool,
     /// Whether it is a static pod's mirror, which no other node takes.
     pub(crate) is_static: bool,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
@@ -217,8 +219,8 @@ impl Builder {
         Owner::of(metadata, namespace, &mut self.cluster.symbols)
     }
 
-    /// A pod. One that is bound takes room on its node, one that is not is planned; one that has ended or is being
-    /// deleted counts for nothing.
+    /// A pod. One that is bound takes room on its node until it is gone, one that is not is planned unless it is being
+    /// deleted; one that has ended counts for nothing.
     pub fn add_pod(&mut self, object: &core::v1::Pod) -> Result<(), ConvertError> {
         let metadata = &object.metadata;
         let name = match (metadata.name.as_deref(), metadata.generate_name.as_deref()) {
@@ -238,7 +240,8 @@ impl Builder {
             node: None,
             nominated_node: None,
             owner: None,
-            is_gone: matches!(phase, Some("Succeeded" | "Failed")) || metadata.deletion_timestamp.is_some(),
+            is_gone: matches!(phase, Some("Succeeded" | "Failed")),
+            is_terminating: metadata.deletion_timestamp.is_some(),
             started: started(object),
             created: nanoseconds(metadata.creation_timestamp.as_ref()),
             draws_from: None,
@@ -251,8 +254,10 @@ impl Builder {
         };
         if !record.is_gone {
             let default;
+            let resized;
             let spec = if let Some(spec) = &object.spec {
-                spec
+                resized = resize::resized(object);
+                resized.as_ref().unwrap_or(spec)
             } else {
                 default = core::v1::PodSpec::default();
                 &default

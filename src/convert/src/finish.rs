@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use berth_api::ReservationArgs;
 use berth_model::{
-    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PodSpec, PreAllocatable, PreAllocationSettings, Reservation,
-    ReservationRules, ResourceId, Sym, Template,
+    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, PreAllocationSettings,
+    Reservation, ReservationRules, ResourceId, Sym, Template,
 };
+use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::autoscalers::Autoscaler;
@@ -70,11 +71,12 @@ impl Builder {
         }
         let mut resolver =
             Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, standing.images());
-        let children = children(&self.pods, &fates, &self.owners, &self.workloads);
+        let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
         let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
-        let reservations: Vec<ReservationRecord> = sorted(self.reservations.into_values().chain(operating), &cluster);
+        let reservations: Vec<ReservationRecord> =
+            sorted(self.reservations.into_values().chain(operating), self.options.now, &cluster, &mut warnings);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
         let mut ownership = Ownership::new(self.references, &cluster);
         let known: Vec<Known> = match self.expansion {
@@ -194,6 +196,9 @@ pub(crate) fn fates(
             return Fate::Gone;
         }
         let Some(node) = pod.node else {
+            if pod.is_terminating {
+                return Fate::Gone;
+            }
             // A DaemonSet of the input has its room on the nodes counted already.
             let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
             let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
@@ -202,7 +207,9 @@ pub(crate) fn fates(
         if let Some(position) = standing.position(node) {
             return Fate::Bound(position);
         }
-        let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node);
+        // The others were made anew already where they are being deleted.
+        let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
+        let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating && !comes_after);
         if standing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
     };
     pods.iter().map(fate).collect()
@@ -220,12 +227,21 @@ fn operating(pods: &mut [PodRecord], fates: &mut [Fate], drafts: &FxIndexSet<Dra
 }
 
 /// How many pods each workload has in the input, by the workload's index.
-fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Vec<Children> {
+fn children(
+    pods: &[PodRecord],
+    fates: &[Fate],
+    owners: &FxIndexSet<Owner>,
+    workloads: &Workloads,
+    standing: &Standing,
+) -> Vec<Children> {
     let mut children = vec![Children::default(); workloads.len()];
     let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
     for (pod, fate) in pods.iter().zip(fates) {
         let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
         let Some(root) = root.filter(|_| *fate != Fate::Gone) else { continue };
+        if pod.is_terminating && !waits_for(workloads, root, *fate, standing) {
+            continue;
+        }
         if let Some(children) = children.get_mut(root) {
             children.count += 1;
             if workloads.kind(root) == Some(WorkloadKind::StatefulSet) {
@@ -237,9 +253,33 @@ fn children(pods: &[PodRecord], fates: &[Fate], owners: &FxIndexSet<Owner>, work
     children
 }
 
+/// Whether a workload makes no other pod before one that is being deleted is gone: a StatefulSet's has the same name, and
+/// some Jobs ask for it. What comes then finds the room that this one leaves, if its node takes pods.
+fn waits_for(workloads: &Workloads, root: usize, fate: Fate, standing: &Standing) -> bool {
+    match fate {
+        Fate::Pending => true,
+        Fate::Bound(position) => workloads.waits_for_terminating(root) && !standing.is_cordoned(position),
+        _ => false,
+    }
+}
+
 /// The Reservations that count, by name.
-fn sorted(reservations: impl Iterator<Item = ReservationRecord>, cluster: &Cluster) -> Vec<ReservationRecord> {
-    let mut list: Vec<_> = reservations.filter(ReservationRecord::counts).collect();
+fn sorted(
+    reservations: impl Iterator<Item = ReservationRecord>,
+    now: Option<Timestamp>,
+    cluster: &Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> Vec<ReservationRecord> {
+    let mut list: Vec<ReservationRecord> = Vec::new();
+    for record in reservations {
+        if let Some(end) = record.expired(now).and_then(|end| Timestamp::from_second(end).ok()) {
+            let name = cluster.symbols.text(record.reservation.name);
+            warnings.insert(format!("Reservation {name}: expired at {end}; it holds nothing"));
+        }
+        if record.counts(now) {
+            list.push(record);
+        }
+    }
     let text = |record: &ReservationRecord| cluster.symbols.text(record.reservation.name);
     list.sort_by(|a, b| text(a).cmp(text(b)));
     list
@@ -328,13 +368,15 @@ pub(crate) fn place_pods(
                     references: pod.references,
                 };
                 // One that says from which Reservation it draws is bound to no other, even if that one is spent.
-                let candidate = if pod.draws_from.is_some() {
+                let candidate = if pod.draws_from.is_some() || pod.is_terminating {
                     PreAllocatable::default()
                 } else {
                     let owned_by = ownership.pre_allocating(who, cluster);
                     PreAllocatable { owned_by, priority: pod.pre_allocatable }
                 };
-                let is_replaced = !pod.is_static && pod.owner.and_then(&kind_of).is_some_and(OwnerKind::replaces);
+                let is_replaced = !pod.is_static
+                    && !pod.is_terminating
+                    && pod.owner.and_then(&kind_of).is_some_and(OwnerKind::replaces);
                 let replaced_by = is_replaced.then(|| {
                     let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                     ownership.spec_for(spec, Who { uid: None, ..who }, cluster)
@@ -345,6 +387,7 @@ pub(crate) fn place_pods(
                     name: pod.name,
                     spec,
                     labels: pod.labels,
+                    stage: if pod.is_terminating { PodStage::Terminating } else { PodStage::Bound },
                     started: pod.started,
                     draws_from: standing.drawn_from(position, pod.draws_from, cluster),
                     candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),

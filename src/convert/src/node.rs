@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use berth_api::labels;
 use berth_api::{NodeClaim, Operator};
-use berth_model::{Cluster, Cordon, Effect, Labels, Resources, Sym, Symbols, Taint};
+use berth_model::{Cluster, Cordon, Effect, Labels, Requirements, Resources, Sym, Symbols, Taint};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::Problem;
+use crate::in_flight::{Asked, read_asked};
 use crate::node_reservation::reserved;
 use crate::pod::effect;
 use crate::quantities::{Amounts, room};
@@ -28,6 +29,8 @@ const EPHEMERAL_TAINTS: [(&str, Effect); 5] = [
 pub(crate) struct NodeRecord {
     pub(crate) name: Sym,
     pub(crate) labels: Vec<(Sym, Sym)>,
+    /// What is still open of other labels.
+    pub(crate) open: Requirements,
     pub(crate) taints: Vec<Taint>,
     pub(crate) allocatable: Resources,
     pub(crate) capacity: Resources,
@@ -48,6 +51,8 @@ pub(crate) struct NodeClaimRecord {
     pub(crate) startup_taints: Vec<Taint>,
     pub(crate) node_name: Option<Sym>,
     pub(crate) is_launched: bool,
+    /// What it asks for.
+    pub(crate) asked: Asked,
 }
 
 pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> Result<NodeRecord, Problem> {
@@ -76,6 +81,7 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
     Ok(NodeRecord {
         name,
         labels: node_labels(node.metadata.labels.iter().flatten(), &mut cluster.symbols),
+        open: Requirements::new(),
         is_deleting: node.metadata.deletion_timestamp.is_some()
             || taints.iter().any(|taint| taint.key == disrupted && taint.effect == Effect::NoSchedule),
         taints,
@@ -116,6 +122,8 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
     let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;
     let capacity = amounts(status.map(|status| &status.capacity), "status.capacity")?;
     let reserved = reserved(claim.metadata.annotations.as_ref(), cluster)?;
+    let own = node_labels(claim.metadata.labels.iter().flatten(), &mut cluster.symbols);
+    let asked = read_asked(claim, &own, cluster)?;
     let symbols = &mut cluster.symbols;
     let provider_id = status.and_then(|s| s.provider_id.as_deref()).filter(|id| !id.is_empty());
     let node_name = status.and_then(|s| s.node_name.as_deref()).filter(|name| !name.is_empty());
@@ -123,6 +131,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
         node: NodeRecord {
             name,
             labels: node_labels(&pairs, symbols),
+            open: Requirements::new(),
             taints: read_taints(&claim.spec.taints, symbols).map_err(|problem| problem.under("spec.taints"))?,
             allocatable,
             capacity,
@@ -136,6 +145,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             .map_err(|problem| problem.under("spec.startupTaints"))?,
         node_name: node_name.map(|name| symbols.intern(name)),
         is_launched: provider_id.is_some(),
+        asked,
     })
 }
 

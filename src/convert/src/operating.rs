@@ -59,6 +59,7 @@ fn is_ready(pod: &Pod) -> bool {
 /// What the pod holds, as that of any Reservation.
 pub(crate) fn held(pod: &PodRecord, mut reservation: Reservation, draft: &Draft) -> ReservationRecord {
     reservation.allocatable = draft.spec.requests.clone();
+    reservation.is_terminating = pod.is_terminating;
     reservation.allocatable.set(ResourceId::PODS, 0);
     ReservationRecord {
         reservation,
@@ -66,5 +67,6 @@ pub(crate) fn held(pod: &PodRecord, mut reservation: Reservation, draft: &Draft)
         draft: pod.draft,
         labels: pod.labels,
         allocated: Resources::new(),
+        lifetime: None,
     }
 }

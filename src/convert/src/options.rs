@@ -1,6 +1,7 @@
 //! What the conversion takes into account.
 
 use berth_api::ReservationArgs;
+use jiff::Timestamp;
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Options {
     pub node_repair: bool,
     /// What the scheduler's configuration says of Reservations.
     pub reservations: ReservationArgs,
+    /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
+    pub now: Option<Timestamp>,
 }
 
 /// A feature gate that does not exist, or a value that is neither `true` nor `false`.
@@ -37,6 +40,7 @@ impl Default for Options {
             spot_to_spot_consolidation: false,
             node_repair: false,
             reservations: ReservationArgs::default(),
+            now: None,
         }
     }
 }

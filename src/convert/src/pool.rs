@@ -86,7 +86,8 @@ pub(crate) fn read_pool(
     })
 }
 
-fn requirements_of(list: &[ApiRequirement], symbols: &mut Symbols) -> Result<Requirements, Problem> {
+/// Requirements as NodePools and NodeClaims list them.
+pub(crate) fn requirements_of(list: &[ApiRequirement], symbols: &mut Symbols) -> Result<Requirements, Problem> {
     let mut requirements = Requirements::new();
     for (i, entry) in list.iter().enumerate() {
         let key = node_key(&entry.key, symbols);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use berth_api::labels::koordinator;
 use berth_api::{PreAllocationMode as ApiMode, Reservation as Object, ReservationPhase};
 use berth_model::{
-    AllocatePolicy, Cluster, ControllerMatch, Labels, ObjectMatch, Phase, PreAllocation, PreAllocationMode,
+    AllocatePolicy, Cluster, ControllerMatch, Labels, Lifetime, ObjectMatch, Phase, PreAllocation, PreAllocationMode,
     Requirement, Reservation, ReservationOwner, ResourceId, Resources, Sym, Symbols,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
@@ -30,6 +31,8 @@ pub(crate) struct ReservationRecord {
     pub(crate) labels: u32,
     /// What owners draw from it by its status, `pods` their number; for where they are not in the input.
     pub(crate) allocated: Resources,
+    /// How long it lives; `None` for a pod that is one.
+    pub(crate) lifetime: Option<Lifetime>,
 }
 
 impl ReservationRecord {
@@ -39,9 +42,20 @@ impl ReservationRecord {
         reservation.phase == Phase::Pending && !reservation.is_terminating && reservation.pre_allocation.is_none()
     }
 
+    /// When it expired, in seconds of Unix time, if it has by `now` and is not over otherwise.
+    pub(crate) fn expired(&self, now: Option<Timestamp>) -> Option<i64> {
+        let now = now?.as_second();
+        let lifetime = self.lifetime.filter(|_| !self.reservation.phase.is_terminal())?;
+        // One without a creation time is made now.
+        lifetime.ends(now).filter(|end| now > *end)
+    }
+
     /// Whether it counts for anything: one that is over, or pending and going away, does not.
-    pub(crate) fn counts(&self) -> bool {
+    pub(crate) fn counts(&self, now: Option<Timestamp>) -> bool {
         let reservation = &self.reservation;
+        if self.expired(now).is_some() {
+            return false;
+        }
         match reservation.phase {
             Phase::Pending => !reservation.is_terminating,
             Phase::Available | Phase::Waiting => reservation.node.is_some(),
@@ -132,6 +146,11 @@ pub(crate) fn read_reservation(
         draft: intern(stand_in),
         labels: cluster.intern_labels(label_set),
         allocated,
+        lifetime: Some(Lifetime {
+            created: reservation.created,
+            expires: spec.expires.as_ref().map(|time| time.0.as_second()),
+            ttl: spec.ttl.to_std().unwrap_or_default(),
+        }),
         reservation,
     })
 }

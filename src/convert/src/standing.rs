@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use berth_api::labels::koordinator;
 use berth_model::{
-    BoundPod, Cluster, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, Units,
+    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, Units,
     first_untolerated,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::node::{NodeClaimRecord, NodeRecord};
-use crate::node_reservation;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::units::node_policy;
+use crate::{in_flight, node_reservation};
 
 /// Nodes while pods are bound to them.
 pub(crate) struct Standing {
@@ -63,8 +63,8 @@ impl Standing {
                 continue;
             }
             if !claim.is_launched {
-                let name = cluster.symbols.text(*name);
-                warnings.insert(format!("NodeClaim {name}: not launched yet; it is no capacity"));
+                let promised = in_flight::promised(claim.node.clone(), &claim.asked, cluster, warnings);
+                kept.extend(promised.map(|record| (true, record, Some(claim))));
                 continue;
             }
             kept.push((true, with_type(claim.node.clone(), cluster), Some(claim)));
@@ -83,6 +83,7 @@ impl Standing {
             nodes.push(Node {
                 name: record.name,
                 labels: record.all_labels(cluster),
+                open: record.open.clone(),
                 taints: if is_coming_up {
                     record.lasting_taints(startup_taints(claim, pool), &cluster.symbols)
                 } else {
@@ -109,7 +110,8 @@ impl Standing {
     pub(crate) fn set_units(&mut self, mut units: BTreeMap<Sym, Units>, symbols: &Symbols) {
         let label = symbols.get(koordinator::NUMA_TOPOLOGY_POLICY);
         for node in &mut self.nodes {
-            node.units = units.remove(&node.name).unwrap_or_default();
+            let unknown = || Units { is_unknown: node.is_coming_up, ..Units::default() };
+            node.units = units.remove(&node.name).unwrap_or_else(unknown);
             let named = label.and_then(|label| node.labels.get(label)).map(|name| symbols.text(name));
             node.units.policy = node_policy(named, node.units.policy);
         }
@@ -133,6 +135,11 @@ impl Standing {
     /// Whether a node of the input is going away.
     pub(crate) fn is_deleting(&self, name: Sym) -> bool {
         self.deleting.contains(&name)
+    }
+
+    /// Whether a node is cordoned.
+    pub(crate) fn is_cordoned(&self, position: usize) -> bool {
+        self.nodes.get(position).is_some_and(|node| node.cordon != Cordon::None)
     }
 
     /// Binds a pod, of the DaemonSet at that position if it is of one.
@@ -239,8 +246,8 @@ pub(crate) fn finish(standing: &mut Standing, mut pools: Vec<NodePool>, cluster:
 fn runs_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
     let label = |key| node.labels.get(key);
     let terms = &spec.required_terms;
-    spec.node_selector.match_labels(symbols, label)
-        && (terms.is_empty() || terms.iter().any(|term| term.match_labels(symbols, label)))
+    node.may_satisfy(&spec.node_selector, symbols, label)
+        && (terms.is_empty() || terms.iter().any(|term| node.may_satisfy(term, symbols, label)))
         && first_untolerated(&node.taints, &spec.tolerations, false, symbols).is_none()
 }
 

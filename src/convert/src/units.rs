@@ -157,7 +157,7 @@ pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster
         name @ ("BestEffort" | "Restricted") => NumaPolicy::of_name(name),
         _ => None,
     });
-    Ok(Units { cpus, devices: Vec::new(), numa, policy })
+    Ok(Units { cpus, devices: Vec::new(), numa, policy, is_unknown: false })
 }
 
 /// The NUMA policy that a node's label names, or its kubelet has.

@@ -2,6 +2,7 @@
 
 use berth_model::{Sym, Symbols};
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashSet};
@@ -65,6 +66,8 @@ pub(crate) struct Workload {
     pub(crate) first: u32,
     /// How many pods it wants at the same time; 0 if it wants none any more.
     pub(crate) wants: u32,
+    /// Whether it makes no other pod before one that is being deleted is gone.
+    pub(crate) waits_for_terminating: bool,
 }
 
 /// Workloads by kind, namespace and name, in order of the input.
@@ -172,6 +175,11 @@ impl Workloads {
         self.list.len()
     }
 
+    /// Whether a workload makes no other pod before one that is being deleted is gone.
+    pub(crate) fn waits_for_terminating(&self, index: usize) -> bool {
+        self.list.get_index(index).is_some_and(|(_, workload)| workload.waits_for_terminating)
+    }
+
     pub(crate) fn kind(&self, index: usize) -> Option<WorkloadKind> {
         self.list.get_index(index).map(|(_, workload)| workload.kind)
     }
@@ -270,8 +278,16 @@ impl Workloads {
     }
 }
 
+/// Whether a Job replaces pods only once they have failed: it says so, or has a policy for failed pods.
+pub(crate) fn waits_for_terminating(job: &Job) -> bool {
+    let spec = job.spec.as_ref();
+    let policy = spec.and_then(|spec| spec.pod_replacement_policy.as_deref());
+    let has_failure_policy = spec.is_some_and(|spec| spec.pod_failure_policy.is_some());
+    policy.map_or(has_failure_policy, |policy| policy == "Failed")
+}
+
 /// How many pods a Job wants at the same time: the smaller of its parallelism and of what it still has to complete.
-pub(crate) fn wanted_by_job(job: &Job) -> u32 {
+pub(crate) fn wanted_by_job(job: &Job, now: Option<Timestamp>) -> u32 {
     let Some(spec) = &job.spec else { return 0 };
     let status = job.status.as_ref();
     let is_finished = status.is_some_and(|status| {
@@ -280,7 +296,12 @@ pub(crate) fn wanted_by_job(job: &Job) -> u32 {
                 condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
             })
     });
-    if is_finished || spec.suspend == Some(true) {
+    // Its pods are deleted then, and no more are made.
+    let is_too_old = || {
+        let start = status?.start_time.as_ref()?.0.as_second();
+        Some(now?.as_second() >= start.saturating_add(spec.active_deadline_seconds?))
+    };
+    if is_finished || spec.suspend == Some(true) || is_too_old() == Some(true) {
         return 0;
     }
     let count = |n: Option<i32>| n.map(|n| u32::try_from(n).unwrap_or(0));

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use berth_model::{ClassId, Cluster, MemberKind, MemberRun, PodClass, Universe};
-use berth_provisioning::Solution;
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, PodClass, Universe};
+use berth_provisioning::{NodePlan, Solution};
 
 /// A run of members within its class.
 #[derive(Clone, Copy)]
@@ -123,6 +123,17 @@ impl<'a> Deal<'a> {
         })
     }
 
+    /// The pods of an existing node that have CPUs and devices to themselves, with what.
+    pub fn assigned<'p>(&self, node: &'p NodePlan, shares: &[Share]) -> Vec<(String, &'p Assigned)> {
+        let mut assigned = Vec::new();
+        for share in shares {
+            let came = node.came.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
+            let named = self.members(*share).zip(came).filter(|(_, (_, own))| !own.is_empty());
+            assigned.extend(named.map(|(name, (_, own))| (name.to_string(), own)));
+        }
+        assigned
+    }
+
     /// The members of a share, in order.
     pub fn members(&self, share: Share) -> impl Iterator<Item = MemberName<'_>> {
         self.members_with_rows(share).map(|(name, _)| name)
@@ -165,7 +176,7 @@ fn runs_of(cluster: &Cluster, class: &PodClass) -> Vec<Run> {
 
 #[cfg(test)]
 mod tests {
-    use berth_provisioning::{NodePlan, Unschedulable};
+    use berth_provisioning::Unschedulable;
 
     use super::*;
 
@@ -199,7 +210,7 @@ mod tests {
         let (cluster, universe) = one_class();
         let class = ClassId(0);
         assert_eq!(universe.classes.len(), 1);
-        let node = |node, count| NodePlan { node, contents: vec![(class, count)] };
+        let node = |node, count| NodePlan { node, contents: vec![(class, count)], came: Vec::new() };
         let left = Unschedulable { class, count: 1, reasons: Vec::new() };
         let solution =
             Solution { nodes: vec![node(0, 2), node(1, 3)], unschedulable: vec![left], ..Solution::default() };

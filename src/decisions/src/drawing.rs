@@ -58,7 +58,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, D
     }
     for &node in drawing.existing.on_nodes.keys().chain(drawing.existing.preempted.keys()) {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
-            solution.nodes.insert(at, NodePlan { node, contents: Vec::new() });
+            solution.nodes.insert(at, NodePlan { node, contents: Vec::new(), came: Vec::new() });
         }
     }
     (universe, solution, drawing)

@@ -37,7 +37,12 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
-    let left = scheduler.run(Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true });
+    let left = scheduler.run(Queue {
+        preempts: true,
+        keeps_budgets: true,
+        keeps_homes_whole: true,
+        counts_on_terminating: true,
+    });
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);

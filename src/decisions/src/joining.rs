@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Cluster, Holding, Labels, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe};
-use berth_provisioning::{Claims, Solution};
+use berth_provisioning::{Came, Claims, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, draws_from};
 use rustc_hash::FxHashMap;
 
@@ -37,7 +37,8 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
         let Some(node) = cluster.nodes.get(entry.node).filter(|_| site.has_owners(shares)) else { continue };
         let mut room = NodeRoom::of_node(node);
         site.hold(shares, 0, bundled, &mut room);
-        site.draw(shares, 0, &node.labels, &mut room, joined.entry(Place::Node(entry.node)).or_default());
+        let drawn = joined.entry(Place::Node(entry.node)).or_default();
+        site.draw((shares, 0), &entry.came, &node.labels, &mut room, drawn);
     }
     let mut released: Vec<Resources> = Vec::new();
     for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
@@ -47,7 +48,7 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
                 let mut room = NodeRoom::new(site.room(claims, shares));
                 site.hold(shares, copy, bundled, &mut room);
                 let drawn = joined.entry(Place::Claim(at, copy)).or_default();
-                of_one = site.draw(shares, copy, &Labels::default(), &mut room, drawn);
+                of_one = site.draw((shares, copy), &[], &Labels::default(), &mut room, drawn);
             }
         }
         released.push(of_one);
@@ -202,11 +203,12 @@ impl Site<'_> {
         self.cluster.reservations.get(reservation as usize).is_some_and(|known| known.allocate_once)
     }
 
-    // Lets pods draw in the order in which they were placed; what Reservations do not hold any more.
+    // Lets pods draw in the order in which they were placed, those that drew when they came as they did; what Reservations
+    // do not hold any more.
     fn draw(
         &self,
-        shares: &[Share],
-        copy: u32,
+        (shares, copy): (&[Share], u32),
+        came: &[(ClassId, Vec<Came>)],
         labels: &Labels,
         room: &mut NodeRoom,
         drawn: &mut Vec<(Box<str>, u32)>,
@@ -214,8 +216,10 @@ impl Site<'_> {
         let mut released = Resources::new();
         for share in shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Pod) {
             let Some(spec) = self.spec(share.class) else { continue };
+            let mut known = came.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
             for member in self.deal.members(share.of_node(copy)) {
-                let from = draws_from(self.cluster, labels, Room::from(&*room), spec);
+                let known = known.next().and_then(|(from, _)| *from);
+                let from = known.or_else(|| draws_from(self.cluster, labels, Room::from(&*room), spec));
                 let before = from.and_then(|id| held(room, id));
                 room.add_pod(&spec.requests, from);
                 let (Some(id), Some(before)) = (from, before) else { continue };

@@ -40,13 +40,13 @@ pub use money::Money;
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
     BoundPod, Disk, DiskId, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec,
-    PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
+    PodStage, PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Operator, Requirement, Requirements};
 pub use reservation::{
-    AllocatePolicy, ControllerMatch, Identity, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode,
-    PreAllocationSettings, Reservation, ReservationAffinity, ReservationAsk, ReservationOwner, ReservationRules,
-    Template,
+    AllocatePolicy, ControllerMatch, Identity, Lifetime, ObjectMatch, OwnerReference, Phase, PreAllocation,
+    PreAllocationMode, PreAllocationSettings, Reservation, ReservationAffinity, ReservationAsk, ReservationOwner,
+    ReservationRules, Template,
 };
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use room::{Holding, NodeRoom, Room};

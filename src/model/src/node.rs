@@ -1,6 +1,6 @@
 //! Nodes that exist and NodePools that may launch more.
 
-use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Taint, Units};
+use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Symbols, Taint, Units};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
 #[derive(Clone, Debug)]
@@ -9,6 +9,8 @@ pub struct Node {
     pub name: Sym,
     /// Its labels, `kubernetes.io/hostname` included (the name, where the object has none), and `metadata.name`.
     pub labels: Labels,
+    /// What is still open of other labels, where it is in flight: one value of each will come true.
+    pub open: Requirements,
     /// Its taints, `spec.unschedulable` included as `node.kubernetes.io/unschedulable:NoSchedule`. Startup taints
     /// and lifecycle taints of nodes not yet initialized are left out.
     pub taints: Vec<Taint>,
@@ -50,6 +52,27 @@ pub enum Cordon {
 }
 
 impl Node {
+    /// Whether the node satisfies requirements, whatever is still open; `label` gives the value of a key.
+    pub fn satisfies(&self, asked: &Requirements, symbols: &Symbols, label: impl Fn(Sym) -> Option<Sym>) -> bool {
+        if self.open.is_empty() {
+            return asked.match_labels(symbols, label);
+        }
+        asked.iter().all(|(key, asked)| match (self.open.get(key), label(key)) {
+            (Some(open), _) => open.intersect(asked, symbols) == *open,
+            (None, Some(value)) => asked.has(value, symbols),
+            (None, None) => asked.allows_absent(),
+        })
+    }
+
+    /// Whether the node may come to satisfy requirements.
+    pub fn may_satisfy(&self, asked: &Requirements, symbols: &Symbols, label: impl Fn(Sym) -> Option<Sym>) -> bool {
+        asked.iter().all(|(key, asked)| match (self.open.get(key), label(key)) {
+            (Some(open), _) => !open.intersect(asked, symbols).is_empty(),
+            (None, Some(value)) => asked.has(value, symbols),
+            (None, None) => asked.allows_absent(),
+        })
+    }
+
     /// The taints that the node object has: those that pods must tolerate, but for the taint of a cordon that is still to
     /// come. That one is the last.
     pub fn own_taints(&self) -> &[Taint] {

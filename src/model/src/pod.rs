@@ -246,7 +246,20 @@ pub struct PendingRow {
     pub members: Vec<MemberRun>,
 }
 
-/// A pod that runs on a node, or is bound to it.
+/// How far a pod on a node has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodStage {
+    /// A decision has put it there: it is not bound yet.
+    Planned,
+    /// It is bound to the node.
+    #[default]
+    Bound,
+    /// It is being deleted. All that it has is its own until it is gone; only a pod that is nominated to the node may
+    /// count on it. It does not count in topology spread, as kube-scheduler has it, and its controller has made another.
+    Terminating,
+}
+
+/// A pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundPod {
     /// The namespace.
@@ -257,7 +270,9 @@ pub struct BoundPod {
     pub spec: u32,
     /// Index into [`crate::Cluster::label_sets`].
     pub labels: u32,
-    /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
+    /// How far it has come.
+    pub stage: PodStage,
+    /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not, or does not say.
     pub started: i64,
     /// The Reservation that it draws from, by index into [`crate::Cluster::reservations`].
     pub draws_from: Option<u32>,
@@ -268,6 +283,13 @@ pub struct BoundPod {
     /// What the pod asks for that its controller makes in its place should it go, by index into
     /// [`crate::Cluster::specs`]; `None` where none does, or where it would be tied to this node.
     pub replaced_by: Option<u32>,
+}
+
+impl BoundPod {
+    /// Whether it is being deleted.
+    pub fn is_terminating(&self) -> bool {
+        self.stage == PodStage::Terminating
+    }
 }
 
 /// A running pod as pre-allocating Reservations see it.

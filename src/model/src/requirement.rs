@@ -261,6 +261,18 @@ impl Requirements {
         }
     }
 
+    /// Sets the requirement on a key, whatever it was.
+    pub fn set(&mut self, key: Sym, requirement: Requirement) {
+        match self.0.binary_search_by_key(&key, |(known, _)| *known) {
+            Ok(at) => {
+                if let Some((_, known)) = self.0.get_mut(at) {
+                    *known = requirement;
+                }
+            }
+            Err(at) => self.0.insert(at, (key, requirement)),
+        }
+    }
+
     /// Adds all of `other`.
     pub fn add_all(&mut self, other: &Requirements, symbols: &Symbols) {
         for (key, requirement) in &other.0 {

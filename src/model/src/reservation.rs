@@ -1,5 +1,7 @@
 //! Reservations, room on a node that is held for pods that come later, and what pods ask of them.
 
+use std::time::Duration;
+
 use crate::{
     Assigned, HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Symbols, Taint, Toleration, Volumes,
 };
@@ -323,4 +325,29 @@ pub struct ReservationAsk {
     pub operates: bool,
     /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
     pub ignores: bool,
+}
+
+/// How long a Reservation lives. Times are seconds of Unix time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    /// When it was created, if it was.
+    pub created: Option<i64>,
+    /// When it expires, whatever the ttl says.
+    pub expires: Option<i64>,
+    /// How long it lives from its creation; zero is for ever.
+    pub ttl: Duration,
+}
+
+impl Lifetime {
+    /// When its time is over: after `expires` where that is set, else after the ttl, of which zero never ends. One that was
+    /// not created yet is taken to be made `now`.
+    pub fn ends(&self, now: i64) -> Option<i64> {
+        let by_ttl = || {
+            let seconds = i64::try_from(self.ttl.as_secs()).unwrap_or(i64::MAX);
+            // The clock counts whole seconds.
+            let seconds = seconds.saturating_add(i64::from(self.ttl.subsec_nanos() > 0));
+            (!self.ttl.is_zero()).then(|| self.created.unwrap_or(now).saturating_add(seconds))
+        };
+        self.expires.or_else(by_ttl)
+    }
 }

@@ -90,6 +90,8 @@ pub struct Units {
     pub numa: Vec<NumaNode>,
     /// How all pods lie on them.
     pub policy: Option<NumaPolicy>,
+    /// Whether the node is not there yet to say: pods that ask for any of this may be planned onto it.
+    pub is_unknown: bool,
 }
 
 /// How the CPUs of a pod lie on physical cores.
@@ -257,6 +259,17 @@ impl UnitsState {
     /// A pod goes.
     pub fn give_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
         self.change(assigned, draws_from, -1);
+    }
+
+    /// Counts anew what pods have, each with the Reservation that it draws from: CPUs that one pod has and another is
+    /// to have after it are in use as long as either is among them.
+    pub fn recount<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<u32>)>) {
+        self.used = Assigned::default();
+        self.lying.clear();
+        self.held.iter_mut().for_each(|held| held.drawn = Assigned::default());
+        for (assigned, draws_from) in pods {
+            self.take(assigned, draws_from);
+        }
     }
 
     fn change(&mut self, assigned: &Assigned, draws_from: Option<u32>, times: i64) {

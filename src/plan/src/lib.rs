@@ -40,7 +40,7 @@ pub use error::PlanError;
 pub use explain::{ExplainError, Explanation, Kind, ObjectRef, ParseObjectError};
 pub use max_share::{ParseShareError, UnkeepableShares, parse_max_share};
 pub use options::Options;
-pub use plan::{Plan, Timings, plan_documents, plan_inputs};
+pub use plan::{Plan, Timings, plan_documents, plan_inputs, plan_objects};
 pub use summary::Summary;
 
 /// The catalogue that plans use without another: the fake provider's.

@@ -4,6 +4,7 @@ use berth_convert::Options as FeatureGates;
 use berth_manifests::Validate;
 use berth_model::Money;
 use berth_provisioning::{Effort, MaxShare};
+use jiff::Timestamp;
 
 /// Options of a plan.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +25,20 @@ pub struct Options {
     pub gates: FeatureGates,
     /// What becomes of unknown fields.
     pub validate: Validate,
+    /// The time of the plan, at which Reservations have expired or not; the clock's where there is none.
+    pub now: Option<Timestamp>,
 }
 
 impl Options {
+    /// The same with a time: its own, or the clock's, in whole seconds.
+    pub(crate) fn at_a_time(&self) -> (Self, Timestamp) {
+        let now = self.now.unwrap_or_else(Timestamp::now);
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let mut options = self.clone();
+        (options.now, options.gates.now) = (Some(now), Some(now));
+        (options, now)
+    }
+
     /// What the solve is told.
     pub(crate) fn solving(&self) -> berth_provisioning::Options {
         berth_provisioning::Options {

@@ -1,9 +1,10 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
 use berth_model::{
-    BoundPod, Cluster, Cordon, Holding, Labels, MemberKind, MemberRun, Node, Phase, Reservation, Resources, Sym,
+    BoundPod, ClassId, Cluster, Cordon, Holding, Labels, MemberKind, MemberRun, Node, Phase, PodStage, Reservation,
+    Resources, Sym,
 };
-use berth_provisioning::{Claims, Taken};
+use berth_provisioning::{Came, Claims, Taken};
 use rustc_hash::FxHashMap;
 
 use crate::Plan;
@@ -81,14 +82,15 @@ impl Outcome {
         let ids = (0_u32..).zip(&plan.cluster.reservations);
         let ids = ids.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
         let existing = plan.solution.nodes.iter().zip(&deal.nodes);
-        let coming = |shares, copy, place| coming(plan, &ids, &deal, (shares, copy), place);
-        let settled =
-            existing.map(|(entry, shares)| (entry.node, coming(shares, 0, Place::Node(entry.node)))).collect();
+        let coming = |shares, copy, place, came| coming(plan, &ids, &deal, (shares, copy), place, came);
+        let settled = existing
+            .map(|(entry, shares)| (entry.node, coming(shares, 0, Place::Node(entry.node), &entry.came[..])))
+            .collect();
         let groups = plan.solution.claims.iter().enumerate().zip(&deal.claims);
         let copies =
             groups.flat_map(|((at, group), shares)| (0..group.count).map(move |copy| (at, group, shares, copy)));
         let launched = copies.zip(names).map(|((at, group, shares, copy), name)| {
-            (at, launched(&plan.cluster, group, *name), coming(shares, copy, Place::Claim(at, copy)))
+            (at, launched(&plan.cluster, group, *name), coming(shares, copy, Place::Claim(at, copy), &[]))
         });
         let launched = launched.collect();
         let left = deal.unschedulable.iter().flat_map(|share| deal.members_with_rows(*share));
@@ -124,6 +126,7 @@ fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
     Node {
         name,
         labels: Labels::new(labels),
+        open: berth_model::Requirements::new(),
         taints: pool.map(|pool| pool.taints.clone()).unwrap_or_default(),
         free,
         allocatable: room,
@@ -135,7 +138,7 @@ fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
         images: Vec::new(),
         holdings: Vec::new(),
         pods: Vec::new(),
-        units: berth_model::Units::default(),
+        units: berth_model::Units { is_unknown: true, ..berth_model::Units::default() },
     }
 }
 
@@ -186,6 +189,7 @@ fn coming(
     deal: &Deal<'_>,
     (shares, copy): (&[Share], u32),
     place: Place,
+    known: &[(ClassId, Vec<Came>)],
 ) -> Settled {
     let mut came = Settled::default();
     for share in shares {
@@ -201,13 +205,17 @@ fn coming(
             }
             continue;
         }
+        let mut known = known.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
         for (name, at) in deal.members_with_rows(share.of_node(copy)) {
+            let assigned = known.next().map(|(_, own)| own).filter(|own| !own.is_empty());
             let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
             let draws = plan.drawing.joins(place, name);
             if let Some((id, spec)) = draws.zip(plan.cluster.specs.get(row.spec as usize)) {
                 came.drawn.push((id, spec.requests.clone()));
             }
-            came.pods.push(bound(row.namespace, name.own().into(), row.spec, row.labels, draws));
+            let mut pod = bound(row.namespace, name.own().into(), row.spec, row.labels, draws);
+            pod.assigned = assigned.map(|own| Box::new(own.clone()));
+            came.pods.push(pod);
         }
     }
     came
@@ -240,6 +248,7 @@ fn bound(namespace: Sym, name: Box<str>, spec: u32, labels: u32, draws_from: Opt
         name,
         spec,
         labels,
+        stage: PodStage::Planned,
         started: i64::MAX,
         draws_from,
         candidate: None,

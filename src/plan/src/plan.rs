@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use berth_manifests::Input;
 use berth_model::{Cluster, Money, Universe};
 use berth_provisioning::Solution;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::gather::{Gathered, Gatherer, read_catalogue};
@@ -34,6 +35,8 @@ pub struct Plan {
     pub(crate) options: berth_provisioning::Options,
     /// What the catalogue says of itself, such as that prices are estimates.
     pub(crate) notes: Vec<String>,
+    /// The time of the plan.
+    pub(crate) now: Timestamp,
     warnings: Vec<String>,
     timings: Timings,
 }
@@ -43,6 +46,7 @@ pub struct Plan {
 /// # Errors
 /// The first input that cannot be used.
 pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options) -> Result<Plan, PlanError> {
+    let (options, time) = &options.at_a_time();
     let mut gatherer = Gatherer::new(options);
     // First: a catalogue is small, and its errors should not wait for a million pods.
     gatherer.set_catalogue(read_catalogue(catalogue)?)?;
@@ -51,7 +55,7 @@ pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options
         Ok(())
     });
     gatherer.note(read)?;
-    let mut plan = Plan::new(gatherer.finish()?, options)?;
+    let mut plan = Plan::new(gatherer.finish()?, options, *time)?;
     if catalogue.is_none() {
         let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
         plan.warnings.insert(0, note.to_owned());
@@ -65,6 +69,15 @@ pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options
 /// # Errors
 /// The first object that cannot be used; it is called by its index in `items`.
 pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Options) -> Result<Value, PlanError> {
+    Ok(plan_objects(objects, catalogue, options)?.to_value()?)
+}
+
+/// Plans objects in memory, as [`plan_documents`] does.
+///
+/// # Errors
+/// The first object that cannot be used; it is called by its index in `objects`.
+pub fn plan_objects(objects: &[Value], catalogue: Option<&Value>, options: &Options) -> Result<Plan, PlanError> {
+    let (options, time) = &options.at_a_time();
     let mut gatherer = Gatherer::new(options);
     let catalogue = match catalogue {
         Some(value) => berth_catalogue::read(&serde_json::to_vec(value)?, "catalogue.json")?,
@@ -80,7 +93,7 @@ pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Op
         });
         gatherer.note(read)?;
     }
-    Ok(Plan::new(gatherer.finish()?, options)?.to_value()?)
+    Plan::new(gatherer.finish()?, options, *time)
 }
 
 fn reading(options: &Options) -> berth_manifests::Options {
@@ -92,7 +105,7 @@ fn reading(options: &Options) -> berth_manifests::Options {
 // === impl Plan ===
 
 impl Plan {
-    fn new(gathered: Gathered, options: &Options) -> Result<Self, PlanError> {
+    fn new(gathered: Gathered, options: &Options, now: Timestamp) -> Result<Self, PlanError> {
         let Gathered { converted, notes, catalogue_notes, time } = gathered;
         let mut cluster = converted.cluster;
         let start = Instant::now();
@@ -112,6 +125,7 @@ impl Plan {
             drawing,
             node_cost,
             options: solving,
+            now,
             notes: catalogue_notes,
             warnings,
             timings,
@@ -124,7 +138,8 @@ impl Plan {
         let options = berth_provisioning::Options::default();
         let (universe, solution, drawing) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
-        Plan { cluster, universe, solution, drawing, node_cost: Money::ZERO, options, notes, warnings, timings }
+        let (node_cost, now) = (Money::ZERO, Timestamp::UNIX_EPOCH);
+        Plan { cluster, universe, solution, drawing, node_cost, options, now, notes, warnings, timings }
     }
 
     /// What people should know beside the plan, a line each.

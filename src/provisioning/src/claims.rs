@@ -3,12 +3,14 @@
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
-use berth_model::{Bin, ClassId, Column, ColumnTable, Constraint, CounterId, Requirement, Requirements, Sym};
+use berth_model::{
+    Bin, ClassId, Column, ColumnTable, Constraint, CounterId, NodeState, Requirement, Requirements, Sym,
+};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::planner::Planner;
-use crate::solution::{Claims, NodePlan, Solution, Unschedulable};
+use crate::solution::{Came, Claims, NodePlan, Solution, Unschedulable};
 
 /// A pool, a set of its columns, and the planned one.
 type ListKey = (usize, FixedBitSet, usize);
@@ -51,7 +53,8 @@ impl Planner<'_> {
     pub(crate) fn solution(&mut self) -> Solution {
         let mut solution = Solution::default();
         for (index, node) in self.state.nodes().iter().enumerate().filter(|(_, node)| !node.added.is_empty()) {
-            solution.nodes.push(NodePlan { node: index, contents: node.added.to_vec() });
+            let came = came_first(node);
+            solution.nodes.push(NodePlan { node: index, contents: node.added.to_vec(), came });
         }
         let mut shared = Shared { spread_over: self.spread_over_free_labels(), ..Shared::default() };
         let mut used = vec![0_u32; self.cluster.slots.len()];
@@ -361,4 +364,18 @@ impl Planner<'_> {
         counters.dedup();
         counters.into_iter().map(|(key, counter)| (key, self.domains(counter))).collect()
     }
+}
+
+// What the first pods of each class have that came to a node, of classes of which any has something.
+fn came_first(state: &NodeState) -> Vec<(ClassId, Vec<Came>)> {
+    if state.draws.is_empty() && state.assigned.is_empty() {
+        return Vec::new();
+    }
+    let of_class = |&(class, count): &(ClassId, u32)| {
+        let mut came: Vec<Came> = berth_scheduling::came(state, class).take(count as usize).collect();
+        let n_first = came.iter().rposition(|came| *came != Came::default()).map_or(0, |last| last + 1);
+        came.truncate(n_first);
+        (!came.is_empty()).then_some((class, came))
+    };
+    state.added.iter().filter_map(of_class).collect()
 }

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use berth_model::{Constraint, CounterId, Money, Resources, host_allowance};
-use berth_scheduling::filter;
 use fixedbitset::FixedBitSet;
 
 use crate::frontier::Frontier;
@@ -48,7 +47,8 @@ impl Planner<'_> {
         let scope = &prepared.scope(self, pins);
         let mut left = count;
         if scope.spec().volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
-            return 0;
+            // A Reservation may hold it for this pod, on its node.
+            return self.fill_nodes(scope, left.min(1));
         }
         if !scope.spec().volumes.exclusive_claims.is_empty() {
             left = left.min(1);
@@ -87,13 +87,14 @@ impl Planner<'_> {
     // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
     // else the one with the most.
     fn fill_home(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
-        let on_nodes = scope.prepared.nodes(self).iter().map(|&node| (self.room_on_node(scope, node, count), node));
+        let nodes = scope.prepared.nodes(self);
+        let on_nodes = nodes.iter().map(|&node| (self.room_on_node_for_all(scope, node, count), node));
         let best_node = on_nodes.max_by_key(|&(pods, node)| (pods, std::cmp::Reverse(node)));
         if let Some((pods, node)) = best_node
             && pods == count
             && count > 0
         {
-            self.bind(scope, node, pods);
+            self.fill_node(scope, node, pods);
             return pods;
         }
         if let Some(pods) = self.fill_home_bin(scope, count) {
@@ -122,7 +123,7 @@ impl Planner<'_> {
         }
         match best_node {
             Some((pods, node)) if pods > 0 => {
-                self.bind(scope, node, pods);
+                self.fill_node(scope, node, pods);
                 pods
             }
             _ => 0,
@@ -147,81 +148,6 @@ impl Planner<'_> {
             }
         }
         None
-    }
-
-    // How many pods of a demand an existing node takes.
-    pub(crate) fn room_on_node(&self, scope: &Scope<'_>, node: usize, count: u32) -> u32 {
-        let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else { return 0 };
-        let mut pods = scope.requests().times_in(&state.free, count);
-        if pods == 0 || scope.pins.iter().any(|&(key, value)| fixed.labels.get(key) != Some(value)) {
-            return 0;
-        }
-        let spec = scope.spec();
-        if !filter::ports_are_free(&spec.host_ports, &state.ports)
-            || !filter::disks_are_free(&spec.volumes.disks, &state.disks)
-        {
-            return 0;
-        }
-        if spec.excludes_its_like() {
-            pods = 1;
-        }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
-        pods = pods.min(host_allowance(&state.host_counts, &scope.host, first));
-        let attachments = &scope.spec().volumes.attachments;
-        if filter::attachments_fit(attachments, &state.attached, &fixed.attach_limits) { pods } else { 0 }
-    }
-
-    pub(crate) fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
-        let mut left = count;
-        for &node in scope.prepared.nodes(self) {
-            if left == 0 {
-                break;
-            }
-            let pods = self.room_on_node(scope, node, left);
-            if pods > 0 {
-                self.bind(scope, node, pods);
-                left -= pods;
-            }
-        }
-        count - left
-    }
-
-    // Binds pods to an existing node.
-    fn bind(&mut self, scope: &Scope<'_>, index: usize, pods: u32) {
-        let Some(node) = self.cluster.nodes.get(index) else { return };
-        let counts = |planner: &Self, counter: CounterId| {
-            let filter = planner.universe.counters.get(counter.index()).and_then(|counter| counter.filter);
-            let filter = filter.and_then(|filter| planner.universe.filters.get(filter as usize));
-            filter.is_none_or(|filter| berth_scheduling::filter_admits_node(planner.cluster, node, filter))
-        };
-        for &counter in &scope.keyed_counts {
-            let key = self.universe.counters.get(counter.index()).map(|counter| counter.key);
-            if let (Some(domain), true) = (key.and_then(|key| node.labels.get(key)), counts(self, counter)) {
-                self.state.add_count(counter, Some(domain), pods);
-            }
-        }
-        let mut on_host = Vec::new();
-        for &counter in &scope.host_counts {
-            if counts(self, counter) {
-                self.state.add_count(counter, None, pods);
-                on_host.push(counter);
-            }
-        }
-        for &claim in &scope.spec().volumes.exclusive_claims {
-            self.state.use_claim(claim);
-        }
-        self.state.change_node(index, |state| {
-            state.free.add_times(scope.requests(), -i64::from(pods));
-            state.attach(&scope.spec().host_ports, &scope.spec().volumes);
-            state.attached.dedup();
-            for counter in on_host {
-                state.host_counts.add(counter, pods);
-            }
-            match state.added.iter_mut().find(|(class, _)| *class == scope.class) {
-                Some((_, count)) => *count = count.saturating_add(pods),
-                None => state.added.push((scope.class, pods)),
-            }
-        });
     }
 
     // Fills room that planned nodes have anyway.

@@ -19,6 +19,7 @@ mod domains;
 mod even;
 mod feasible;
 mod fill;
+mod fill_nodes;
 mod frontier;
 mod join;
 mod launchable;
@@ -47,7 +48,7 @@ pub use launchable::launchable;
 pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};
 pub use shares::{MaxShare, ShareKey, Taken, ValueShare};
-pub use solution::{Claims, NodePlan, Refusal, Solution, Unschedulable};
+pub use solution::{Came, Claims, NodePlan, Refusal, Solution, Unschedulable};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {

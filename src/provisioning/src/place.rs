@@ -2,10 +2,11 @@
 //! than the hostname, which is a limit per node) before they are packed, so that a planned node's domain is decided
 //! when the first pod that depends on it joins.
 
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
 use berth_model::{Constraint, Money, Sym};
 use berth_scheduling::topology::Domains;
+use rustc_hash::FxHashSet;
 
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
@@ -239,12 +240,25 @@ impl Planner<'_> {
     fn shares(&mut self, names: Vec<Sym>, constraints: &[Constraint], count: u32, capacity: &[u32]) -> Vec<u32> {
         let mut domains = self.domains_of(names, constraints);
         let mut shares = vec![0_u32; domains.names.len()];
+        let mut by_load: BTreeSet<(u64, usize)> = (0..shares.len()).map(|at| (domains.load(at), at)).collect();
         for _ in 0..count {
-            let open = (0..shares.len()).filter(|&at| {
-                shares.get(at).zip(capacity.get(at)).is_some_and(|(share, most)| share < most) && domains.allows(at)
-            });
-            let Some(least) = open.min_by_key(|&at| domains.load(at)) else { break };
+            let (mut chosen, mut closed) = (None, Vec::new());
+            for &(load, at) in &by_load {
+                let is_full = shares.get(at).zip(capacity.get(at)).is_none_or(|(share, most)| share >= most);
+                if is_full || domains.is_closed(at) {
+                    closed.push((load, at));
+                } else if domains.allows(at) {
+                    chosen = Some((load, at));
+                    break;
+                }
+            }
+            for entry in &closed {
+                by_load.remove(entry);
+            }
+            let Some((load, least)) = chosen else { break };
             domains.add(least);
+            by_load.remove(&(load, least));
+            by_load.insert((domains.load(least), least));
             if let Some(share) = shares.get_mut(least) {
                 *share += 1;
             }
@@ -253,8 +267,8 @@ impl Planner<'_> {
     }
 
     pub(crate) fn domains_of(&mut self, names: Vec<Sym>, constraints: &[Constraint]) -> Domains {
-        let eligible: Vec<(berth_model::CounterId, Rc<[Sym]>)> =
-            constraints.iter().map(|c| (c.counter(), self.domains(c.counter()))).collect();
+        let eligible: Vec<(berth_model::CounterId, FxHashSet<Sym>)> =
+            constraints.iter().map(|c| (c.counter(), self.domains(c.counter()).iter().copied().collect())).collect();
         Domains::new(&self.state, names, constraints, |counter, name| {
             eligible.iter().any(|(known, names)| *known == counter && names.contains(&name))
         })

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, CounterId, MemberKind, Money, PodClass, PodSpec, Requirement,
-    ResourceId, Resources, Snapshot, Sym, Universe,
+    ClassId, Cluster, ColumnTable, Constraint, MemberKind, Money, PodClass, PodSpec, Requirement, ResourceId,
+    Resources, Snapshot, Sym, Universe,
 };
-use berth_scheduling::{Passage, demands, filter_admits_node, filter_passages};
+use berth_scheduling::{NodeTables, Passage, demands, filter_passages};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -22,6 +22,8 @@ pub(crate) struct Planner<'a> {
     /// By NodePool.
     pub(crate) tables: Vec<ColumnTable>,
     pub(crate) state: Snapshot,
+    /// What a solve reads of the nodes that exist.
+    pub(crate) node_tables: NodeTables<'a>,
     /// Which types are kept for which pods.
     pub(crate) accelerators: crate::accelerators::Accelerators,
     /// How much of the plan may be where.
@@ -63,15 +65,8 @@ pub(crate) struct Planner<'a> {
 impl<'a> Planner<'a> {
     pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, options: &'a Options) -> Self {
         let tables: Vec<ColumnTable> = cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect();
-        let filter_admits = |counter: CounterId, node: usize| {
-            let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
-            let filter = filter.and_then(|filter| universe.filters.get(filter as usize));
-            match (filter, cluster.nodes.get(node)) {
-                (Some(filter), Some(node)) => filter_admits_node(cluster, node, filter),
-                _ => true,
-            }
-        };
-        let state = Snapshot::new(cluster, universe, filter_admits);
+        let node_tables = NodeTables::new(cluster, universe);
+        let state = node_tables.snapshot();
         let pools = || cluster.node_pools.iter().zip(&tables);
         let passages = universe
             .filters
@@ -86,6 +81,7 @@ impl<'a> Planner<'a> {
             universe,
             options,
             state,
+            node_tables,
             pools_by_weight: pools_by_weight(cluster).into(),
             scratch: Vec::new(),
             has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
@@ -198,7 +194,7 @@ impl<'a> Planner<'a> {
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
         use std::cmp::Reverse;
         let Some(class) = self.universe.class(id) else {
-            return (Reverse(0), MemberKind::Pod, false, (false, Money::ZERO, 0), false, Reverse((0, 0)), id);
+            return (Reverse(0), MemberKind::Pod, (false, false), (false, Money::ZERO, 0), false, Reverse((0, 0)), id);
         };
         let spec = self.spec(class);
         let reserved = Requirement::value(self.cluster.well_known.reserved);
@@ -238,7 +234,10 @@ impl<'a> Planner<'a> {
         // An even split needs the smallest pods last, whatever else they ask for.
         let by_size = self.strategy.splits_evenly && !self.strategy.topology_first;
         let (only_reserved, has_devices) = (only_reserved || by_size, has_devices || by_size);
-        (Reverse(priority), class.kind, !only_reserved, first, !has_devices, Reverse(size), id)
+        // Room was made for those that are nominated: it is theirs before equals come.
+        let is_free_to_choose = spec.nominated_node.is_none();
+        let held = (is_free_to_choose, !only_reserved);
+        (Reverse(priority), class.kind, held, first, !has_devices, Reverse(size), id)
     }
 
     /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
@@ -289,7 +288,7 @@ fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
 }
 
 fn node_kinds(cluster: &Cluster) -> Vec<u32> {
-    type Kind<'a> = (Vec<(Sym, Sym)>, &'a [berth_model::Taint]);
+    type Kind<'a> = (Vec<(Sym, Sym)>, &'a berth_model::Requirements, &'a [berth_model::Taint]);
     let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
     let kind = |node: &'_ berth_model::Node| {
         node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
@@ -299,7 +298,7 @@ fn node_kinds(cluster: &Cluster) -> Vec<u32> {
         .iter()
         .map(|node| {
             let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-            *ids.entry((kind(node), &node.taints[..])).or_insert(next)
+            *ids.entry((kind(node), &node.open, &node.taints[..])).or_insert(next)
         })
         .collect()
 }

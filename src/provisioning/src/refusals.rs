@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Column, ColumnTable, CounterId, HostCounts, host_allowance};
+use berth_scheduling::filter::Obstacle;
 use berth_scheduling::reasons::{self, Insufficient};
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
@@ -16,6 +17,7 @@ use crate::solution::Refusal;
 #[derive(PartialEq, Eq, Hash)]
 enum NodeReason {
     Lacks(Insufficient),
+    Words(Vec<String>),
     Text(Cow<'static, str>),
 }
 
@@ -39,6 +41,7 @@ impl Planner<'_> {
         for (reason, count) in by_reason {
             let words = match reason {
                 NodeReason::Lacks(lacks) => lacks.in_words(self.cluster),
+                NodeReason::Words(words) => words,
                 NodeReason::Text(text) => vec![text.into_owned()],
             };
             for reason in words {
@@ -78,18 +81,10 @@ impl Planner<'_> {
         if !is_admitted {
             return Some(NodeReason::Text(reasons::node_refusal(self.cluster, node, &prepared.demand).into()));
         }
-        if !berth_scheduling::filter::ports_are_free(&prepared.spec.host_ports, &state.ports) {
-            return text(reasons::PORTS);
-        }
-        let lacks = Insufficient::of(prepared.requests, &state.free);
-        if !lacks.is_empty() {
-            return Some(NodeReason::Lacks(lacks));
-        }
-        if !berth_scheduling::filter::disks_are_free(&prepared.spec.volumes.disks, &state.disks) {
-            return text(reasons::DISK);
-        }
-        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
-            return text(reasons::EXCLUSIVE_CLAIM);
+        match self.node_tables.fit(&self.state).load_obstacle(prepared.demand.class, index) {
+            Some(Obstacle::Resources(lacks, _)) => return Some(NodeReason::Lacks(lacks)),
+            Some(obstacle) => return Some(NodeReason::Words(obstacle.in_words(self.cluster))),
+            None => {}
         }
         let first = |counter: CounterId| self.state.total(counter) == 0;
         if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
@@ -97,7 +92,7 @@ impl Planner<'_> {
         }
         match prepared.demand.keyed.first() {
             Some((_, constraints)) => text(reasons::topology(constraints)),
-            None => text(reasons::VOLUME_COUNT),
+            None => text(berth_scheduling::reservation::reasons::POLICY_CONFLICT),
         }
     }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::bound::Bound;
 use crate::restrictions::Restricted;
-use berth_model::{ClassId, Money, Requirements, Resources};
+use berth_model::{Assigned, ClassId, Money, Requirements, Resources};
 
 /// A plan, in terms of classes; who exactly goes where follows by dealing out each class's members in the order of
 /// nodes, then claims.
@@ -60,7 +60,13 @@ pub struct NodePlan {
     pub node: usize,
     /// Pods bound to it, by class.
     pub contents: Vec<(ClassId, u32)>,
+    /// What the first pods of a class there draw from, and what of CPUs and devices they have to themselves; none of
+    /// classes of which no pod has anything.
+    pub came: Vec<(ClassId, Vec<Came>)>,
 }
+
+/// From which Reservation a pod draws on its node, by index, and what it has to itself.
+pub type Came = (Option<u32>, Assigned);
 
 /// Members of a class that could not be placed: the last ones of the class.
 #[derive(Clone, Debug)]

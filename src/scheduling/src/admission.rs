@@ -89,12 +89,12 @@ pub fn admits_node(cluster: &Cluster, node: &Node, demand: &Demand) -> bool {
 }
 
 pub(crate) fn matches_any(cluster: &Cluster, node: &Node, terms: &[Requirements]) -> bool {
-    terms.iter().any(|term| term.match_labels(&cluster.symbols, |key| node_label(cluster, node, key)))
+    terms.iter().any(|term| node.satisfies(term, &cluster.symbols, |key| node_label(cluster, node, key)))
 }
 
 /// Whether a counter's node filter admits a node.
 pub fn filter_admits_node(cluster: &Cluster, node: &Node, filter: &NodeFilter) -> bool {
-    filter.node_selector.match_labels(&cluster.symbols, |key| node_label(cluster, node, key))
+    node.satisfies(&filter.node_selector, &cluster.symbols, |key| node_label(cluster, node, key))
         && (filter.required_terms.is_empty() || matches_any(cluster, node, &filter.required_terms))
         && filter.tolerations.as_ref().is_none_or(|tolerations| {
             first_untolerated(node.own_taints(), tolerations, false, &cluster.symbols).is_none()

@@ -4,7 +4,8 @@
 //! [`Demand`] is a class with its preferences, or those that are left after relaxation, taken as requirements.
 //! [`admit`] narrows a NodePool's columns to those a demand may use, [`admits_node`] asks the same of a node;
 //! narrowing a set equals the union of narrowing its members. [`topology`] tells which domains are open to a demand
-//! now. [`units`] chooses CPUs and devices one by one. [`filter`] says which of kube-scheduler's filters refuses a pod on a node, and why; [`score`] has its scores.
+//! now. [`NodeFit`] says whether a node that exists has room for a pod: scheduler, planner and explanations ask that alone.
+//! [`units`] chooses CPUs and devices one by one. [`filter`] says which of kube-scheduler's filters refuses a pod on a node, and why; [`score`] has its scores.
 //!
 //! [`Scheduler`] decides where pods go on nodes that exist: in which order, to which node, and who gives way. It follows
 //! kube-scheduler's default profile with all nodes scored and ties by name, and knows no price. It changes a snapshot,
@@ -27,6 +28,8 @@
 mod admission;
 mod demand;
 pub mod filter;
+mod node_fit;
+mod node_tables;
 mod numa;
 pub mod reasons;
 pub mod reservation;
@@ -37,6 +40,8 @@ pub mod units;
 
 pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
 pub use demand::{Demand, demands};
+pub use node_fit::NodeFit;
+pub use node_tables::NodeTables;
 pub use scheduler::{
-    Assessment, Bindings, Eviction, Launchable, Placement, Queue, Scheduler, Verdict, expect_replacements,
+    Assessment, Bindings, Eviction, Launchable, Placement, Queue, Scheduler, Verdict, came, expect_replacements,
 };

@@ -1,5 +1,7 @@
 //! Which domains of a topology key are open to a demand now, and for how many pods.
 
+use std::collections::BTreeMap;
+
 use berth_model::{Constraint, CounterId, Snapshot, Sym};
 
 /// The counts of one key's domains while pods are being assigned to them.
@@ -15,8 +17,11 @@ pub struct Domains {
 struct Rule {
     constraint: Constraint,
     counts: Vec<u32>,
-    // For spread: which of the domains it looks at (its node filter may leave some out).
+    // For spread: which of the domains it looks at (its node filter may leave some out), and how many of those have how
+    // many pods.
     eligible: Vec<bool>,
+    tally: BTreeMap<u32, usize>,
+    n_eligible: usize,
     // For affinity: whether no pod is counted anywhere, so that a pod that counts itself may be the first.
     is_first: bool,
 }
@@ -32,12 +37,13 @@ impl Domains {
     ) -> Self {
         let rules = constraints.iter().map(|&constraint| {
             let counter = constraint.counter();
-            Rule {
-                constraint,
-                counts: names.iter().map(|&name| state.count(counter, name)).collect(),
-                eligible: names.iter().map(|&name| is_eligible(counter, name)).collect(),
-                is_first: state.total(counter) == 0,
-            }
+            let counts: Vec<u32> = names.iter().map(|&name| state.count(counter, name)).collect();
+            let eligible: Vec<bool> = names.iter().map(|&name| is_eligible(counter, name)).collect();
+            let mut tally: BTreeMap<u32, usize> = BTreeMap::new();
+            let of_eligible = || counts.iter().zip(&eligible).filter(|(_, eligible)| **eligible);
+            of_eligible().for_each(|(count, _)| *tally.entry(*count).or_default() += 1);
+            let n_eligible = of_eligible().count();
+            Rule { constraint, counts, eligible, tally, n_eligible, is_first: state.total(counter) == 0 }
         });
         Domains { rules: rules.collect(), names }
     }
@@ -57,6 +63,18 @@ impl Domains {
         })
     }
 
+    /// Whether no pod may go to a domain any more, however many come to others.
+    pub fn is_closed(&self, domain: usize) -> bool {
+        self.rules.iter().any(|rule| {
+            let Some(&count) = rule.counts.get(domain) else { return true };
+            match rule.constraint {
+                Constraint::Apart { .. } => count > 0,
+                Constraint::Together { counts_self, .. } => count == 0 && !(rule.is_first && counts_self),
+                Constraint::Spread { .. } => rule.eligible.get(domain) != Some(&true),
+            }
+        })
+    }
+
     /// How full a domain is in the eyes of the spread constraints: pods go to the least first.
     pub fn load(&self, domain: usize) -> u64 {
         let spread = self.rules.iter().filter(|rule| matches!(rule.constraint, Constraint::Spread { .. }));
@@ -70,8 +88,18 @@ impl Domains {
             | Constraint::Together { counts_self, .. }
             | Constraint::Apart { counts_self, .. }) = rule.constraint;
             if counts_self && let Some(count) = rule.counts.get_mut(domain) {
+                let before = *count;
                 *count = count.saturating_add(1);
                 rule.is_first = false;
+                if rule.eligible.get(domain) == Some(&true) {
+                    *rule.tally.entry(*count).or_default() += 1;
+                    if let Some(nodes) = rule.tally.get_mut(&before) {
+                        *nodes -= 1;
+                        if *nodes == 0 {
+                            rule.tally.remove(&before);
+                        }
+                    }
+                }
             }
         }
     }
@@ -86,10 +114,9 @@ impl Domains {
 
 impl Rule {
     fn least(&self, min_domains: Option<u32>) -> u32 {
-        let eligible = || self.counts.iter().zip(&self.eligible).filter(|(_, eligible)| **eligible);
-        if min_domains.is_some_and(|least| (eligible().count() as u64) < u64::from(least)) {
+        if min_domains.is_some_and(|least| (self.n_eligible as u64) < u64::from(least)) {
             return 0;
         }
-        eligible().map(|(count, _)| *count).min().unwrap_or(0)
+        self.tally.first_key_value().map_or(0, |(least, _)| *least)
     }
 }

@@ -18,7 +18,28 @@ pub fn launched_nodes(objects: &[Value], catalogue: &Value, plan: &Value, choice
     let Ok(plan) = Plan::deserialize(plan) else { return Vec::new() };
     let (sites, _) = sites(&world, &plan);
     let claims = sites.iter().filter_map(|site| Some((site, site.claim()?)));
-    claims.map(|(site, claim)| node(site, claim, catalogue, choice)).collect()
+    let nodes: Vec<Value> = claims.map(|(site, claim)| node(site, claim, catalogue, choice)).collect();
+    let reports_cpus = objects.iter().any(|object| object["kind"] == "NodeResourceTopology");
+    let topologies: Vec<Value> = nodes.iter().filter(|_| reports_cpus).map(topology).collect();
+    nodes.into_iter().chain(topologies).collect()
+}
+
+// Where nodes report what their CPUs are, those that are launched do so once they are there: one NUMA node with all.
+fn topology(node: &Value) -> Value {
+    let resources = &node["status"]["allocatable"];
+    let cpus = resources["cpu"].as_str().map_or(0, crate::quantity::whole_units);
+    let detail: Vec<Value> = (0..cpus).map(|id| json!({"id": id, "core": id, "socket": 0, "node": 0})).collect();
+    let listed = resources.as_object().into_iter().flatten();
+    let amounts: Vec<Value> = listed
+        .map(|(name, amount)| json!({"name": name, "capacity": amount, "allocatable": amount, "available": amount}))
+        .collect();
+    json!({
+        "apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+        "metadata": {"name": node["metadata"]["name"], "annotations": {
+            "node.koordinator.sh/cpu-topology": json!({"detail": detail}).to_string(),
+        }},
+        "zones": [{"name": "node-0", "type": "Node", "resources": amounts}],
+    })
 }
 
 /// How many choices of [`launched_nodes`] differ: those of the claim that leaves the most open.

@@ -102,6 +102,7 @@ pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Optio
     found.extend(rules::allocations::check(&world, &sites));
     found.extend(rules::affinity::check(&world, &sites));
     found.extend(rules::spread::check(&world, &sites));
+    found.extend(rules::units::check(&world, &plan));
     found.extend(rules::limits::check(&world, &sites));
     found.extend(rules::min_values::check(&world, &sites));
     found.extend(rules::ledger::check(&world, &plan, &sites, options));

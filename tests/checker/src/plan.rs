@@ -1,5 +1,7 @@
 //! The plan as `berth plan -o json` prints it (contract: one object of kind Plan).
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
 
@@ -44,6 +46,8 @@ pub(crate) struct ValueShare {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Summary {
+    #[serde(default, rename = "time")]
+    pub(crate) _time: String,
     pub(crate) pods: usize,
     pub(crate) placed: usize,
     pub(crate) unschedulable: usize,
@@ -121,6 +125,19 @@ pub(crate) struct NodeUse {
     pub(crate) reservations: Vec<String>,
     pub(crate) allocations: Vec<Allocation>,
     pub(crate) preempted: Vec<String>,
+    /// What pods and Reservations have to themselves.
+    #[serde(default)]
+    pub(crate) assigned: Vec<Assigned>,
+}
+
+/// Who has something to itself, with the annotations that say so.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Assigned {
+    pub(crate) pod: Option<String>,
+    #[serde(rename = "reservation")]
+    pub(crate) _reservation: Option<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// A class of pods, or a Reservation, that the plan has no place for.

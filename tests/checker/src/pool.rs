@@ -80,6 +80,8 @@ pub(crate) struct Reservation {
     pub(crate) allocate_once: bool,
     pub(crate) restricted: bool,
     pub(crate) unschedulable: bool,
+    /// The lowest comes first; those without a number last.
+    pub(crate) order: Option<i64>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) phase: String,
     pub(crate) node: Option<String>,
@@ -111,6 +113,9 @@ impl Reservation {
             allocate_once: flag("/spec/allocateOnce").unwrap_or(true),
             restricted: text("/spec/allocatePolicy") == "Restricted",
             unschedulable: flag("/spec/unschedulable").unwrap_or(false),
+            order: at("/metadata/labels/scheduling.koordinator.sh~1reservation-order")
+                .and_then(|order| order.as_str()?.parse().ok())
+                .filter(|order| *order != 0),
             taints: typed(at("/spec/taints")),
             has_owners: at("/status/currentOwners").and_then(Value::as_array).is_some_and(|o| !o.is_empty()),
             allocatable: quantity::from_json(at("/status/allocatable")),

@@ -9,6 +9,11 @@ pub(crate) type Resources = BTreeMap<String, i128>;
 
 const UNIT: i128 = 1_000_000_000;
 
+/// The whole units of a quantity; 0 where it is none.
+pub(crate) fn whole_units(text: &str) -> i128 {
+    parse(text).unwrap_or(0) / UNIT
+}
+
 /// Reads a quantity; parts below one billionth are rounded up. None where it is no quantity.
 pub(crate) fn parse(text: &str) -> Option<i128> {
     let text = text.trim();

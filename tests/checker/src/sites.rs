@@ -257,11 +257,21 @@ fn node_site<'a>(
     bound: &[usize],
 ) -> Site<'a> {
     let preempted = used.map_or(&[][..], |u| u.preempted.as_slice());
-    let stays = |pod: &usize| world.pods.get(*pod).is_some_and(|p| !preempted.contains(&p.name));
+    let planned = used.map(|u| known_pods(world, &u.pods)).unwrap_or_default();
+    let going = bound.iter().filter_map(|at| world.pods.get(*at)).filter(|pod| pod.is_terminating());
+    let lowest = going.map(|pod| world.priority(pod)).min();
+    // Who is nominated here may count on the room of those that are being deleted, and so may who would preempt them.
+    let mut placed = planned.iter().filter_map(|at| world.pods.get(*at));
+    let counts_on_it = placed
+        .any(|pod| pod.nominated.as_deref() == Some(name) || lowest.is_some_and(|lowest| lowest < world.priority(pod)));
+    let stays = |pod: &usize| {
+        let pod = world.pods.get(*pod);
+        pod.is_some_and(|p| !preempted.contains(&p.name) && !(counts_on_it && p.is_terminating()))
+    };
     Site {
         name,
         kind: Kind::Node(node),
-        planned: used.map(|u| known_pods(world, &u.pods)).unwrap_or_default(),
+        planned,
         bound: bound.iter().copied().filter(stays).collect(),
         reservations: used.map_or(&[][..], |u| u.reservations.as_slice()),
         allocations: used.map_or(&[][..], |u| u.allocations.as_slice()),

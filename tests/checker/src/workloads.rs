@@ -68,8 +68,16 @@ fn wanted(object: &Value) -> usize {
 /// Pods in the input that the workload controls, itself or through a ReplicaSet or Job of its own.
 fn children(world: &World, object: &Value, owners: &[Value]) -> usize {
     let between: Vec<&Value> = owners.iter().filter(|o| controlled_by(&metadata(o), namespace(o), object)).collect();
+    // A StatefulSet's next pod has the same name: it comes when this one is gone, and finds its room.
+    let is_stateful = text(object, "/kind") == "StatefulSet";
+    let takes_pods = |name: &String| {
+        let spec = world.nodes.get(name).map(|node| node.spec.as_ref());
+        spec.is_some_and(|spec| spec.is_none_or(|spec| spec.unschedulable != Some(true)))
+    };
+    let is_waited_for =
+        |pod: &&crate::world::Pod| is_stateful && pod.is_terminating() && pod.node.as_ref().is_some_and(takes_pods);
     let is_child = |pod: &&crate::world::Pod| {
-        !pod.is_optional
+        (!pod.is_optional || is_waited_for(pod))
             && (controlled_by(&pod.meta, &pod.namespace, object)
                 || between.iter().any(|o| controlled_by(&pod.meta, &pod.namespace, o)))
     };

@@ -33,6 +33,8 @@ pub(crate) struct Pod {
     /// Pods of one shape are alike in namespace, labels and spec.
     pub(crate) shape: usize,
     pub(crate) node: Option<String>,
+    /// The node on which room was made for it.
+    pub(crate) nominated: Option<String>,
     /// Claims that a StatefulSet makes for this pod, not in the input: name and spec.
     pub(crate) own_claims: Vec<(String, PersistentVolumeClaimSpec)>,
     pub(crate) workload: Option<usize>,
@@ -93,6 +95,8 @@ pub(crate) struct World {
     pub(crate) storage_classes: BTreeMap<String, StorageClass>,
     pub(crate) csi_nodes: BTreeMap<String, CSINode>,
     pub(crate) budgets: Vec<Budget>,
+    /// NodeResourceTopologies by node, as they are written.
+    pub(crate) topologies: BTreeMap<String, Value>,
     pub(crate) namespaces: BTreeMap<String, Labels>,
     pub(crate) priorities: BTreeMap<String, i32>,
     pub(crate) default_priority: Option<i32>,
@@ -187,6 +191,9 @@ impl World {
                     self.namespaces.insert(plain, namespace.metadata.labels.unwrap_or_default());
                 }
             }
+            "NodeResourceTopology" => {
+                self.topologies.insert(plain, object.clone());
+            }
             "PodDisruptionBudget" => {
                 let at = |path: &str| object.pointer(path);
                 let disrupted = at("/status/disruptedPods").and_then(Value::as_object);
@@ -229,6 +236,7 @@ impl World {
             meta: Rc::new(meta),
             spec: Rc::new(spec),
             shape,
+            nominated: None,
             own_claims: Vec::new(),
             workload: None,
             is_optional: false,
@@ -241,6 +249,7 @@ impl World {
     }
 
     fn add_raw_pod(&mut self, raw: RawPod) {
+        let nominated = raw.status.as_ref().and_then(|s| s.nominated_node_name.clone());
         let phase = raw.status.and_then(|s| s.phase).unwrap_or_default();
         if phase == "Succeeded" || phase == "Failed" {
             return;
@@ -249,6 +258,7 @@ impl World {
             || raw.metadata.owner_references.iter().flatten().any(|o| o.kind == "DaemonSet");
         let mut pod = self.make_pod(raw.metadata, raw.spec.unwrap_or_default());
         pod.is_optional = is_optional;
+        pod.nominated = nominated;
         self.push_pod(pod);
     }
 

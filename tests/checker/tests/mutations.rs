@@ -742,3 +742,96 @@ fn gpu_type_that_nothing_asks_for_is_caught() {
     let options = Options { gpu_types_for_any_pod: true, ..Options::default() };
     assert!(check(&fixture.objects, &fixture.catalogue, &fixture.plan, &options).is_empty());
 }
+
+#[test]
+fn the_room_of_a_terminating_pod_is_its_own_but_for_who_is_nominated_there() {
+    let going = |f: &mut Fixture| {
+        f.object("Pod", "running")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        f.pod_spec("fits")["containers"][0]["resources"]["requests"]["cpu"] = "3".into();
+    };
+    assert_caught("resources", "node-1", going);
+    assert_fine(|f| {
+        going(f);
+        f.object("Pod", "fits")["status"] = json!({"nominatedNodeName": "node-1"});
+    });
+}
+
+/// Two NUMA nodes of two CPUs each on node-1, of which every pod must lie on one, and what the plan says of pod fits there.
+fn on_numa_nodes(f: &mut Fixture, cpus: &str, status: &str) {
+    let cpu = |id: u32| json!({"id": id, "core": id, "socket": 0, "node": id / 2});
+    let zone = |id: u32| {
+        let of_cpu = json!([{"name": "cpu", "capacity": "2", "allocatable": "2", "available": "2"}]);
+        json!({"name": format!("node-{id}"), "type": "Node", "resources": of_cpu})
+    };
+    let detail = json!({"detail": (0..4).map(cpu).collect::<Vec<_>>()}).to_string();
+    f.objects.push(json!({
+        "apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+        "metadata": {"name": "node-1", "annotations": {"node.koordinator.sh/cpu-topology": detail}},
+        "zones": [zone(0), zone(1)],
+    }));
+    f.object("Node", "node-1")["metadata"]["labels"]["node.koordinator.sh/numa-topology-policy"] =
+        "SingleNUMANode".into();
+    f.pod_spec("fits")["containers"][0]["resources"]["requests"]["cpu"] = cpus.into();
+    if !status.is_empty() {
+        f.plan["nodes"][0]["assigned"] = json!([
+            {"pod": "default/fits", "annotations": {"scheduling.koordinator.sh/resource-status": status}},
+        ]);
+    }
+}
+
+#[test]
+fn who_must_lie_on_one_numa_node_does() {
+    const ON_ONE: &str = r#"{"numaNodeResources":[{"node":1,"resources":{"cpu":"2"}}]}"#;
+    const ON_TWO: &str =
+        r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}},{"node":1,"resources":{"cpu":"1"}}]}"#;
+    assert_fine(|f| on_numa_nodes(f, "2", ON_ONE));
+    assert_caught("units", "must lie on one", |f| on_numa_nodes(f, "2", ON_TWO));
+    assert_caught("units", "must lie on one", |f| on_numa_nodes(f, "2", ""));
+    let too_much = ON_ONE.replace("\"2\"", "\"3\"");
+    assert_caught("units", "3 CPUs on NUMA node 1 of 2", |f| on_numa_nodes(f, "3", &too_much));
+}
+
+#[test]
+fn cpus_that_pods_have_to_themselves_are_there_and_nobody_elses() {
+    let own = |f: &mut Fixture, cpuset: &str| {
+        let status = json!({"cpuset": cpuset, "numaNodeResources": [{"node": 0, "resources": {"cpu": "1"}}]});
+        on_numa_nodes(f, "1", &status.to_string());
+        for name in ["fits", "running"] {
+            f.object("Pod", name)["metadata"]["labels"]["koordinator.sh/qosClass"] = "LSR".into();
+        }
+        f.object("Pod", "running")["metadata"]["annotations"] =
+            json!({"scheduling.koordinator.sh/resource-status": r#"{"cpuset":"2-3"}"#});
+    };
+    assert_fine(|f| own(f, "0"));
+    assert_caught("units", "CPU 2, which another has", |f| own(f, "2"));
+    assert_caught("units", "CPU 7, which the node does not", |f| own(f, "7"));
+    assert_caught("units", "to itself, not", |f| own(f, "0-1"));
+}
+
+#[test]
+fn of_several_reservations_the_lowest_order_comes_first() {
+    let held = |name: &str, order: &str| {
+        let mut reservation = json!({
+            "apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+            "metadata": {"name": name, "labels": {}},
+            "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "db"}}}], "allocatePolicy": "Aligned",
+                "template": {"spec": {"containers": []}}},
+            "status": {"phase": "Available", "nodeName": "node-1", "allocatable": {"cpu": "1", "memory": "1Gi"}},
+        });
+        if !order.is_empty() {
+            reservation["metadata"]["labels"]["scheduling.koordinator.sh/reservation-order"] = order.into();
+        }
+        reservation
+    };
+    let draws = |f: &mut Fixture, first: &str, second: &str| {
+        f.pod_spec("running")["containers"][0]["resources"]["requests"]["cpu"] = "500m".into();
+        f.objects.extend([held("first", first), held("second", second)]);
+        f.plan["nodes"][0]["allocations"] = json!([{"pod": "default/fits", "reservation": "first"}]);
+    };
+    for (first, second) in [("", ""), ("5", ""), ("5", "7"), ("", "0")] {
+        assert_fine(|f| draws(f, first, second));
+    }
+    for (first, second) in [("", "5"), ("7", "5")] {
+        assert_caught("reservation", "second comes first by its order", |f| draws(f, first, second));
+    }
+}

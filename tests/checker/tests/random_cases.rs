@@ -51,7 +51,7 @@ fn objects_have_only_known_fields() {
                 "StorageClass" => unknown_fields::<StorageClass>(&object),
                 "PodDisruptionBudget" => unknown_fields::<PodDisruptionBudget>(&object),
                 "CSINode" => unknown_fields::<CSINode>(&object),
-                "NodePool" | "Reservation" => Vec::new(),
+                "NodePool" | "Reservation" | "NodeResourceTopology" => Vec::new(),
                 kind => panic!("no reader for {kind}"),
             };
             assert_eq!(unknown, Vec::<String>::new(), "{object}");

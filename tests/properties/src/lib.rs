@@ -5,6 +5,7 @@
 //! one. The `soak` binary runs many cases and counts failures by rule; the tests run a few, or `BERTH_CASES` of each.
 
 pub mod acceptance;
+pub mod agreement;
 pub mod kube;
 pub mod narrowing;
 mod read;
@@ -86,6 +87,7 @@ pub fn gpu_types_for_any_pod(seed: u64) -> bool {
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
     let mut options = Options::default();
+    options.now = "2026-01-01T12:00:00Z".parse().ok();
     options.gates.reserved_capacity = has_reserved_capacity(seed);
     options.effort = effort_of(seed);
     options.max_shares = shares_of(seed);

@@ -1,6 +1,7 @@
 //! What must hold for every plan, on random clusters. `BERTH_CASES=10000` runs that many of each size.
 
 use berth_checker::Size;
+use berth_properties::agreement::try_agreement;
 use berth_properties::narrowing::try_narrowing;
 use berth_properties::{Failure, n_cases, try_case};
 use rayon::prelude::*;
@@ -31,6 +32,11 @@ fn medium_plans_break_no_rule() {
 #[test]
 fn narrowing_a_set_is_the_union_of_narrowing_its_members() {
     holds(Size::Small, 100, try_narrowing);
+}
+
+#[test]
+fn plan_and_explain_agree() {
+    holds(Size::Small, 80, try_agreement);
 }
 
 /// Cases in which a rule was broken once, each for a cause of its own.

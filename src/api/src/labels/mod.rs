@@ -47,6 +47,9 @@ pub const RESERVATION_ID: &str = "berth.sh/capacity-reservation-id";
 pub const KARPENTER_RESERVATION_ID: &str = "karpenter.sh/reservation-id";
 /// The capacity reservation of a node of Karpenter's AWS provider.
 pub const AWS_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+/// On a NodeClaim, the offering that it is planned to be launched as: JSON, see [`crate::PlannedOffering`]. Until the claim
+/// is launched it counts as capacity of that offering, and takes a slot of its reservation.
+pub const PLANNED_OFFERING: &str = "berth.sh/planned-offering";
 /// The labels that may name a capacity reservation, the preferred one first.
 pub const RESERVATION_IDS: [&str; 3] = [RESERVATION_ID, KARPENTER_RESERVATION_ID, AWS_RESERVATION_ID];
 

@@ -1,5 +1,6 @@
 //! A dump of a live cluster: owners and owned are both there.
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{amount, convert, mk_node, mk_pod, mk_workload, node, owned_by, pending, with};
@@ -29,6 +30,62 @@ fn pods_of_a_deployments_replica_set_are_subtracted_from_the_deployment() {
     ]);
     assert_eq!(pending(&converted.cluster), ["default/web-5d4f-b", "default/web-0..2"]);
     assert_eq!(node(&converted.cluster, "n1").pods.len(), 1);
+}
+
+const GOING: &str = "2026-01-01T00:00:00Z";
+
+fn going(pod: Value) -> Value {
+    with(pod, json!({"metadata": {"deletionTimestamp": GOING}}))
+}
+
+#[test]
+fn a_terminating_pod_holds_its_room_and_its_deployment_has_made_another() {
+    let requests = json!({"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]});
+    let cluster = convert([
+        going(child("web-5d4f-a", requests)),
+        going(child("web-5d4f-b", json!({}))),
+        deployment(2),
+        mk_node("n1", json!({})),
+    ])
+    .cluster;
+    assert_eq!(pending(&cluster), ["default/web-0..1"], "one that was never bound is gone");
+    let node = node(&cluster, "n1");
+    assert_eq!(amount(&node.free, "cpu", &cluster), 1000);
+    assert!(node.pods[0].is_terminating() && node.pods[0].replaced_by.is_none());
+}
+
+#[test]
+fn a_stateful_sets_next_pod_comes_when_the_terminating_one_is_gone_unless_its_node_takes_none() {
+    let set = || mk_workload("StatefulSet", "db", json!({"replicas": 2}));
+    let pod = |name: &str, node: &str| {
+        going(with(mk_pod(name, json!({"nodeName": node})), owned_by("StatefulSet", "db", "")))
+    };
+    let objects = |cordoned: bool| {
+        let unschedulable = json!({"spec": {"unschedulable": cordoned}});
+        [set(), pod("db-0", "n1"), mk_node("n1", unschedulable)]
+    };
+    assert_eq!(pending(&convert(objects(false)).cluster), ["default/db-1..1"]);
+    assert_eq!(pending(&convert(objects(true)).cluster), ["default/db-0..1"]);
+    // Its node goes with it: it is planned elsewhere, as Karpenter does.
+    let leaving = mk_node("n1", json!({"metadata": {"deletionTimestamp": GOING}}));
+    assert_eq!(pending(&convert([set(), pod("db-0", "n1"), leaving]).cluster), ["default/db-0", "default/db-1..1"]);
+}
+
+#[rstest]
+#[case::made_anew(json!({}), &["default/job-0..1"])]
+#[case::waits(json!({"podReplacementPolicy": "Failed"}), &["default/job-0..0"])]
+fn a_job_replaces_a_terminating_pod_as_it_says(#[case] more: Value, #[case] expected: &[&str]) {
+    let job = with(mk_workload("Job", "job", json!({"parallelism": 2, "completions": 2})), json!({"spec": more}));
+    let pod = going(with(mk_pod("job-x", json!({"nodeName": "n1"})), owned_by("Job", "job", "")));
+    assert_eq!(pending(&convert([job, pod, mk_node("n1", json!({}))]).cluster), expected);
+}
+
+#[test]
+fn a_job_whose_deadline_has_passed_makes_no_more_pods() {
+    let job = mk_workload("Job", "job", json!({"activeDeadlineSeconds": 60}));
+    let job = with(job, json!({"status": {"startTime": "2026-01-01T00:00:00Z"}}));
+    let wanted = |now: &str| pending(&super::convert_at(now, [job.clone()]).cluster).len();
+    assert_eq!((wanted("2026-01-01T00:00:59Z"), wanted("2026-01-01T00:01:00Z")), (1, 0));
 }
 
 #[test]

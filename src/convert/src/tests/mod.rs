@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values are made for the call")]
 
 mod catalogue;
+mod in_flight;
 mod live;
 mod node_reservations;
 mod nodes;
@@ -52,7 +53,16 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
 }
 
 pub(crate) fn convert(objects: impl IntoIterator<Item = Value>) -> Converted {
-    let mut builder = Builder::new(Options::default());
+    convert_with(Options::default(), objects)
+}
+
+/// Objects at a time, RFC 3339.
+pub(crate) fn convert_at(now: &str, objects: impl IntoIterator<Item = Value>) -> Converted {
+    convert_with(Options { now: Some(now.parse().unwrap()), ..Options::default() }, objects)
+}
+
+fn convert_with(options: Options, objects: impl IntoIterator<Item = Value>) -> Converted {
+    let mut builder = Builder::new(options);
     for object in objects {
         add(&mut builder, object).unwrap();
     }

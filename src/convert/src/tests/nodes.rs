@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{amount, convert, mk, mk_node, mk_pod, node};
 
-fn pool(name: &str) -> Value {
+pub(super) fn pool(name: &str) -> Value {
     mk(
         "NodePool",
         name,
@@ -102,7 +102,9 @@ fn a_launched_claim_without_node_is_a_node_in_flight() {
     assert_eq!(amount(&flying.free, "cpu", cluster), 2000);
     assert_eq!(flying.labels.get(cluster.well_known.zone), cluster.symbols.get("a"));
     assert_eq!(cluster.node_pools[0].nodes, 1);
-    assert!(converted.warnings.iter().any(|w| w == "NodeClaim asked: not launched yet; it is no capacity"));
+    let warning =
+        "NodeClaim asked: not launched yet, and the catalogue has nothing that it may become; it is no capacity";
+    assert!(converted.warnings.iter().any(|w| w == warning), "{:?}", converted.warnings);
 }
 
 #[test]

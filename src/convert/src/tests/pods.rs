@@ -144,6 +144,28 @@ fn pods_that_ended_or_are_going_are_ignored() {
     assert_eq!(pending(&cluster), ["default/here"]);
 }
 
+#[rstest]
+#[case::asks_for_more_than_it_has("3", json!({"cpu": "1"}), json!({"cpu": "1"}), json!({}), 1000)]
+#[case::still_has_more_than_it_asks_for("1", json!({"cpu": "3"}), json!({"cpu": "1"}), json!({}), 1000)]
+#[case::was_given_more("1", json!({"cpu": "1"}), json!({"cpu": "2500m"}), json!({}), 1500)]
+#[case::never_gets_it("3", json!({"cpu": "1"}), json!({"cpu": "1"}),
+    json!({"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}), 3000)]
+#[case::written_otherwise("1", json!({"cpu": "1000m"}), json!({"cpu": "1"}), json!({}), 3000)]
+fn a_pod_that_is_resized_counts_with_the_larger_of_spec_and_status(
+    #[case] asked: &str,
+    #[case] actual: Value,
+    #[case] allocated: Value,
+    #[case] more: Value,
+    #[case] left: i64,
+) {
+    let spec = json!({"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": asked}}}]});
+    let status = json!({"containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": true,
+        "restartCount": 0, "allocatedResources": allocated, "resources": {"requests": actual}}]});
+    let pod = super::with(super::with(mk_pod("p", spec), json!({"status": status})), json!({"status": more}));
+    let cluster = convert([pod, super::mk_node("n1", json!({}))]).cluster;
+    assert_eq!(super::amount(&cluster.nodes[0].free, "cpu", &cluster), left);
+}
+
 #[test]
 fn of_a_pod_given_twice_the_last_counts() {
     let cluster =

@@ -40,6 +40,31 @@ fn nothing_is_launched_for(#[case] patch: Value) {
     assert!(convert([reservation(patch)]).cluster.pending.is_empty());
 }
 
+#[rstest]
+#[case::expires_alone_decides(json!({"spec": {"expires": "2026-01-02T00:00:00Z", "ttl": "1h"}}), true)]
+#[case::it_has_expired(json!({"spec": {"expires": "2020-02-01T00:00:00Z", "ttl": "0s"}}), false)]
+#[case::at_that_very_second_it_has_not(json!({"spec": {"expires": "2026-01-01T12:00:00Z"}}), true)]
+#[case::within_its_ttl(json!({"spec": {"ttl": "12h"}}), true)]
+#[case::past_its_ttl(json!({"spec": {"ttl": "11h"}}), false)]
+#[case::zero_is_for_ever(json!({"spec": {"ttl": "0s"}}), true)]
+fn a_reservation_is_over_when_its_time_is(#[case] patch: Value, #[case] counts: bool) {
+    let created = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let pending = with(reservation(patch), created);
+    let status = json!({"status": {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "2"}}});
+    for object in [pending.clone(), with(pending, status)] {
+        let converted = super::convert_at("2026-01-01T12:00:00Z", [object, mk_node("n1", json!({}))]);
+        assert_eq!(converted.cluster.reservations.len(), usize::from(counts));
+        assert_eq!(converted.cluster.nodes[0].holdings.is_empty(), !counts || !converted.cluster.pending.is_empty());
+        assert_eq!(converted.warnings.iter().any(|w| w.contains("expired at")), !counts, "{:?}", converted.warnings);
+    }
+}
+
+#[test]
+fn a_reservation_that_is_still_to_be_made_is_made_at_the_time_of_the_plan() {
+    let converted = super::convert_at("2036-01-01T00:00:00Z", [reservation(json!({"spec": {"ttl": "1s"}}))]);
+    assert_eq!(converted.cluster.pending.len(), 1);
+}
+
 #[test]
 fn unschedulable_keeps_owners_out_not_the_reservation() {
     assert_eq!(convert([reservation(json!({"spec": {"unschedulable": true}}))]).cluster.pending.len(), 1);

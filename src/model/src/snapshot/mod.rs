@@ -1,15 +1,18 @@
 //! The cluster as a decision sees and changes it: a journal with mark and rollback. Nothing copies the cluster.
 
 mod bins;
+mod domains;
 mod node;
 
 use smallvec::SmallVec;
 
 use crate::{
-    Assigned, ClassId, Cluster, Constraint, CounterId, HeldUnits, Reservation, Resources, SlotId, Sym, Universe,
+    Assigned, ClassId, Cluster, Constraint, CounterId, HeldUnits, PodStage, Reservation, Resources, SlotId, Sym,
+    Universe,
 };
 
 pub use bins::Bin;
+use domains::DomainCounts;
 pub use node::NodeState;
 
 /// Pods per counter on one node, ascending by counter.
@@ -82,7 +85,7 @@ pub struct Snapshot {
     bins: Vec<Bin>,
     // Free CPU and memory by bin, close together: most bins are passed over by them alone.
     slack: Vec<[i64; 2]>,
-    counts: Vec<SmallVec<[(Sym, u32); 4]>>,
+    counts: Vec<DomainCounts>,
     totals: Vec<u32>,
     slots: Vec<u32>,
     pools: Vec<(Resources, u64)>,
@@ -101,7 +104,7 @@ impl Snapshot {
             nodes: Vec::with_capacity(cluster.nodes.len()),
             bins: Vec::new(),
             slack: Vec::new(),
-            counts: vec![SmallVec::new(); universe.counters.len()],
+            counts: vec![DomainCounts::default(); universe.counters.len()],
             totals: vec![0; universe.counters.len()],
             slots: cluster.slots.iter().map(|slots| slots.free).collect(),
             pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
@@ -128,7 +131,7 @@ impl Snapshot {
                 if let Some(assigned) = &pod.assigned {
                     state.units.take(assigned, pod.draws_from);
                 }
-                snapshot.count_on(cluster, universe, *class, index, &mut state, &counts_on);
+                snapshot.count_on(cluster, universe, (*class, pod.stage), index, &mut state, &counts_on);
             }
             for holding in &node.holdings {
                 let Some(reservation) = cluster.reservations.get(holding.reservation as usize) else { continue };
@@ -138,7 +141,8 @@ impl Snapshot {
                 }
                 let class = universe.reserved.get(holding.reservation as usize).copied().flatten();
                 if let Some(class) = class.filter(|_| holding.stands_in()) {
-                    snapshot.count_on(cluster, universe, class, index, &mut state, &counts_on);
+                    let stand_in = (class, PodStage::Bound);
+                    snapshot.count_on(cluster, universe, stand_in, index, &mut state, &counts_on);
                 }
             }
             snapshot.nodes.push(state);
@@ -152,17 +156,19 @@ impl Snapshot {
         &mut self,
         cluster: &Cluster,
         universe: &Universe,
-        class: ClassId,
+        (class, came): (ClassId, PodStage),
         node: usize,
         state: &mut NodeState,
         counts_on: &impl Fn(CounterId, usize) -> bool,
     ) {
         let counters = universe.class(class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
         for &counter in counters.into_iter().flatten() {
-            if !counts_on(counter, node) {
+            let known = universe.counters.get(counter.index());
+            let is_skipped = came == PodStage::Terminating && known.is_some_and(|known| known.skips_terminating);
+            if is_skipped || !counts_on(counter, node) {
                 continue;
             }
-            let key = universe.counters.get(counter.index()).map(|counter| counter.key);
+            let key = known.map(|counter| counter.key);
             if key == Some(cluster.well_known.hostname) {
                 state.host_counts.add(counter, 1);
                 self.add_count(counter, None, 1);
@@ -291,13 +297,12 @@ impl Snapshot {
 
     /// Pods of a counter in a domain.
     pub fn count(&self, counter: CounterId, domain: Sym) -> u32 {
-        let domains = self.counts.get(counter.index());
-        domains.and_then(|d| d.iter().find(|(known, _)| *known == domain)).map_or(0, |(_, count)| *count)
+        self.counts.get(counter.index()).map_or(0, |counts| counts.get(domain))
     }
 
     /// The domains with pods of a counter (none for `kubernetes.io/hostname`, which is counted per node).
     pub fn domains(&self, counter: CounterId) -> impl Iterator<Item = (Sym, u32)> + '_ {
-        self.counts.get(counter.index()).into_iter().flatten().copied().filter(|(_, count)| *count > 0)
+        self.counts.get(counter.index()).into_iter().flat_map(DomainCounts::iter).filter(|(_, count)| *count > 0)
     }
 
     /// Pods of a counter anywhere.
@@ -310,15 +315,10 @@ impl Snapshot {
         let Some(total) = self.totals.get_mut(counter.index()) else { return };
         let old_total = *total;
         *total = total.saturating_add(pods);
-        let changed = domain.zip(self.counts.get_mut(counter.index())).map(|(domain, domains)| {
-            if let Some((_, count)) = domains.iter_mut().find(|(known, _)| *known == domain) {
-                let old = *count;
-                *count = count.saturating_add(pods);
-                (domain, Some(old))
-            } else {
-                domains.push((domain, pods));
-                (domain, None)
-            }
+        let changed = domain.zip(self.counts.get_mut(counter.index())).map(|(domain, counts)| {
+            let old = counts.position(domain).map(|_| counts.get(domain));
+            counts.set(domain, old.unwrap_or(0).saturating_add(pods));
+            (domain, old)
         });
         self.record(Undo::Count(counter, old_total, changed));
     }
@@ -328,11 +328,10 @@ impl Snapshot {
         let Some(total) = self.totals.get_mut(counter.index()) else { return };
         let old_total = *total;
         *total = total.saturating_sub(pods);
-        let domains = self.counts.get_mut(counter.index());
-        let changed = domain.zip(domains).and_then(|(domain, domains)| {
-            let (_, count) = domains.iter_mut().find(|(known, _)| *known == domain)?;
-            let old = *count;
-            *count = count.saturating_sub(pods);
+        let changed = domain.zip(self.counts.get_mut(counter.index())).and_then(|(domain, counts)| {
+            counts.position(domain)?;
+            let old = counts.get(domain);
+            counts.set(domain, old.saturating_sub(pods));
             Some((domain, Some(old)))
         });
         self.record(Undo::Count(counter, old_total, changed));
@@ -342,17 +341,11 @@ impl Snapshot {
         if let Some(total) = self.totals.get_mut(counter.index()) {
             *total = old_total;
         }
-        let (Some((domain, old)), Some(domains)) = (domain, self.counts.get_mut(counter.index())) else { return };
+        let (Some((domain, old)), Some(counts)) = (domain, self.counts.get_mut(counter.index())) else { return };
         match old {
-            Some(old) => {
-                if let Some((_, count)) = domains.iter_mut().find(|(known, _)| *known == domain) {
-                    *count = old;
-                }
-            }
+            Some(old) => counts.set(domain, old),
             // It was listed last, as all later ones are undone by now.
-            None => {
-                domains.pop();
-            }
+            None => counts.pop(),
         }
     }
 

@@ -232,7 +232,14 @@ impl Builder {
                 &cluster.symbols,
             );
             let selector = builder.selectors.intern_term(term, namespace, selector, namespaces, &cluster.symbols);
-            builder.counter(Counter { key: term.key, selector, counts_owners, pull: 0, filter: None })
+            builder.counter(Counter {
+                key: term.key,
+                selector,
+                counts_owners,
+                pull: 0,
+                skips_terminating: false,
+                filter: None,
+            })
         };
         if self.has_scores {
             own.pulls = self.pulls(cluster, namespaces, namespace, spec, labels);
@@ -278,7 +285,8 @@ impl Builder {
     ) -> Vec<Asked> {
         let of_pod = (namespace, labels);
         let selector = self.selectors.intern_all(&spec.affinity, of_pod, namespaces, &cluster.symbols);
-        let counter = |key| Counter { key, selector, counts_owners: false, pull: 0, filter: None };
+        let counter =
+            |key| Counter { key, selector, counts_owners: false, pull: 0, skips_terminating: false, filter: None };
         spec.affinity.iter().map(|term| Asked::Together(self.counter(counter(term.key)))).collect()
     }
 
@@ -309,7 +317,14 @@ impl Builder {
         let pulls = summed.into_iter().filter(|(_, pull)| *pull != 0);
         let mut counters: Vec<CounterId> = pulls
             .map(|((key, selector), pull)| {
-                self.counter(Counter { key, selector, counts_owners: true, pull, filter: None })
+                self.counter(Counter {
+                    key,
+                    selector,
+                    counts_owners: true,
+                    pull,
+                    skips_terminating: false,
+                    filter: None,
+                })
             })
             .collect();
         counters.sort_unstable();
@@ -344,7 +359,14 @@ impl Builder {
             filter.keys.clear();
         }
         let filter = self.filter(filter);
-        self.counter(Counter { key: constraint.key, selector, counts_owners: false, pull: 0, filter })
+        self.counter(Counter {
+            key: constraint.key,
+            selector,
+            counts_owners: false,
+            pull: 0,
+            skips_terminating: true,
+            filter,
+        })
     }
 
     fn finish(

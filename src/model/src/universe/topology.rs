@@ -42,6 +42,8 @@ pub struct Counter {
     /// Set on counters of owners that scores read: the weight with which an owner draws the matched pods to its domain,
     /// negative where it keeps them away. 0 on counters that constraints read.
     pub pull: i32,
+    /// Whether pods that are being deleted do not count, as in topology spread.
+    pub skips_terminating: bool,
     /// Pods on other nodes do not count, and domains without such a node do not exist. `None` is every node.
     pub filter: Option<u32>,
 }

@@ -76,6 +76,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
             name: name.into(),
             spec,
             labels,
+            stage: berth_model::PodStage::Bound,
             started: i64::MAX,
             draws_from: None,
             candidate: None,
@@ -87,6 +88,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
     cluster.nodes.push(Node {
         name,
         labels,
+        open: berth_model::Requirements::new(),
         taints: Vec::new(),
         free: Resources::from_amounts(&[4000, 1 << 34, 10]),
         allocatable: Resources::from_amounts(&[4000, 1 << 34, 10]),

@@ -144,6 +144,32 @@ impl World {
     }
 }
 
+#[test]
+fn counts_of_many_domains_are_found_added_and_undone() {
+    let (mut world, mut state) = mk_world();
+    let racks: Vec<Sym> = (0..40).map(|rack| world.cluster.symbols.intern(&format!("rack-{rack}"))).collect();
+    let (counter, listed) = (CounterId(0), |state: &Snapshot| state.domains(CounterId(0)).collect::<Vec<_>>());
+    let before = listed(&state);
+    let mark = state.mark();
+    for (n, rack) in (1..).zip(&racks) {
+        state.add_count(counter, Some(*rack), n);
+    }
+    let inner = state.mark();
+    for rack in &racks {
+        state.remove_count(counter, Some(*rack), 1);
+        state.add_count(counter, Some(*rack), 5);
+    }
+    state.rollback(inner);
+    for (n, rack) in (1..).zip(&racks) {
+        assert_eq!(state.count(counter, *rack), n);
+    }
+    assert_eq!(listed(&state).len(), before.len() + racks.len());
+    state.rollback(mark);
+    assert_eq!(listed(&state), before);
+    state.add_count(counter, Some(racks[39]), 2);
+    assert_eq!((state.count(counter, racks[39]), state.count(counter, racks[38])), (2, 0));
+}
+
 proptest! {
     #[test]
     fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..60)) {

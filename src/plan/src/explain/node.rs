@@ -1,6 +1,6 @@
 //! A node that exists or is launched: what it has, who comes, who draws from what it holds, and whom it refuses.
 
-use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, PodStage, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
@@ -35,7 +35,7 @@ pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> 
     }
     let taints: Vec<String> = node.taints.iter().map(|taint| taint.in_words(&cluster.symbols)).collect();
     story.add("Taints", taints.join(", "));
-    let is_new = |pod: &&berth_model::BoundPod| pod.started == i64::MAX;
+    let is_new = |pod: &&berth_model::BoundPod| pod.stage == PodStage::Planned;
     let n_running = node.pods.iter().filter(|pod| !is_new(pod)).count();
     if launched.is_none() {
         story.add("Pods that run here", n_running.to_string());

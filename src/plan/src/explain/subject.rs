@@ -1,6 +1,8 @@
 //! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
 
-use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, Reservation};
+use berth_model::{
+    Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodStage, Reservation,
+};
 use berth_provisioning::Options;
 
 use super::considered::{Subject, consider_all};
@@ -200,8 +202,11 @@ fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> Str
     let draws = draws
         .map_or_else(String::new, |known| format!(", drawing from Reservation {}", cluster.symbols.text(known.name)));
     let Some(claim) = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)) else {
-        let ran = pod.started != i64::MAX;
-        return if ran { format!("runs on node {name}{draws}") } else { format!("goes to node {name}{draws}") };
+        return match pod.stage {
+            PodStage::Planned => format!("goes to node {name}{draws}"),
+            PodStage::Bound => format!("runs on node {name}{draws}"),
+            PodStage::Terminating => format!("is being deleted on node {name}{draws}"),
+        };
     };
     format!("goes to {name}{draws}: {}", super::node::offering_in_words(plan, *claim))
 }

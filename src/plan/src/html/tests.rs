@@ -112,6 +112,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
     cluster.nodes = vec![Node {
         name: node,
         labels: Labels::new(labels),
+        open: berth_model::Requirements::new(),
         taints: Vec::new(),
         free: room.clone(),
         allocatable: room.clone(),

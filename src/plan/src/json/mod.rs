@@ -52,6 +52,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SummaryJson {
+    time: String,
     pods: u64,
     placed: u64,
     unschedulable: u64,
@@ -77,6 +78,7 @@ impl SummaryJson {
         let summary: Summary = plan.summary();
         let timings = plan.timings();
         SummaryJson {
+            time: plan.now.to_string(),
             pods: summary.pods,
             placed: summary.placed,
             unschedulable: summary.unschedulable,
@@ -138,6 +140,10 @@ impl Serialize for Nodes<'_> {
             let of_kind = |also, kind| assigned::entries(also, kind, &plan.cluster).map_err(S::Error::custom);
             let mut assigned = of_kind(&reservations, MemberKind::Reservation)?;
             assigned.extend(of_kind(&pods, MemberKind::Pod)?);
+            let own = deal.assigned(node, shares);
+            let own: Vec<Also<'_>> =
+                own.iter().map(|(name, own)| Also { name, draws_from: None, assigned: Some(*own) }).collect();
+            assigned.extend(of_kind(&own, MemberKind::Pod)?);
             seq.serialize_element(&Entry {
                 name,
                 pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, also: &pods },

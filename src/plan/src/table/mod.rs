@@ -52,6 +52,7 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         0 => format!("{} placed", thousands(summary.placed)),
         left => format!("{} placed, {} unschedulable", thousands(summary.placed), thousands(left)),
     };
+    writeln!(writer, "Time:          {}", plan.now)?;
     writeln!(writer, "Pods:          {pods}")?;
     if summary.reservations > 0 {
         let left = summary.unschedulable_reservations;

@@ -181,6 +181,7 @@ impl World {
                 name: name.into(),
                 spec,
                 labels,
+                stage: berth_model::PodStage::Bound,
                 started: i64::MAX,
                 draws_from: None,
                 candidate: None,
@@ -193,6 +194,7 @@ impl World {
         let node = Node {
             name: self.sym(name),
             labels: Labels::new(pairs),
+            open: berth_model::Requirements::new(),
             taints: Vec::new(),
             allocatable: free.clone(),
             capacity: free.clone(),

@@ -122,8 +122,12 @@ fn without_repeats(lacks: Vec<Lack>) -> Vec<Lack> {
 /// Whether a Reservation of this policy may share a node with those that are there: those without a policy only with
 /// their like.
 pub fn may_share_node(policy: AllocatePolicy, others: &[Holding]) -> bool {
-    let is_unset = |policy| policy == AllocatePolicy::Unset;
-    others.iter().all(|other| is_unset(other.policy()) == is_unset(policy))
+    others.iter().all(|other| may_share(policy, other.policy()))
+}
+
+/// Whether Reservations of these policies may be on one node.
+pub fn may_share(policy: AllocatePolicy, other: AllocatePolicy) -> bool {
+    (policy == AllocatePolicy::Unset) == (other == AllocatePolicy::Unset)
 }
 
 impl Lack {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use berth_model::{Phase, Resources};
+use berth_model::{Lifetime, Phase, Resources};
 
 /// The condition's reason once it has a node.
 pub const SCHEDULED: &str = "Scheduled";
@@ -191,13 +191,8 @@ pub fn is_expired(terms: &Terms, now: i64) -> bool {
 }
 
 fn ends(terms: &Terms) -> Option<i64> {
-    let by_ttl = || {
-        let seconds = i64::try_from(terms.ttl.as_secs()).unwrap_or(i64::MAX);
-        // The clock counts whole seconds.
-        let seconds = seconds.saturating_add(i64::from(terms.ttl.subsec_nanos() > 0));
-        (!terms.ttl.is_zero()).then(|| terms.created.saturating_add(seconds))
-    };
-    terms.expires.or_else(by_ttl)
+    let Terms { created, expires, ttl, .. } = *terms;
+    Lifetime { created: Some(created), expires, ttl }.ends(created)
 }
 
 /// When to look again: when its time is over, but not before 3 seconds and not after 15; `None` where nothing changes

@@ -8,9 +8,9 @@ use super::Scheduler;
 use super::choose::Shared;
 use super::groups::stands;
 use super::index::{Index, World};
-use super::reserved::Seen;
 use super::shape::{Beside, Values};
 use crate::filter::{self, Obstacle};
+use crate::node_fit::Seen;
 use crate::score::{self, Scores};
 
 /// What a node says to a pod.
@@ -35,8 +35,21 @@ pub struct Assessment {
 
 impl Scheduler<'_> {
     /// What every node says to a pod of the class now, in order of nodes. A pod that cannot be placed at all (see
-    /// [`berth_model::PodSpec::refusal`]) is assessed as if it could.
+    /// [`berth_model::PodSpec::refusal`]) is assessed as if it could. A pod that is nominated to a node may count on the
+    /// room of those that are being deleted there.
     pub fn assess(&mut self, id: ClassId) -> Vec<Assessment> {
+        let mut assessed = self.assess_all(id);
+        if let Some(node) = self.nominated_node(id)
+            && let Some(Assessment { verdict: Verdict::Refused(_), .. }) = assessed.get(node)
+            && let Some(verdict) = self.assess_once_gone(id, node)
+            && let Some(said) = assessed.get_mut(node)
+        {
+            said.verdict = verdict;
+        }
+        assessed
+    }
+
+    pub(super) fn assess_all(&mut self, id: ClassId) -> Vec<Assessment> {
         let assessed = self.with_index(id, |scheduler, index| {
             let cells = scheduler.feasible(index);
             let shared: Vec<Shared> = scheduler.scores(index, &cells);

@@ -1,6 +1,6 @@
 //! What a scheduler decided, to be written into the cluster that it looked at.
 
-use berth_model::{Assigned, BoundPod, ClassId, Cluster, Holding, MemberKind, MemberRun, Phase, Resources};
+use berth_model::{Assigned, BoundPod, ClassId, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Placement, Scheduler};
@@ -152,6 +152,7 @@ impl Bindings {
                         name: member.name,
                         spec,
                         labels: member.labels,
+                        stage: PodStage::Planned,
                         started: i64::MAX,
                         draws_from,
                         candidate: None,

@@ -41,7 +41,7 @@ pub(super) struct Change {
 
 /// All groups, and the changes since some time ago.
 #[derive(Clone, Debug)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     of_node: Vec<u32>,
     list: Vec<Group>,
     free: Vec<u32>,
@@ -63,7 +63,7 @@ fn index(at: usize) -> u32 {
 }
 
 impl Groups {
-    pub(super) fn new(cluster: &Cluster, states: &[NodeState]) -> Self {
+    pub(crate) fn new(cluster: &Cluster, states: &[NodeState]) -> Self {
         let mut by_rank: Vec<u32> = (0..index(cluster.nodes.len())).collect();
         let name = |node: u32| cluster.nodes.get(node as usize).map_or("", |node| cluster.symbols.text(node.name));
         by_rank.sort_by(|a, b| name(*a).cmp(name(*b)).then(a.cmp(b)));
@@ -178,7 +178,7 @@ impl Groups {
         self.of_node.get(node).copied()
     }
 
-    pub(super) fn kind(&self, node: usize) -> u32 {
+    pub(crate) fn kind(&self, node: usize) -> u32 {
         self.kinds.get(node).copied().unwrap_or(u32::MAX)
     }
 
@@ -191,14 +191,23 @@ impl Groups {
     }
 
     /// A node of each kind.
-    pub(super) fn samples(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn samples(&self) -> impl Iterator<Item = usize> + '_ {
         self.samples.iter().map(|node| *node as usize)
     }
 }
 
 /// What a pod can tell nodes apart by, their names and what is on them aside.
-type Kind<'a> =
-    (Vec<(Sym, Sym)>, &'a [Taint], &'a Resources, &'a [(Sym, u32)], &'a [(Sym, i64)], Cordon, bool, &'a Units);
+type Kind<'a> = (
+    Vec<(Sym, Sym)>,
+    &'a Requirements,
+    &'a [Taint],
+    &'a Resources,
+    &'a [(Sym, u32)],
+    &'a [(Sym, i64)],
+    Cordon,
+    bool,
+    &'a Units,
+);
 
 fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
     let own = [cluster.well_known.hostname, cluster.well_known.field_name];
@@ -208,6 +217,7 @@ fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
         let labels = node.labels.iter().filter(|(key, _)| !own.contains(key)).collect();
         let kind: Kind<'_> = (
             labels,
+            &node.open,
             &node.taints,
             &node.allocatable,
             &node.attach_limits,
@@ -226,7 +236,7 @@ fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// Whether requirements tell nodes of one kind apart.
-pub(super) fn names_nodes(cluster: &Cluster, terms: &Requirements) -> bool {
+pub(crate) fn names_nodes(cluster: &Cluster, terms: &Requirements) -> bool {
     [cluster.well_known.hostname, cluster.well_known.field_name].iter().any(|&key| terms.get(key).is_some())
 }
 

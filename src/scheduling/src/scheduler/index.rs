@@ -3,17 +3,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
-use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::groups::{Groups, named_nodes, names_nodes, stands};
-use super::place::add_to;
-use super::reserved::Seen;
 use super::shape::{Place, Shape};
-use crate::reservation::{NodeOffer, Rules};
+use crate::node_fit::{NodeFit, Seen};
+use crate::node_tables::add_to;
+use crate::reservation::NodeOffer;
 use crate::{filter, score};
 
 /// What sets cells apart: all that scores normalise over, and all that topology decides by.
@@ -81,21 +82,20 @@ pub(super) struct Index<'a> {
 /// What every index reads.
 #[derive(Clone, Copy)]
 pub(super) struct World<'w> {
-    pub(super) cluster: &'w Cluster,
-    pub(super) state: &'w Snapshot,
+    pub(super) fit: NodeFit<'w>,
     pub(super) groups: &'w Groups,
-    pub(super) filters: &'w [FixedBitSet],
-    pub(super) counter_filters: &'w [Option<u32>],
     pub(super) images: &'w FxHashMap<berth_model::Sym, (i64, usize)>,
     pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
-    pub(super) universe: &'w Universe,
     /// By Reservation: the node where it was held last.
     pub(super) places: &'w [Option<u32>],
-    pub(super) rules: &'w Rules,
-    /// Whether any node says which CPUs it has.
-    pub(super) reports_cpus: bool,
-    /// Whether any node says what its NUMA nodes have.
-    pub(super) reports_numa: bool,
+}
+
+impl<'w> Deref for World<'w> {
+    type Target = NodeFit<'w>;
+
+    fn deref(&self) -> &NodeFit<'w> {
+        &self.fit
+    }
 }
 
 impl World<'_> {
@@ -117,12 +117,6 @@ impl World<'_> {
             add_to(state, spec, None, &on_host);
         }
         with
-    }
-
-    /// Whether pods on a node count in a counter.
-    pub(super) fn counts_on(&self, counter: CounterId, node: usize) -> bool {
-        let filter = self.counter_filters.get(counter.index()).copied().flatten();
-        filter.and_then(|filter| self.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
     }
 }
 

@@ -22,21 +22,21 @@ mod relief;
 mod replace;
 mod reserved;
 mod shape;
+mod terminating;
 mod view;
 
 use std::rc::Rc;
 
-use berth_model::{ClassId, Cluster, CounterId, NodeFilter, Snapshot, Sym, Universe};
-use fixedbitset::FixedBitSet;
+use berth_model::{ClassId, Cluster, CounterId, Snapshot, Sym, Universe};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
-pub use placements::Placement;
+pub use placements::{Placement, came};
 pub use queue::Queue;
 pub use replace::expect_replacements;
 
-use groups::{Groups, names_nodes};
+pub(crate) use groups::{Groups, names_nodes};
 use hold::Members;
 use index::{Index, World};
 use relief::{Kept, Residents};
@@ -44,7 +44,7 @@ use replace::Replacements;
 use shape::Shape;
 use view::Views;
 
-use crate::admission::filter_admits_node;
+use crate::node_tables::NodeTables;
 use crate::reservation::Rules;
 
 /// Entries of indexes kept at most, of all classes together; those that were asked longest ago go first.
@@ -90,10 +90,7 @@ pub struct Scheduler<'a> {
     launchable: Launchable,
     state: Snapshot,
     groups: Groups,
-    /// By node filter of the universe: the nodes that it admits.
-    filters: Vec<FixedBitSet>,
-    /// By counter: its filter.
-    counter_filters: Vec<Option<u32>>,
+    tables: NodeTables<'a>,
     /// By image: its size, as the first node by name has it, and how many nodes have it.
     images: FxHashMap<Sym, (i64, usize)>,
     views: Views,
@@ -110,6 +107,8 @@ pub struct Scheduler<'a> {
     allowed: Vec<i32>,
     /// Whether pods that budgets do not let go stay, as where they are evicted through the API.
     keeps_budgets: bool,
+    /// Whether pods may be placed where they count on the room of pods that are being deleted, as in a plan.
+    counts_on_terminating: bool,
     replacements: Replacements,
     /// The pods that may give way; made when they are needed first.
     residents: Option<Rc<Residents>>,
@@ -122,22 +121,13 @@ pub struct Scheduler<'a> {
     members: Members,
     /// Running pods that Reservations were bound to.
     bound_to: FxHashMap<Eviction, u32>,
-    rules: Rules,
-    reports_cpus: bool,
-    reports_numa: bool,
 }
 
 impl<'a> Scheduler<'a> {
     /// A scheduler for a cluster; `universe` is made [with scores](Universe::with_scores).
     pub fn new(cluster: &'a Cluster, universe: &'a Universe, launchable: Launchable) -> Self {
-        let kinds = Groups::new(cluster, &[]);
-        let filters: Vec<FixedBitSet> =
-            universe.filters.iter().map(|filter| admitted(cluster, &kinds, filter)).collect();
-        let counter_filters: Vec<Option<u32>> = universe.counters.iter().map(|counter| counter.filter).collect();
-        let state = Snapshot::new(cluster, universe, |counter, node| {
-            let filter = counter_filters.get(counter.index()).copied().flatten();
-            filter.and_then(|filter| filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
-        });
+        let tables = NodeTables::new(cluster, universe);
+        let state = tables.snapshot();
         let mut images: FxHashMap<Sym, (i64, usize)> = FxHashMap::default();
         for (image, size) in cluster.nodes.iter().flat_map(|node| &node.images) {
             images.entry(*image).or_insert((*size, 0)).1 += 1;
@@ -148,8 +138,7 @@ impl<'a> Scheduler<'a> {
             launchable,
             groups: Groups::new(cluster, state.nodes()),
             state,
-            filters,
-            counter_filters,
+            tables,
             images,
             views: Views::new(cluster, universe),
             indexes: FxHashMap::default(),
@@ -159,6 +148,7 @@ impl<'a> Scheduler<'a> {
             off: FxHashSet::default(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
             keeps_budgets: false,
+            counts_on_terminating: false,
             replacements: Replacements::default(),
             residents: None,
             kept: None,
@@ -166,16 +156,13 @@ impl<'a> Scheduler<'a> {
             places: places(cluster),
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
-            rules: cluster.rules.clone(),
-            reports_cpus: cluster.nodes.iter().any(|node| !node.units.cpus.is_empty()),
-            reports_numa: cluster.nodes.iter().any(|node| !node.units.numa.is_empty()),
         }
     }
 
     /// With other rules for Reservations than the cluster's.
     #[must_use]
     pub fn with_rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
+        self.tables.rules = rules;
         self
     }
 
@@ -198,18 +185,11 @@ impl<'a> Scheduler<'a> {
 
     fn world(&self) -> World<'_> {
         World {
-            cluster: self.cluster,
-            state: &self.state,
+            fit: self.tables.fit(&self.state),
             groups: &self.groups,
-            filters: &self.filters,
-            counter_filters: &self.counter_filters,
             images: &self.images,
             nominated: &self.nominated,
-            universe: self.universe,
             places: &self.places,
-            rules: &self.rules,
-            reports_cpus: self.reports_cpus,
-            reports_numa: self.reports_numa,
         }
     }
 
@@ -237,7 +217,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn shape(&self, id: ClassId) -> Option<Shape<'a>> {
-        Shape::new(self.cluster, self.universe, &self.groups, &self.filters, &self.launchable, id)
+        Shape::new(self.cluster, self.universe, &self.groups, &self.tables.filters, &self.launchable, id)
     }
 
     fn keep_index(&mut self, id: ClassId, index: Index<'a>) {
@@ -276,19 +256,4 @@ fn places(cluster: &Cluster) -> Vec<Option<u32>> {
         }
     }
     places
-}
-
-// The nodes that a filter admits, asked once for each kind where it does not tell nodes of a kind apart.
-fn admitted(cluster: &Cluster, kinds: &Groups, filter: &NodeFilter) -> FixedBitSet {
-    let mut terms = filter.required_terms.iter().chain(std::iter::once(&filter.node_selector));
-    let by_node = terms.any(|term| names_nodes(cluster, term));
-    let admits = |node: usize| cluster.nodes.get(node).is_some_and(|node| filter_admits_node(cluster, node, filter));
-    let by_kind: Vec<bool> = if by_node { Vec::new() } else { kinds.samples().map(admits).collect() };
-    let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());
-    for node in 0..cluster.nodes.len() {
-        let is_admitted =
-            if by_node { admits(node) } else { by_kind.get(kinds.kind(node) as usize).copied().unwrap_or(false) };
-        nodes.set(node, is_admitted);
-    }
-    nodes
 }

@@ -101,7 +101,7 @@ impl Scheduler<'_> {
 
 /// From which Reservations the pods of a class that came to a node draw, and what they got of CPUs and devices: those that
 /// draw first, the rest without end.
-pub(super) fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<u32>, Assigned)> {
+pub fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<u32>, Assigned)> {
     let assigned = state.assigned.iter().filter(|(known, ..)| *known == class);
     let mut came: Vec<(Option<u32>, Assigned)> =
         assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();

@@ -139,7 +139,7 @@ impl Scheduler<'_> {
             })
             .collect();
         let room = self.state.nodes().get(node).map(berth_model::NodeState::room).ok_or_else(Vec::new)?;
-        let bound = bind(room, known, how, &candidates, self.rules.pre_allocation);
+        let bound = bind(room, known, how, &candidates, self.tables.rules.pre_allocation);
         let binding = bound.map_err(|refusal| match refusal {
             Refusal::Reason(reason) => vec![reason.to_owned()],
             Refusal::Lacks(lacks) => in_words(&lacks, &cluster.resource_names, &cluster.symbols),

@@ -32,7 +32,7 @@ impl<'a> Scheduler<'a> {
     pub fn preempt(&mut self, id: ClassId) -> Option<usize> {
         let (_, spec) = self.class_and_spec(id)?;
         let is_reservation = self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
-        if spec.never_preempts || (is_reservation && !self.rules.preempts) || !is_open(spec) {
+        if spec.never_preempts || (is_reservation && !self.tables.rules.preempts) || !is_open(spec) {
             return None;
         }
         let cluster = self.cluster;
@@ -214,7 +214,9 @@ impl<'a> Scheduler<'a> {
     // The PodDisruptionBudgets that a running pod's going counts against. To kube-scheduler one without a selector, or that
     // selects all, protects none; to the API one that selects all protects all.
     fn budgets_of(&self, node: usize, pod: usize) -> Vec<usize> {
-        let Some(pod) = self.cluster.nodes.get(node).and_then(|node| node.pods.get(pod)) else { return Vec::new() };
+        let found = self.cluster.nodes.get(node).and_then(|node| node.pods.get(pod));
+        // One that is being deleted is counted already.
+        let Some(pod) = found.filter(|pod| !pod.is_terminating()) else { return Vec::new() };
         let Some(labels) = self.cluster.label_sets.get(pod.labels as usize) else { return Vec::new() };
         let budgets = self.cluster.budgets.iter().enumerate();
         let protects = budgets.filter(|(_, budget)| {

@@ -11,6 +11,7 @@ use super::groups::stands;
 
 /// How the queue is worked off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent habits, each on or off")]
 pub struct Queue {
     /// Whether pods may make room by preemption. Those that come in place of who gave way are queued, too, if the universe
     /// knows their class (see [`super::expect_replacements`]).
@@ -21,6 +22,9 @@ pub struct Queue {
     /// Whether the first pods of a self-affinity are placed only if all of them find room where the first goes, and
     /// else left to who can make more room.
     pub keeps_homes_whole: bool,
+    /// Whether a pod may be placed on the node that it is nominated to, or on which it preempts others, before the pods
+    /// that are being deleted there have gone, as in a plan: nothing is to be launched for it. Whoever binds must wait.
+    pub counts_on_terminating: bool,
 }
 
 /// A place in the queue: by priority, Reservations first, then by row of the input.
@@ -32,6 +36,7 @@ impl Scheduler<'_> {
     /// their turn, and they go there if they can.
     pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
         self.keeps_budgets = queue.keeps_budgets;
+        self.counts_on_terminating = queue.counts_on_terminating;
         self.kept = None;
         let mut waiting = self.queued();
         for ((.., id), count) in &waiting {
@@ -126,6 +131,10 @@ impl Scheduler<'_> {
                 nodes.push(eviction.node);
             }
             self.replacements.waiting.truncate(n_replaced);
+            let is_other = |(node, held): &(&usize, &Vec<ClassId>)| self.nominated.get(node) != Some(held);
+            nodes.extend(nominated.iter().filter(is_other).map(|(node, _)| *node));
+            nodes.sort_unstable();
+            nodes.dedup();
             (self.members.placed, self.nominated, self.allowed) = (members, nominated, allowed);
         }
         self.state.forget(mark);
@@ -151,24 +160,33 @@ impl Scheduler<'_> {
             if let Some(node) = nominated {
                 self.withdraw(id, node);
             }
-            let there = nominated.filter(|&node| self.may_come_to(id, node));
+            let there = nominated.filter(|&node| self.may_come_to_nominated(id, node));
             let node = there.or_else(|| self.choose(id));
             let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
             let Some(node) = node else { break };
             self.bind(id, node);
+            if self.counts_on_terminating {
+                self.put_back_terminating(node);
+            }
             nodes.push(node);
+        }
+        if let (Some(node), true) = (nominated, nodes.len() < count as usize) {
+            // It found nothing there, and so will those that are alike: the room is others' again.
+            while self.nominated.get(&node).is_some_and(|held| held.contains(&id)) {
+                self.withdraw(id, node);
+            }
         }
         nodes
     }
 
     // The node on which room was made for pods of a class.
-    fn nominated_node(&self, id: ClassId) -> Option<usize> {
+    pub(super) fn nominated_node(&self, id: ClassId) -> Option<usize> {
         let name = self.class_and_spec(id)?.1.nominated_node?;
         self.cluster.nodes.iter().position(|node| node.name == name)
     }
 
     // Whether a pod of a class could be bound to a node now.
-    fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
+    pub(super) fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
         let stands = self.cluster.nodes.get(node).is_some_and(stands);
         let asked = |scheduler: &Self, index: &super::index::Index<'_>| {
             let values = scheduler.values(index);

@@ -96,6 +96,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str) -> Node {
     Node {
         name,
         labels: Labels::new([(cluster.well_known.hostname, name), (cluster.well_known.zone, zone)]),
+        open: berth_model::Requirements::new(),
         taints: Vec::new(),
         free: Resources::from_amounts(&[2000, 1 << 33, 10]),
         allocatable: Resources::from_amounts(&[2000, 1 << 33, 10]),

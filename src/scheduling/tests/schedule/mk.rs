@@ -35,6 +35,7 @@ impl World {
         self.cluster.nodes.push(Node {
             name,
             labels: Labels::new([(hostname, name), (zone_key, zone)]),
+            open: berth_model::Requirements::new(),
             taints: Vec::new(),
             free: room.clone(),
             allocatable: room.clone(),
@@ -68,6 +69,7 @@ impl World {
             name,
             spec: spec_id,
             labels,
+            stage: berth_model::PodStage::Bound,
             started,
             draws_from: None,
             candidate: None,
@@ -107,7 +109,7 @@ impl World {
         berth_scheduling::expect_replacements(&mut self.cluster);
         let universe = Universe::with_scores(&mut self.cluster);
         let mut scheduler = Scheduler::new(&self.cluster, &universe, Launchable::default());
-        scheduler.run(Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true });
+        scheduler.run(Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, ..Queue::default() });
         let bindings = scheduler.into_bindings();
         let name = |eviction: &berth_scheduling::Eviction| {
             let node = &self.cluster.nodes[eviction.node];

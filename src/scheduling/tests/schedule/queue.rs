@@ -65,6 +65,26 @@ fn a_home_that_cannot_hold_all_is_not_begun_where_it_must_be_whole() {
 }
 
 #[test]
+fn room_that_is_held_again_tells_its_node_from_others_again() {
+    let mut world = World::new();
+    let zone = world.cluster.well_known.zone;
+    world.mk_node("n1", "a", 1000, 8);
+    world.mk_node("n2", "b", 1000, 8);
+    let term = own_term(&mut world, zone, "web");
+    let nominated_node = Some(world.sym("n1"));
+    let priority = 5;
+    // Both find no zone together: one is tried on the node that is held for it, and taken back.
+    world.mk_pods("web", 2, &PodSpec { affinity: vec![term], nominated_node, priority, ..mk_pod(1000, 1) });
+    world.mk_pods("other", 1, &mk_pod(1000, 1));
+    let bound = world.scheduled(|scheduler, _| {
+        let left = scheduler.run(Queue { keeps_homes_whole: true, ..Queue::default() });
+        assert_eq!(left, [(FIRST, 2)]);
+        scheduler.state().nodes().iter().map(|state| state.added.len()).collect::<Vec<_>>()
+    });
+    assert_eq!(bound, [0, 1], "the other node is as good, and held for nobody");
+}
+
+#[test]
 fn room_that_is_held_for_a_pod_is_no_room_for_equals_but_for_those_above() {
     let mut world = World::new();
     world.mk_node("n1", "a", 1000, 8);

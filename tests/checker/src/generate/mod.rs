@@ -1,6 +1,7 @@
 //! Random clusters, the same for the same seed.
 
 mod cluster;
+mod details;
 mod mounts;
 mod offerings;
 mod pods;
@@ -8,7 +9,9 @@ mod pools;
 mod ranks;
 mod rng;
 mod standing;
+mod terminating;
 mod topology;
+mod units;
 
 use serde_json::Value;
 
@@ -65,6 +68,15 @@ pub fn random_case(seed: u64, size: Size) -> Case {
         ranks::rank(&mut Rng::new(seed ^ 0x7a4e_c0de), &mut objects);
         if seed % 7 == 5 {
             mounts::mount(&mut Rng::new(seed ^ 0x3007_d15c), &mut objects);
+        }
+        if [3, 8, 9, 11].contains(&(seed % 13)) {
+            terminating::terminate(&mut Rng::new(seed ^ 0x007e_4514), &mut objects);
+        }
+        if [9, 12, 14, 15].contains(&(seed % 17)) {
+            details::detail(&mut Rng::new(seed ^ 0x00de_7a11), &mut objects);
+        }
+        if seed % 11 >= 8 {
+            units::units(&mut Rng::new(seed ^ 0x0c95_c95a), &mut objects);
         }
     }
     Case { objects, catalogue: Value::Array(catalogue) }

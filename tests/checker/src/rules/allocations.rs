@@ -81,6 +81,38 @@ fn each_allocation(world: &World, site: &Site<'_>) -> Vec<Violation> {
     found
 }
 
+/// Of several Reservations on an existing node that could each serve a pod in full, it draws from the one of the lowest
+/// order; one that somebody draws from may have less left, and is passed over.
+fn order(world: &World, site: &Site<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let pods = site.allocations.iter().filter_map(|a| Some((a, world.pods.get(*world.pod_index.get(&a.pod)?)?)));
+    for (allocation, pod) in pods {
+        let Some(drawn) = world.reservations.get(&allocation.reservation) else { continue };
+        let is_before = |other: &Reservation| {
+            other.order.is_some_and(|order| order < drawn.order.unwrap_or(i64::MAX))
+                && other.phase == "Available"
+                && other.node.as_deref() == Some(site.name)
+        };
+        let is_untouched =
+            |other: &Reservation| !other.has_owners && site.allocations.iter().all(|a| a.reservation != other.name);
+        let serves = |other: &Reservation| {
+            let room = other.unallocated();
+            let mut asked = pod.requests.iter().filter(|(resource, _)| *resource != "pods");
+            !other.unschedulable
+                && other.taints.is_empty()
+                && other.owners.iter().any(|owner| is_owner(owner, pod))
+                && asked.all(|(resource, amount)| room.get(resource).is_some_and(|has| has >= amount))
+        };
+        let is_free = pod.meta.annotations.as_ref().is_none_or(|all| !all.contains_key(AFFINITY));
+        let mut others = world.reservations.values().filter(|other| is_before(other) && is_untouched(other));
+        if let Some(other) = others.find(|other| is_free && serves(other)) {
+            let detail = format!("draws from {}, though {} comes first by its order", drawn.name, other.name);
+            found.push(Violation::new(RULE, &pod.name, detail));
+        }
+    }
+    found
+}
+
 fn room(world: &World, site: &Site<'_>, reservation: &Reservation) -> Vec<Violation> {
     let drawing = load::drawing(world, site, &reservation.name);
     let mut found = Vec::new();
@@ -135,6 +167,7 @@ pub(crate) fn check(world: &World, sites: &[Site<'_>]) -> Vec<Violation> {
     let mut found = Vec::new();
     for site in sites {
         found.extend(each_allocation(world, site));
+        found.extend(order(world, site));
         found.extend(placed(world, site));
         for reservation in world.reservations.values() {
             if site.allocations.iter().any(|a| a.reservation == reservation.name) {

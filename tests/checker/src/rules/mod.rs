@@ -15,6 +15,7 @@ pub(crate) mod ports;
 pub(crate) mod scope;
 pub(crate) mod shares;
 pub(crate) mod spread;
+pub(crate) mod units;
 
 use k8s_openapi::api::core::v1::Taint;
 
