@@ -32,6 +32,20 @@ async fn a_new_pod_is_owned_field_by_field_and_its_containers_by_name() {
     assert!(owned[0]["fieldsV1"].get("f:status").is_none());
 }
 
+#[tokio::test]
+async fn a_converted_object_keeps_a_place_for_its_resource_version() {
+    use k8s_openapi::api::autoscaling::{v1, v2};
+    let client = client(&server());
+    let old: Api<v1::HorizontalPodAutoscaler> = Api::default_namespaced(client.clone());
+    let new: Api<v2::HorizontalPodAutoscaler> = Api::default_namespaced(client);
+    let spec = json!({"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}});
+    let object = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+    let made = old.create(&PostParams::default(), &object).await.unwrap();
+    let read = new.get("a").await.unwrap();
+    assert!(made.resource_version().is_some_and(|version| !version.is_empty()));
+    assert_eq!(read.resource_version(), made.resource_version());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watcher_with_streaming_lists_sees_what_is_there_and_what_comes() {
     let client = client(&server());

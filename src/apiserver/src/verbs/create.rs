@@ -141,8 +141,9 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value, now: &str) {
 
 /// What is stored of an object.
 pub(crate) fn draft(resource: &Resource, mut object: Value) -> Draft {
-    meta::set(&mut object, "resourceVersion", "");
     convert::to_storage(resource, &mut object);
+    // After the conversion, which drops empty fields: the store writes the version into this one.
+    meta::set(&mut object, "resourceVersion", "");
     let fields = strategy::selectable_fields(resource, &object);
     let form = resource.custom().map_or(0, |custom| custom.form);
     Draft::new(&object, fields).of_form(form)
