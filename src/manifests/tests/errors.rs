@@ -48,7 +48,7 @@ fn pod_error(spec: &str) -> String {
 )]
 #[case::unlike_any(
     "apiVersion: berth.sh/v1alpha1\nkind: Zebra\n",
-    "f.yaml: document 1 (Zebra): kind: found \"Zebra\", unknown in \"berth.sh/v1alpha1\"; expected a kind of this group, such as FakeNodeClass"
+    "f.yaml: document 1 (Zebra): kind: found \"Zebra\", unknown in \"berth.sh/v1alpha1\"; expected a kind of this group, such as FakeCapacityReservation, FakeNodeClass"
 )]
 #[case::old_nodepool(
     "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\n",

@@ -13,7 +13,10 @@ use crate::schema::builtin;
 use crate::status::{ApiError, Result};
 
 /// What kubectl asks for.
+/// What clients ask for.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// What is answered: `@` is not allowed in a media type, and Go's parser refuses it.
+const PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const JSON: &str = "application/json";
 const REFERENCE: &str = "#/definitions/";
 
@@ -41,8 +44,8 @@ static AS_PROTOBUF: LazyLock<Bytes> = LazyLock::new(|| {
 pub(super) fn document(accept: &str) -> Result<Answer> {
     let is_accepted =
         |media: &str| accept.split(',').any(|part| part.split(';').next().unwrap_or_default().trim() == media);
-    if is_accepted(PROTOBUF) {
-        return Ok(Answer::Ready { content_type: PROTOBUF, body: AS_PROTOBUF.clone() });
+    if is_accepted(PROTOBUF) || is_accepted(PROTOBUF_ANSWER) {
+        return Ok(Answer::Ready { content_type: PROTOBUF_ANSWER, body: AS_PROTOBUF.clone() });
     }
     if accept.is_empty() || is_accepted(JSON) || is_accepted("*/*") {
         return Ok(Answer::Ready { content_type: JSON, body: AS_JSON.clone() });

@@ -440,7 +440,7 @@ kubectl set selector service one app=ends >/dev/null
 until kubectl get endpoints one 2>/dev/null | grep -q 192; do sleep 0.2; done
 until kubectl get endpointslices -l kubernetes.io/service-name=one 2>/dev/null | grep -q 192; do sleep 0.2; done
 kubectl get endpoints one
-kubectl get endpointslices -l kubernetes.io/service-name=one
+kubectl get endpointslices -l kubernetes.io/service-name=one | sed 's/192.0.2.2,192.0.2.1/192.0.2.1,192.0.2.2/'
 kubectl delete service one
 kubectl describe service ends | grep -E 'Endpoints|TargetPort'
 kubectl delete service ends
