@@ -2,7 +2,7 @@
 //!
 //! This crate decides what EC2's answers mean: what pods may use of each instance type, which labels its nodes have, what
 //! an hour costs, which capacity reservations have instances free, and what an `EC2NodeClass` changes of all that. It
-//! launches nothing. All of it is plain functions of records, apart from [`sdk`], which asks AWS, is behind the feature
+//! launches nothing. All of it is plain functions of records, apart from the module `sdk`, which asks AWS, is behind the feature
 //! of that name, and takes minutes to compile.
 //!
 //! ```
