@@ -52,8 +52,12 @@ pub(crate) fn read_asked(claim: &NodeClaim, pairs: &[(Sym, Sym)], cluster: &mut 
         };
         require(labels::INSTANCE_TYPE, &instance_type);
         require(labels::CAPACITY_TYPE, &capacity_type);
-        zone.iter().for_each(|zone| require(labels::ZONE, zone));
-        reservation_id.iter().for_each(|id| require(labels::RESERVATION_ID, id));
+        if let Some(zone) = &zone {
+            require(labels::ZONE, zone);
+        }
+        if let Some(id) = &reservation_id {
+            require(labels::RESERVATION_ID, id);
+        }
     }
     Ok(Asked { requirements, requests })
 }
