@@ -33,8 +33,7 @@ if [[ ${1:-all} == all ]]; then
     fi
 
     step clippy
-    # Warnings alone, until some left in tests and the checker are mended: then `-- -D warnings` again.
-    cargo clippy --locked --workspace --all-targets --quiet
+    cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 
     step documentation
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet

@@ -32,7 +32,7 @@ enum Command {
     Plan(Box<plan::Args>),
     Explain(Box<explain::Args>),
     Crds(crds::Args),
-    Catalog(catalog::Args),
+    Catalog(Box<catalog::Args>),
     Sandbox(sandbox::Args),
 }
 

@@ -30,7 +30,7 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-fn mk_node(name: &str, cpu: &str, labels: Value) -> Object {
+fn mk_node(name: &str, cpu: &str, labels: &Value) -> Object {
     let room = json!({"cpu": cpu, "memory": "8Gi", "pods": "10"});
     Object::from(typed::<Node>(json!({
         "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": labels},
@@ -44,7 +44,7 @@ fn mk_pool() -> Object {
             "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}], "requirements": []}}}})))
 }
 
-fn state_of(objects: Vec<Object>) -> State {
+fn state_of(objects: &[Object]) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
@@ -76,8 +76,8 @@ fn node_ref(name: &str) -> ObjectRef {
 #[test]
 fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     let tolerant = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});
-    let mut state = state_of(vec![
-        mk_node("n", "1", json!({})),
+    let mut state = state_of(&[
+        mk_node("n", "1", &json!({})),
         mk_pod("a", "1", tolerant.clone()),
         mk_pod("b", "1500m", tolerant.clone()),
         mk_pod("c", "1500m", tolerant),
@@ -111,7 +111,7 @@ fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
 #[test]
 fn without_launches_only_nodes_that_are_up_are_asked() {
     let mut state =
-        state_of(vec![mk_node("n", "1", json!({})), mk_pod("a", "1", json!({})), mk_pod("b", "1", json!({}))]);
+        state_of(&[mk_node("n", "1", &json!({})), mk_pod("a", "1", json!({})), mk_pod("b", "1", json!({}))]);
     let decision = decide(&mut state, &Options::default(), NOW).unwrap();
     assert_eq!(decision.bindings.len(), 1);
     assert_eq!(decision.bindings[0].object, pod_ref("a"), "ties go by name");
@@ -121,7 +121,7 @@ fn without_launches_only_nodes_that_are_up_are_asked() {
 #[test]
 fn pods_of_other_schedulers_are_nominated_and_never_bound() {
     let other = json!({"spec": {"schedulerName": "other"}});
-    let mut state = state_of(vec![mk_node("n", "4", json!({})), mk_pod("a", "1", other), mk_pod("b", "1", json!({}))]);
+    let mut state = state_of(&[mk_node("n", "4", &json!({})), mk_pod("a", "1", other), mk_pod("b", "1", json!({}))]);
     let options = Options { scheduler_names: Some(["default-scheduler".to_owned()].into()), ..full() };
     let decision = decide(&mut state, &options, NOW).unwrap();
     assert_eq!(decision.bindings.len(), 1);
@@ -135,8 +135,7 @@ fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
     let first = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"ownerReferences": [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
     let urgent = json!({"spec": {"priority": 1000}});
-    let mut state =
-        state_of(vec![mk_node("n", "1", json!({})), mk_pod("low", "1", first), mk_pod("high", "1", urgent)]);
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), mk_pod("low", "1", first), mk_pod("high", "1", urgent)]);
     let decision = decide(&mut state, &full(), NOW).unwrap();
     assert!(decision.bindings.is_empty(), "{:?}", decision.bindings);
     assert_eq!(decision.evictions, [Eviction { pod: pod_ref("low"), node: node_ref("n") }]);
@@ -149,9 +148,9 @@ fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
 fn pods_of_a_node_that_goes_away_are_planned_but_not_bound_before_they_are_remade() {
     let owned = json!({"spec": {"nodeName": "n"}, "metadata": {"ownerReferences": [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
-    let mut state = state_of(vec![
-        mk_node("n", "1", json!({})),
-        mk_node("m", "1", json!({})),
+    let mut state = state_of(&[
+        mk_node("n", "1", &json!({})),
+        mk_node("m", "1", &json!({})),
         mk_pod("a", "1", owned.clone()),
         mk_pod("b", "1", owned),
         mk_pool(),
@@ -176,7 +175,7 @@ fn a_pending_pod_of_a_daemon_set_is_bound_to_its_node() {
             "uid": "uid-agent", "controller": true}]},
         "spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]}}}}});
-    let mut state = state_of(vec![mk_node("n", "1", json!({})), Object::from(daemon), mk_pod("agent-x", "1", own)]);
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), Object::from(daemon), mk_pod("agent-x", "1", own)]);
     let decision = decide(&mut state, &full(), NOW).unwrap();
     assert_eq!(decision.bindings.len(), 1, "{:?}", decision.refusals);
     assert_eq!(decision.bindings[0].object, pod_ref("agent-x"));

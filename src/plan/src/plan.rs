@@ -139,7 +139,7 @@ impl Plan {
         let (universe, solution, drawing) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
         let (node_cost, now) = (Money::ZERO, Timestamp::UNIX_EPOCH);
-        Plan { cluster, universe, solution, drawing, node_cost, options, now, notes, warnings, timings }
+        Plan { cluster, universe, solution, drawing, node_cost, options, notes, now, warnings, timings }
     }
 
     /// What people should know beside the plan, a line each.

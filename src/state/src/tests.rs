@@ -277,8 +277,8 @@ fn a_dropped_fork_changes_nothing() {
         assert_eq!(n_pending(fork.state()), 2);
         let again = fork.bind(&pod_key("web").with_uid(None), "n", [].into());
         assert!(matches!(again, Err(ForkError::IsBound { .. })), "{again:?}");
-        let none = fork.evict(&pod_key("none").with_uid(None), NOW);
-        assert!(matches!(none, Err(ForkError::NoSuchObject(_))), "{none:?}");
+        let refused = fork.evict(&pod_key("none").with_uid(None), NOW);
+        assert!(matches!(refused, Err(ForkError::NoSuchObject(_))), "{refused:?}");
     }
     assert_eq!(format!("{:?}", state.cluster(NOW)), before);
     assert!(state.assumptions.is_empty());

@@ -266,7 +266,7 @@ fn node_site<'a>(
         .any(|pod| pod.nominated.as_deref() == Some(name) || lowest.is_some_and(|lowest| lowest < world.priority(pod)));
     let stays = |pod: &usize| {
         let pod = world.pods.get(*pod);
-        pod.is_some_and(|p| !preempted.contains(&p.name) && !(counts_on_it && p.is_terminating()))
+        pod.is_some_and(|p| !(preempted.contains(&p.name) || counts_on_it && p.is_terminating()))
     };
     Site {
         name,

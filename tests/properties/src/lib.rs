@@ -86,8 +86,7 @@ pub fn gpu_types_for_any_pod(seed: u64) -> bool {
 /// a plan worse than that of first fit alone.
 pub fn try_case(seed: u64, size: Size) -> Vec<Failure> {
     let case = random_case(seed, size);
-    let mut options = Options::default();
-    options.now = "2026-01-01T12:00:00Z".parse().ok();
+    let mut options = Options { now: "2026-01-01T12:00:00Z".parse().ok(), ..Options::default() };
     options.gates.reserved_capacity = has_reserved_capacity(seed);
     options.effort = effort_of(seed);
     options.max_shares = shares_of(seed);

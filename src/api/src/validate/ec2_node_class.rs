@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn errors_of(spec: Value) -> Vec<String> {
+    fn errors_of(spec: &Value) -> Vec<String> {
         let class: EC2NodeClass =
             serde_json::from_value(json!({"metadata": {"name": "default"}, "spec": spec})).unwrap();
         class.validate().iter().map(ToString::to_string).collect()
@@ -205,7 +205,7 @@ mod tests {
     )]
     #[case::store(json!({"instanceStorePolicy": "RAID1"}), "spec.instanceStorePolicy: is \"RAID1\", expected RAID0")]
     fn what_a_plan_cannot_act_on_is_refused(#[case] spec: Value, #[case] expected: &str) {
-        let errors = errors_of(spec);
+        let errors = errors_of(&spec);
         assert!(errors.iter().any(|error| error.contains(expected)), "{errors:?}");
     }
 
@@ -218,6 +218,6 @@ mod tests {
                 "evictionHard": {"memory.available": "5%", "nodefs.available": "10Gi"}},
             "blockDeviceMappings": [{"deviceName": "/dev/xvdb", "rootVolume": true, "ebs": {"volumeSize": "100Gi", "iops": 3000}}],
             "instanceStorePolicy": "RAID0"});
-        assert_eq!(errors_of(spec), Vec::<String>::new());
+        assert_eq!(errors_of(&spec), Vec::<String>::new());
     }
 }
