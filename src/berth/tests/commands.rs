@@ -26,7 +26,7 @@ fn the_catalogue_that_is_printed_can_be_read_again(#[case] format: &str) {
     let text = berth(&["catalog", "-o", format]).stdout;
     let file = std::env::temp_dir().join(format!("berth-catalog-{}.{format}", std::process::id()));
     std::fs::write(&file, text).unwrap();
-    let args = ["plan", "-f", "examples/one-slot/workloads.yaml", "-o", "json"];
+    let args = ["plan", "-f", "examples/one-slot/workloads.yaml", "-o", "json", "--now", "2026-01-01T00:00:00Z"];
     let own = berth(&args);
     let given = berth(&[&args[..], &["--instance-types", file.to_str().unwrap()]].concat());
     std::fs::remove_file(&file).unwrap();
@@ -94,6 +94,9 @@ fn threads_beyond_reason_are_refused(#[case] threads: &str) {
 
 #[test]
 fn many_threads_give_the_same_plan() {
-    let plan = |threads| berth(&["plan", "-f", "examples/one-slot", "-o", "json", "--threads", threads]).stdout;
+    let now = "2026-01-01T00:00:00Z";
+    let plan = |threads| {
+        berth(&["plan", "-f", "examples/one-slot", "-o", "json", "--now", now, "--threads", threads]).stdout
+    };
     assert_eq!(plan("256"), plan("1"));
 }
