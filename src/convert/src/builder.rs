@@ -563,6 +563,18 @@ impl Builder {
         }
     }
 
+    /// Says which NodeClaims that are not launched as far as they show take nothing of a finite supply any more, as its
+    /// count leaves out their instance already: `is_counted` is given the id of the supply and the NodeClaim's name. All
+    /// NodeClaims were added before.
+    pub fn leave_out_counted(&mut self, is_counted: impl Fn(&str, &str) -> bool) {
+        let Cluster { slots, symbols, .. } = &self.cluster;
+        for (name, claim) in self.node_claims.iter_mut().filter(|(_, claim)| !claim.is_launched) {
+            let ids = slots.iter().zip((0..).map(berth_model::SlotId));
+            let counted = ids.filter(|(supply, _)| is_counted(symbols.text(supply.id), symbols.text(*name)));
+            claim.asked.counted = counted.map(|(_, id)| id).collect();
+        }
+    }
+
     pub(crate) fn take_namespaces(&mut self) -> Vec<Namespace> {
         let namespaces = std::mem::take(&mut self.namespaces).into_iter();
         namespaces.map(|(name, labels)| Namespace { name, labels }).collect()

@@ -1,6 +1,6 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use berth_api::ReservationArgs;
 use berth_model::{
@@ -75,6 +75,7 @@ impl Builder {
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
         let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
+        let valid = valid_seconds(self.reservations.values(), self.options.now);
         let reservations: Vec<ReservationRecord> =
             sorted(self.reservations.into_values().chain(operating), self.options.now, &cluster, &mut warnings);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
@@ -122,8 +123,25 @@ impl Builder {
         let mut reader = Builder::new(self.options);
         reader.memo = self.memo;
         let rooms = Rooms { owners: self.owners, workloads: self.workloads, standing, resolver, ownership };
-        Ok(Live::new(cluster, reader, rooms, wanted, warnings, known.into_iter().zip(places)))
+        Ok(Live::new(cluster, reader, rooms, wanted, (warnings, valid), known.into_iter().zip(places)))
     }
+}
+
+/// The seconds of Unix time at which the same Reservations have expired as have by now.
+fn valid_seconds<'a>(
+    reservations: impl Iterator<Item = &'a ReservationRecord>,
+    now: Option<Timestamp>,
+) -> RangeInclusive<i64> {
+    let (mut first, mut last) = (i64::MIN, i64::MAX);
+    let Some(now) = now.map(Timestamp::as_second) else { return first..=last };
+    for end in reservations.filter_map(|record| record.ends(now)) {
+        if now > end {
+            first = first.max(end.saturating_add(1));
+        } else {
+            last = last.min(end);
+        }
+    }
+    first..=last
 }
 
 /// How many pods workloads want, and whose they are.

@@ -20,6 +20,8 @@ pub(crate) struct Asked {
     requirements: Requirements,
     /// The least that the node must have.
     requests: Resources,
+    /// Supplies of which the count leaves out its instance already.
+    pub(crate) counted: Vec<SlotId>,
 }
 
 /// One thing that a claim may become.
@@ -59,7 +61,7 @@ pub(crate) fn read_asked(claim: &NodeClaim, pairs: &[(Sym, Sym)], cluster: &mut 
             require(labels::RESERVATION_ID, id);
         }
     }
-    Ok(Asked { requirements, requests })
+    Ok(Asked { requirements, requests, counted: Vec::new() })
 }
 
 /// The node that a claim may count as, and takes its slot; `None` where nothing is known of what it will have.
@@ -100,6 +102,7 @@ pub(crate) fn promised(
     let (labels, open) = settle(&asked.requirements, &candidates, cluster);
     (record.labels, record.open) = (labels, open);
     (record.allocatable, record.capacity) = (least, most);
+    let slots = slots.filter(|slots| !asked.counted.contains(slots));
     if let Some(slots) = slots.and_then(|slots| cluster.slots.get_mut(slots.index())) {
         if slots.free == 0 {
             let id = cluster.symbols.text(slots.id);

@@ -5,8 +5,10 @@
 //! are one) are left to a conversion of the whole, as everything is that is not a pod.
 
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 
 use berth_model::{Cluster, MemberKind, PendingRow, Sym};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -67,6 +69,8 @@ pub(crate) struct Rooms {
 pub struct Live {
     cluster: Cluster,
     warnings: FxIndexSet<String>,
+    /// The seconds of Unix time at which the cluster is as it was converted.
+    valid: RangeInclusive<i64>,
     /// Reads pods; the cluster and the tables that it interns into are lent to it.
     reader: Builder,
     rooms: Rooms,
@@ -108,7 +112,7 @@ impl Live {
         reader: Builder,
         rooms: Rooms,
         wanted: FxHashSet<Sym>,
-        warnings: FxIndexSet<String>,
+        (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, Place)>,
     ) -> Self {
         let pods = pods.map(|(known, place)| {
@@ -117,7 +121,7 @@ impl Live {
         });
         let at_first = sizes(&cluster);
         let pods = pods.collect();
-        Live { cluster, warnings, reader, rooms, wanted, pods, at_first, is_untidy: false }
+        Live { cluster, warnings, valid, reader, rooms, wanted, pods, at_first, is_untidy: false }
     }
 
     /// The cluster and what was noticed.
@@ -128,6 +132,11 @@ impl Live {
     /// What people should know, a line each, of what was there at first.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.warnings.iter().map(String::as_str)
+    }
+
+    /// Whether the cluster at that time is the one that was converted: no Reservation has expired between.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.valid.contains(&now.as_second())
     }
 
     /// The cluster, as if converted from what there is now: rows and members of who is pending are in the order of age.

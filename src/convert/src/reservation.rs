@@ -50,6 +50,13 @@ impl ReservationRecord {
         lifetime.ends(now).filter(|end| now > *end)
     }
 
+    /// When it ends, in seconds of Unix time, if it is not over otherwise and is there already: it counts until then.
+    pub(crate) fn ends(&self, now: i64) -> Option<i64> {
+        let lifetime = self.lifetime.filter(|_| !self.reservation.phase.is_terminal())?;
+        // One without a creation time is made now, whenever that is.
+        if lifetime.expires.is_none() && lifetime.created.is_none() { None } else { lifetime.ends(now) }
+    }
+
     /// Whether it counts for anything: one that is over, or pending and going away, does not.
     pub(crate) fn counts(&self, now: Option<Timestamp>) -> bool {
         let reservation = &self.reservation;

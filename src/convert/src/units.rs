@@ -143,11 +143,14 @@ pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster
         let mut amounts = Amounts::read_exact(&allocatable, cluster)
             .map_err(|problem| problem.under(format!("zones[{i}].resources")))?
             .rounded_up();
+        // Before what is kept is taken off: a node that keeps all of its CPUs has none, where one that reports none says
+        // nothing of them.
+        let reported = amounts.iter().filter(|(_, amount)| *amount > 0).map(|(id, _)| id).collect();
         if amounts.get(ResourceId::CPU) > 0 {
             let free = amounts.get(ResourceId::CPU).saturating_sub(kept_on(id).saturating_mul(1000));
             amounts.set(ResourceId::CPU, free.max(0));
         }
-        numa.push(NumaNode { id, amounts });
+        numa.push(NumaNode { id, amounts, reported });
     }
     numa.sort_by_key(|node| node.id);
     numa.dedup_by_key(|node| node.id);

@@ -180,3 +180,24 @@ fn a_pending_pod_of_a_daemon_set_is_bound_to_its_node() {
     assert_eq!(decision.bindings.len(), 1, "{:?}", decision.refusals);
     assert_eq!(decision.bindings[0].object, pod_ref("agent-x"));
 }
+
+#[test]
+fn a_node_whose_numa_nodes_keep_all_cpus_takes_no_pod_that_must_lie_on_one() {
+    let decide_with = |reserved: &str| {
+        let topology = json!({"metadata": {"name": "n", "annotations": {
+            "node.koordinator.sh/cpu-topology": json!({"detail": [
+                {"id": 0, "core": 0, "socket": 0, "node": 0}, {"id": 1, "core": 1, "socket": 0, "node": 0}]}).to_string(),
+            "node.koordinator.sh/reservation": json!({"reservedCPUs": reserved}).to_string()}},
+            "topologyPolicies": ["None"],
+            "zones": [{"name": "node-0", "type": "Node", "resources": [
+                {"name": "cpu", "capacity": "2", "allocatable": "2", "available": "2"}]}]});
+        let topology = Object::from(typed::<berth_api::NodeResourceTopology>(topology));
+        let spec = json!({"numaTopologyPolicy": "SingleNUMANode"}).to_string();
+        let pod = mk_pod("aligned", "1", json!({"metadata": {"annotations": {
+            "scheduling.koordinator.sh/numa-topology-spec": spec}}}));
+        let mut state = state_of(&[mk_node("n", "8", &json!({})), topology, pod]);
+        decide(&mut state, &Options::default(), NOW).unwrap().bindings.len()
+    };
+    assert_eq!(decide_with(""), 1);
+    assert_eq!(decide_with("0-1"), 0);
+}

@@ -20,6 +20,8 @@ pub struct NumaNode {
     pub id: u32,
     /// What it has.
     pub amounts: Resources,
+    /// The resources that it reports, ascending; also those of which nothing is left for pods.
+    pub reported: Vec<ResourceId>,
 }
 
 /// How what a pod requests lies on NUMA nodes.

@@ -25,7 +25,7 @@ pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolic
     if nodes.is_empty() {
         return if policy == NumaPolicy::BestEffort { seeker.on(None) } else { Err(UnitsLack::NumaNodes) };
     }
-    let is_listed = |id: ResourceId| nodes.iter().any(|node| node.amounts.get(id) > 0);
+    let is_listed = |id: ResourceId| nodes.iter().any(|node| node.reported.contains(&id));
     let mut asked = Resources::new();
     for (id, amount) in requests.iter().filter(|(id, amount)| *amount > 0 && is_listed(*id)) {
         asked.set(id, amount);

@@ -1,7 +1,7 @@
 //! The cluster that decisions are made from, converted anew from every object. Slow and simple: what updates it in place
 //! is held to this.
 
-use berth_convert::{Builder, ConvertError, Expansion, Live, Patched};
+use berth_convert::{Builder, ConvertError, Expansion, Live, Options, Patched};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::event::{CountsAs, RefusedObject};
@@ -20,8 +20,8 @@ pub(crate) struct Built {
 }
 
 impl State {
-    pub(crate) fn build(&self, _now: Time) -> Result<Built, ConvertError> {
-        let mut builder = Builder::new(self.options.clone());
+    pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {
+        let mut builder = Builder::new(Options { now: Some(now), ..self.options.clone() });
         builder.set_expansion(Expansion::PodsThatExist);
         let mut refused = Vec::new();
         if let Some(catalogue) = &self.cloud.catalogue {
@@ -39,6 +39,7 @@ impl State {
                 refused.push(RefusedObject::new(key.clone(), &error, CountsAs::Absent));
             }
         }
+        builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
         let live = builder.finish_live()?;
         let warnings = live.warnings().map(str::to_owned).collect();
         Ok(Built { live, is_patched: false, warnings, refused })

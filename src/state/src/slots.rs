@@ -37,6 +37,13 @@ impl Cloud {
         let taken = self.taken.get(id).copied().unwrap_or(0);
         free.saturating_sub(unseen).saturating_sub(taken)
     }
+
+    /// Whether what the cloud counted leaves out the instance of a NodeClaim already, of which nothing else shows yet that
+    /// it was launched.
+    pub(crate) fn counts_launch(&self, id: &str, claim: &str) -> bool {
+        let seen = self.counts.get(id).map(|count| &count.seen).or(self.seen.as_ref());
+        seen.is_some_and(|seen| seen.contains(claim))
+    }
 }
 
 /// The capacity reservation that a launched NodeClaim is on.

@@ -171,7 +171,8 @@ impl State {
     /// The cluster that decisions are made from. Pods come and go in place; everything is converted anew when something
     /// else has changed.
     pub fn cluster(&mut self, now: Time) -> &Cluster {
-        if self.built.is_none() {
+        // Time alone changes it, too.
+        if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
             self.built = self.build(now).ok();
         }
         match &mut self.built {

@@ -330,6 +330,50 @@ fn free_slots_are_those_counted_less_the_launches_that_the_count_did_not_see() {
 }
 
 #[test]
+fn a_launch_in_flight_that_the_count_left_out_already_takes_no_second_slot() {
+    let mut state = State::new(Options::default());
+    let mut claim = mk_claim("c");
+    let on_slot = json!([{"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]);
+    claim.spec.requirements = typed(on_slot);
+    state.apply(Event::Offered { catalogue: reserved(3).into(), seen: None }, NOW).unwrap();
+    state.apply(Event::Applied(Object::from(claim)), NOW).unwrap();
+    assert_eq!(free_slots(&mut state), 2);
+    let count = |seen: &[&str]| {
+        let seen = seen.iter().map(|&name| name.to_owned()).collect();
+        Event::Counted(vec![SlotCount { reservation_id: "cr-1".to_owned(), free: 2, seen }])
+    };
+    state.apply(count(&[]), NOW).unwrap();
+    assert_eq!(free_slots(&mut state), 1, "the cloud did not know of it");
+    // It was launched, and its NodeClaim does not show that yet.
+    state.apply(count(&["c"]), NOW).unwrap();
+    assert_eq!(free_slots(&mut state), 2);
+}
+
+fn mk_reservation(life: Value) -> Object {
+    let mut reservation = json!({"metadata": {"name": "r", "uid": "uid-r", "creationTimestamp": "1970-01-01T00:00:00Z"},
+        "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}], "template": {"spec": {"containers": [
+            {"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}}},
+        "status": {"phase": "Available", "nodeName": "n"}});
+    for (key, value) in life.as_object().unwrap() {
+        reservation["spec"][key] = value.clone();
+    }
+    Object::from(typed::<berth_api::Reservation>(reservation))
+}
+
+#[test]
+fn a_reservation_ends_when_its_time_has_come_though_no_event_says_so() {
+    for life in [json!({"ttl": "10s"}), json!({"expires": "1970-01-01T00:00:10Z"})] {
+        let mut state = state_of([mk_node("n", 1), mk_reservation(life)]);
+        let mut held_at = |second: i64| {
+            let now = Time::from_second(second).unwrap();
+            state.cluster(now).nodes[0].holdings.len()
+        };
+        assert_eq!([5, 10, 11, 500].map(&mut held_at), [1, 1, 0, 0]);
+        assert_eq!(held_at(10), 1, "a clock that goes back");
+    }
+}
+
+#[test]
 fn a_fork_takes_no_slot_twice_and_gives_them_back() {
     let mut state = State::new(Options::default());
     state.apply(Event::Offered { catalogue: reserved(1).into(), seen: None }, NOW).unwrap();
