@@ -95,8 +95,7 @@ fn threads_beyond_reason_are_refused(#[case] threads: &str) {
 #[test]
 fn many_threads_give_the_same_plan() {
     let now = "2026-01-01T00:00:00Z";
-    let plan = |threads| {
-        berth(&["plan", "-f", "examples/one-slot", "-o", "json", "--now", now, "--threads", threads]).stdout
-    };
+    let plan =
+        |threads| berth(&["plan", "-f", "examples/one-slot", "-o", "json", "--now", now, "--threads", threads]).stdout;
     assert_eq!(plan("256"), plan("1"));
 }

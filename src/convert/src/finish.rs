@@ -47,6 +47,8 @@ impl Builder {
         settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
         let wanted: FxHashSet<Sym> =
             self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
+        let of_nodes = self.nodes.values().flat_map(|node| node.images.iter().map(|(name, _)| *name));
+        let unwanted: FxHashSet<Sym> = of_nodes.filter(|image| !wanted.contains(image)).collect();
         let (limits, pools) = (self.attach_limits, &self.pools);
         let units = units::together(self.topologies, self.devices);
         let mut standing =
@@ -123,7 +125,7 @@ impl Builder {
         let mut reader = Builder::new(self.options);
         reader.memo = self.memo;
         let rooms = Rooms { owners: self.owners, workloads: self.workloads, standing, resolver, ownership };
-        Ok(Live::new(cluster, reader, rooms, wanted, (warnings, valid), known.into_iter().zip(places)))
+        Ok(Live::new(cluster, reader, rooms, unwanted, (warnings, valid), known.into_iter().zip(places)))
     }
 }
 

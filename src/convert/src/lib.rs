@@ -54,5 +54,5 @@ mod workloads;
 
 pub use builder::{Builder, Converted, Expansion};
 pub use error::{ConvertError, Problem};
-pub use live::{Live, Patched};
+pub use live::{Live, Patched, PodChange};
 pub use options::{Options, UnknownGate};

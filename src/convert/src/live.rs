@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
-use berth_model::{Cluster, MemberKind, PendingRow, Sym};
+use berth_model::{BoundPod, Cluster, MemberKind, PendingRow, Sym};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,6 +32,22 @@ pub enum Patched {
     Done,
     /// It was not, and the cluster is of no use any more: convert everything anew.
     NeedsRebuild,
+}
+
+/// Changes of pods on nodes that are remembered at most.
+const MOST_CHANGES: usize = 1 << 16;
+
+/// A pod that came to a node or left it.
+#[derive(Clone, Debug)]
+pub struct PodChange {
+    /// The node, by index into [`Cluster::nodes`].
+    pub node: usize,
+    /// Its position among the node's pods as they were then.
+    pub at: usize,
+    /// The pod.
+    pub pod: BoundPod,
+    /// Whether it came.
+    pub comes: bool,
 }
 
 /// Where a pod went.
@@ -74,13 +90,16 @@ pub struct Live {
     /// Reads pods; the cluster and the tables that it interns into are lent to it.
     reader: Builder,
     rooms: Rooms,
-    /// Images of which nodes say whether they have them.
-    wanted: FxHashSet<Sym>,
+    /// Images that nodes have and that no pod ran at first: the nodes do not say so.
+    unwanted: FxHashSet<Sym>,
     pods: FxHashMap<(Sym, Box<str>), (i64, bool, Place)>,
     /// How many specs, label sets and strings there were at first.
     at_first: [usize; 3],
     /// Whether pending rows are out of order.
     is_untidy: bool,
+    /// Who came to nodes and left them, in order, and how many changes were dropped before.
+    changes: Vec<PodChange>,
+    n_dropped: usize,
 }
 
 // === impl Known ===
@@ -111,7 +130,7 @@ impl Live {
         cluster: Cluster,
         reader: Builder,
         rooms: Rooms,
-        wanted: FxHashSet<Sym>,
+        unwanted: FxHashSet<Sym>,
         (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, Place)>,
     ) -> Self {
@@ -121,7 +140,19 @@ impl Live {
         });
         let at_first = sizes(&cluster);
         let pods = pods.collect();
-        Live { cluster, warnings, valid, reader, rooms, wanted, pods, at_first, is_untidy: false }
+        Live {
+            cluster,
+            warnings,
+            valid,
+            reader,
+            rooms,
+            unwanted,
+            pods,
+            at_first,
+            is_untidy: false,
+            changes: Vec::new(),
+            n_dropped: 0,
+        }
     }
 
     /// The cluster and what was noticed.
@@ -134,6 +165,24 @@ impl Live {
         self.warnings.iter().map(String::as_str)
     }
 
+    /// How many changes of pods on nodes there were.
+    pub fn n_changes(&self) -> usize {
+        self.n_dropped + self.changes.len()
+    }
+
+    /// The changes of pods on nodes after the first `n`; `None` where they are not remembered any more.
+    pub fn changes_after(&self, n: usize) -> Option<&[PodChange]> {
+        self.changes.get(n.checked_sub(self.n_dropped)?..)
+    }
+
+    fn note(&mut self, change: PodChange) {
+        if self.changes.len() == MOST_CHANGES {
+            self.n_dropped += MOST_CHANGES;
+            self.changes.clear();
+        }
+        self.changes.push(change);
+    }
+
     /// Whether the cluster at that time is the one that was converted: no Reservation has expired between.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         self.valid.contains(&now.as_second())
@@ -144,6 +193,11 @@ impl Live {
         if std::mem::take(&mut self.is_untidy) {
             self.tidy();
         }
+        &self.cluster
+    }
+
+    /// The cluster as [`Live::cluster`] left it: of use until the next change.
+    pub fn tidied(&self) -> &Cluster {
         &self.cluster
     }
 
@@ -162,7 +216,7 @@ impl Live {
         let mut new_drafts = (n_drafts..self.rooms.resolver.drafts.len())
             .filter_map(|draft| self.rooms.resolver.drafts.get_index(draft));
         let has_new_images =
-            new_drafts.any(|draft| draft.spec.images.names.iter().any(|image| !self.wanted.contains(image)));
+            new_drafts.any(|draft| draft.spec.images.names.iter().any(|image| self.unwanted.contains(image)));
         if known.concerns_others || has_new_images || self.cluster.resource_names.len() != n_resources {
             return Ok(Patched::NeedsRebuild);
         }
@@ -226,10 +280,11 @@ impl Live {
     fn take_off(&mut self, position: usize, namespace: Sym, name: &str) -> bool {
         let Some(node) = self.cluster.nodes.get_mut(position) else { return false };
         let at = node.pods.iter().position(|pod| pod.namespace == namespace && *pod.name == *name);
-        let Some(pod) = at.map(|at| node.pods.remove(at)) else { return false };
+        let Some((at, pod)) = at.map(|at| (at, node.pods.remove(at))) else { return false };
         if let Some(spec) = self.cluster.specs.get(pod.spec as usize) {
             node.free.add(&spec.requests);
         }
+        self.note(PodChange { node: position, at, pod, comes: false });
         true
     }
 
@@ -242,6 +297,7 @@ impl Live {
             let at = pods.partition_point(|pod| {
                 self.by_age((pod.namespace, &pod.name), (last.namespace, &last.name)) == Ordering::Less
             });
+            self.note(PodChange { node: position, at, pod: last.clone(), comes: true });
             pods.insert(at, last);
         }
         if let Some(node) = self.cluster.nodes.get_mut(position) {

@@ -15,7 +15,7 @@ use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 use crate::drawing::{self, Drawing};
-use crate::existing;
+use crate::existing::{self, Existing};
 use crate::joining::Place;
 use crate::terms;
 
@@ -32,15 +32,30 @@ pub struct Options {
     pub scheduler_names: Option<BTreeSet<String>>,
 }
 
-/// Decides what to do now.
+/// Whether there is enough to decide from.
+pub(crate) fn expect_synced(state: &State) -> Result<(), DecideError> {
+    if state.is_synced() {
+        return Ok(());
+    }
+    Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() })
+}
+
+/// The decision where pods go to nodes that are up, and nothing else is decided.
+pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) -> Result<Decision, DecideError> {
+    let mut decision = Decision::default();
+    if let Some(cluster) = state.last_cluster() {
+        let drawing = Drawing::of_existing(existing);
+        Answer { state, options, cluster, drawing: &drawing }.existing(&mut decision)?;
+    }
+    Ok(decision)
+}
+
+/// Decides what to do now, from the whole cluster: slow and simple. What [`crate::Decider`] keeps is held to it.
 ///
 /// # Errors
 /// The state does not know every kind yet.
 pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
-    if !state.is_synced() {
-        let kinds: Vec<Kind> = state.unlisted().collect();
-        return Err(DecideError::NotSynced { kinds, cloud: !state.has_offerings() });
-    }
+    expect_synced(state)?;
     let mut cluster = state.cluster(now).clone();
     let (universe, solution, drawing) = if options.launches {
         drawing::solve(&mut cluster, &options.solve)

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
+use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
+
+use crate::decider::QUEUE;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
@@ -37,12 +39,7 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
-    let left = scheduler.run(Queue {
-        preempts: true,
-        keeps_budgets: true,
-        keeps_homes_whole: true,
-        counts_on_terminating: true,
-    });
+    let left = scheduler.run(QUEUE);
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);
@@ -75,7 +72,7 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
 }
 
 /// Whether a Reservation takes a node that exists, for its running pods, or none.
-fn is_to_be_bound(reservation: &Reservation) -> bool {
+pub(crate) fn is_to_be_bound(reservation: &Reservation) -> bool {
     reservation.phase == Phase::Pending && reservation.pre_allocation.is_some() && !reservation.is_terminating
 }
 

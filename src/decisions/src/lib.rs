@@ -16,6 +16,7 @@
 mod assigned;
 mod deal;
 mod decide;
+mod decider;
 mod decision;
 mod drawing;
 mod existing;
@@ -28,6 +29,7 @@ pub use assigned::annotations;
 pub use berth_provisioning::{Effort, Options as SolveOptions};
 pub use deal::{Deal, MemberName, Share};
 pub use decide::{Options, decide};
+pub use decider::Decider;
 pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };

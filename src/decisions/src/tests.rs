@@ -193,8 +193,12 @@ fn a_node_whose_numa_nodes_keep_all_cpus_takes_no_pod_that_must_lie_on_one() {
                 {"name": "cpu", "capacity": "2", "allocatable": "2", "available": "2"}]}]});
         let topology = Object::from(typed::<berth_api::NodeResourceTopology>(topology));
         let spec = json!({"numaTopologyPolicy": "SingleNUMANode"}).to_string();
-        let pod = mk_pod("aligned", "1", json!({"metadata": {"annotations": {
-            "scheduling.koordinator.sh/numa-topology-spec": spec}}}));
+        let pod = mk_pod(
+            "aligned",
+            "1",
+            json!({"metadata": {"annotations": {
+            "scheduling.koordinator.sh/numa-topology-spec": spec}}}),
+        );
         let mut state = state_of(&[mk_node("n", "8", &json!({})), topology, pod]);
         decide(&mut state, &Options::default(), NOW).unwrap().bindings.len()
     };

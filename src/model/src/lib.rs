@@ -57,5 +57,6 @@ pub use units::{
     Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, NumaNode, NumaPolicy, Units, UnitsAsk, UnitsState,
 };
 pub use universe::{
-    ClassId, Column, ColumnTable, Constraint, Counter, CounterId, NodeFilter, PodClass, Preferences, Universe,
+    ClassId, Column, ColumnTable, Constraint, Counter, CounterId, LiveUniverse, NodeFilter, PodClass, Preferences,
+    Universe,
 };

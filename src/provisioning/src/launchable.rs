@@ -1,7 +1,8 @@
 //! What could be launched beside the nodes that exist, for a scheduler that binds to these first.
 
-use berth_model::{Cluster, Constraint, CounterId, Universe};
+use berth_model::{Cluster, Constraint, CounterId, Sym, Universe};
 use berth_scheduling::Launchable;
+use rustc_hash::FxHashMap;
 
 use crate::Options;
 use crate::planner::Planner;
@@ -19,14 +20,19 @@ pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> 
     let mut counters: Vec<CounterId> = constraints.filter(|c| spread(c)).map(Constraint::counter).collect();
     counters.sort_unstable();
     counters.dedup();
+    // What can be launched is the same for all counters of one key and filter.
+    let mut known: FxHashMap<(Sym, Option<u32>), Vec<Sym>> = FxHashMap::default();
     for counter in counters {
-        let Some(key) = universe.counters.get(counter.index()).map(|counter| counter.key) else { continue };
+        let Some((key, filter)) = universe.counters.get(counter.index()).map(|known| (known.key, known.filter)) else {
+            continue;
+        };
         if key == cluster.well_known.hostname {
             if planner.may_launch(counter) {
                 launchable.hosts.insert(counter);
             }
         } else {
-            launchable.domains.insert(counter, planner.domains(counter).to_vec());
+            let domains = known.entry((key, filter)).or_insert_with(|| planner.domains(counter).to_vec());
+            launchable.domains.insert(counter, domains.clone());
             launchable.keys.insert(counter, key);
         }
     }

@@ -17,7 +17,7 @@ pub enum Effort {
 }
 
 /// Options of a solve.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Dollars an hour that every new node costs beyond its price, as for licences or daemons.
     pub node_cost: Money,

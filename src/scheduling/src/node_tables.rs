@@ -113,14 +113,32 @@ impl<'a> NodeTables<'a> {
 
     /// Takes a running pod off its node.
     pub(crate) fn take_off(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
-        let Some((class, spec)) = self.resident(node, pod) else { return };
-        let counted = (class, self.stage_of(node, pod));
-        self.count(state, counted, node, -1);
+        if let Some(running) = self.running(node, pod, draws_from) {
+            self.leaves(state, running, node);
+        }
+    }
+
+    /// Puts a running pod back that was taken off.
+    pub(crate) fn put_back(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
+        if let Some(running) = self.running(node, pod, draws_from) {
+            self.comes(state, running, node);
+        }
+    }
+
+    fn running(&self, node: usize, pod: usize, draws_from: Option<u32>) -> Option<Running<'a>> {
+        let (class, spec) = self.resident(node, pod)?;
+        let (stage, assigned) = (self.stage_of(node, pod), self.assigned_to(node, pod));
+        Some(Running { class, spec, stage, assigned, draws_from })
+    }
+
+    /// A pod that runs is off its node.
+    pub(crate) fn leaves(&self, state: &mut Snapshot, pod: Running<'_>, node: usize) {
+        let Running { class, spec, stage, assigned, draws_from } = pod;
+        self.count(state, (class, stage), node, -1);
         for &claim in &spec.volumes.exclusive_claims {
             state.free_claim(claim);
         }
-        let on_host = self.host_counters(counted, node);
-        let assigned = self.assigned_to(node, pod);
+        let on_host = self.host_counters((class, stage), node);
         self.change_owners(state, node, draws_from, |state| {
             state.change_node(node, |state| {
                 state.give_back(&spec.requests, draws_from);
@@ -136,16 +154,14 @@ impl<'a> NodeTables<'a> {
         });
     }
 
-    /// Puts a running pod back that was taken off.
-    pub(crate) fn put_back(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
-        let Some((class, spec)) = self.resident(node, pod) else { return };
-        let counted = (class, self.stage_of(node, pod));
-        self.count(state, counted, node, 1);
+    /// A pod that runs is on a node.
+    pub(crate) fn comes(&self, state: &mut Snapshot, pod: Running<'_>, node: usize) {
+        let Running { class, spec, stage, assigned, draws_from } = pod;
+        self.count(state, (class, stage), node, 1);
         for &claim in &spec.volumes.exclusive_claims {
             state.use_claim(claim);
         }
-        let on_host = self.host_counters(counted, node);
-        let assigned = self.assigned_to(node, pod);
+        let on_host = self.host_counters((class, stage), node);
         self.change_owners(state, node, draws_from, |state| {
             state.change_node(node, |state| {
                 add_to(state, spec, draws_from, &on_host);
@@ -283,6 +299,17 @@ impl<'a> NodeTables<'a> {
     pub(crate) fn is_for_one(&self, reservation: u32) -> bool {
         self.cluster.reservations.get(reservation as usize).is_some_and(|known| known.allocate_once)
     }
+}
+
+/// A pod that runs, with what it has.
+#[derive(Clone, Copy)]
+pub(crate) struct Running<'r> {
+    pub(crate) class: &'r PodClass,
+    pub(crate) spec: &'r PodSpec,
+    pub(crate) stage: PodStage,
+    /// The CPUs and devices that it has to itself.
+    pub(crate) assigned: Option<&'r Assigned>,
+    pub(crate) draws_from: Option<u32>,
 }
 
 /// A pod comes to a node.

@@ -50,6 +50,7 @@ pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Tou
 pub use fork::{Fork, ForkError};
 pub use object::{Key, Kind, Object, ObjectRef, Typed};
 pub use patch::Patch;
+pub use rebuild::{Conversion, Tracked};
 pub use state::State;
 
 /// A point in time, as the caller's clock has it.

@@ -1,15 +1,55 @@
 //! The cluster that decisions are made from, converted anew from every object. Slow and simple: what updates it in place
 //! is held to this.
 
-use berth_convert::{Builder, ConvertError, Expansion, Live, Options, Patched};
+use std::sync::Arc;
+
+use berth_convert::{Builder, ConvertError, Expansion, Live, Options, Patched, PodChange};
+use berth_model::Cluster;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::event::{CountsAs, RefusedObject};
 use crate::{Key, Kind, Object, State, Time};
 
+/// Tells one conversion of a cluster from all others. Within one, nodes and all else keep their places; only pods come and
+/// go.
+#[derive(Clone, Debug, Default)]
+pub struct Conversion(Arc<()>);
+
+impl PartialEq for Conversion {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Conversion {}
+
+/// The cluster with what changed in it, for caches that follow it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracked<'s> {
+    /// The cluster.
+    pub cluster: &'s Cluster,
+    /// Which conversion it is of: a cache of another one is of no use.
+    pub conversion: &'s Conversion,
+    live: &'s Live,
+}
+
+impl<'s> Tracked<'s> {
+    /// How many changes of pods on nodes there were since the conversion.
+    pub fn n_changes(&self) -> usize {
+        self.live.n_changes()
+    }
+
+    /// Those after the first `n`, in order; `None` where they are not remembered any more.
+    pub fn changes_after(&self, n: usize) -> Option<&'s [PodChange]> {
+        self.live.changes_after(n)
+    }
+}
+
 /// What was converted.
 #[derive(Debug)]
 pub(crate) struct Built {
+    /// Another one for each conversion.
+    pub(crate) conversion: Conversion,
     pub(crate) live: Live,
     /// Whether pods came or went since.
     pub(crate) is_patched: bool,
@@ -20,6 +60,13 @@ pub(crate) struct Built {
 }
 
 impl State {
+    /// The cluster as [`State::cluster`] has it, to be followed; `None` where nothing could be converted.
+    pub fn tracked(&mut self, now: Time) -> Option<Tracked<'_>> {
+        self.cluster(now);
+        let Built { conversion, live, .. } = self.built.as_ref()?;
+        Some(Tracked { cluster: live.tidied(), conversion, live })
+    }
+
     pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {
         let mut builder = Builder::new(Options { now: Some(now), ..self.options.clone() });
         builder.set_expansion(Expansion::PodsThatExist);
@@ -42,7 +89,7 @@ impl State {
         builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
         let live = builder.finish_live()?;
         let warnings = live.warnings().map(str::to_owned).collect();
-        Ok(Built { live, is_patched: false, warnings, refused })
+        Ok(Built { conversion: Conversion::default(), live, is_patched: false, warnings, refused })
     }
 
     /// Brings the converted cluster up to date with the change of one object, or forgets it.

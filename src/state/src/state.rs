@@ -181,6 +181,12 @@ impl State {
         }
     }
 
+    /// The cluster as [`State::cluster`] gave it last; `None` where something has changed since that has everything
+    /// converted anew.
+    pub fn last_cluster(&self) -> Option<&Cluster> {
+        self.built.as_ref().map(|built| built.live.tidied())
+    }
+
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
     /// place are held to.
     pub fn forget_cluster(&mut self) {

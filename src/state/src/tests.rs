@@ -349,7 +349,7 @@ fn a_launch_in_flight_that_the_count_left_out_already_takes_no_second_slot() {
     assert_eq!(free_slots(&mut state), 2);
 }
 
-fn mk_reservation(life: Value) -> Object {
+fn mk_reservation(life: &Value) -> Object {
     let mut reservation = json!({"metadata": {"name": "r", "uid": "uid-r", "creationTimestamp": "1970-01-01T00:00:00Z"},
         "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}], "template": {"spec": {"containers": [
             {"name": "app", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}}},
@@ -363,7 +363,7 @@ fn mk_reservation(life: Value) -> Object {
 #[test]
 fn a_reservation_ends_when_its_time_has_come_though_no_event_says_so() {
     for life in [json!({"ttl": "10s"}), json!({"expires": "1970-01-01T00:00:10Z"})] {
-        let mut state = state_of([mk_node("n", 1), mk_reservation(life)]);
+        let mut state = state_of([mk_node("n", 1), mk_reservation(&life)]);
         let mut held_at = |second: i64| {
             let now = Time::from_second(second).unwrap();
             state.cluster(now).nodes[0].holdings.len()

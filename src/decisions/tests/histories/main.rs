@@ -5,7 +5,7 @@
 mod objects;
 mod world;
 
-use berth_decisions::{Options, SolveOptions, decide};
+use berth_decisions::{Decider, Options, SolveOptions, decide};
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
 
@@ -18,17 +18,24 @@ fn options() -> Options {
     Options { launches: true, solve, scheduler_names: None }
 }
 
+fn binding() -> Options {
+    Options { launches: false, ..options() }
+}
+
 /// Everything that can be seen of what a state decides.
-pub(crate) fn decision_of(state: &mut State) -> String {
-    let decision = decide(state, &options(), NOW).unwrap();
-    let bound = decide(state, &Options { launches: false, ..options() }, NOW).unwrap();
+pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -> String {
+    let decision = decider.decide(state, &options(), now).unwrap();
+    let bound = decider.decide(state, &binding(), now).unwrap();
+    // What is kept decides as what is made anew from the same state.
+    assert_eq!(decision, decide(state, &options(), now).unwrap());
+    assert_eq!(bound, decide(state, &binding(), now).unwrap());
     let mut refused: Vec<String> = state.refused().map(ToString::to_string).collect();
     refused.sort();
     let free: Vec<(String, u32)> = {
-        let cluster = state.cluster(NOW);
+        let cluster = state.cluster(now);
         cluster.slots.iter().map(|slots| (cluster.symbols.text(slots.id).to_owned(), slots.free)).collect()
     };
-    format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(NOW))
+    format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(now))
 }
 
 /// A state that was told what there is, kind by kind.
@@ -72,7 +79,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..5), any::<bool>())
             .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
-        2 => Just(Step::Look),
+        1 => any::<u8>().prop_map(Step::Wait),
+        4 => Just(Step::Look),
     ]
 }
 
@@ -88,7 +96,8 @@ proptest! {
         world.settle(end);
         let mut expected = rebuilt(&world.objects(), end % 2 == 0);
         world.offer_to(&mut expected);
-        prop_assert_eq!(decision_of(&mut world.state), decision_of(&mut expected));
+        let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
+        prop_assert_eq!(world.decision(), expected);
     }
 
     #[test]
@@ -104,7 +113,7 @@ proptest! {
         let mut objects = world.objects();
         let mut expected = rebuilt(&objects, false);
         world.offer_to(&mut expected);
-        let expected = decision_of(&mut expected);
+        let expected = decision_of(&mut expected, &mut Decider::new(), NOW);
         let taken: Vec<_> = objects.iter().filter_map(berth_state::Key::of).collect();
         let passing: Vec<Object> = passing
             .into_iter()
@@ -116,7 +125,8 @@ proptest! {
         for object in &passing {
             let _ = state.apply(Event::Applied(object.clone()), NOW);
         }
-        let _ = decide(&mut state, &options(), NOW);
+        let mut decider = Decider::new();
+        let _ = decider.decide(&mut state, &binding(), NOW);
         world::shuffle(&mut objects, order);
         for object in objects {
             let _ = state.apply(Event::Applied(object), NOW);
@@ -124,7 +134,7 @@ proptest! {
         for object in passing {
             let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None }, NOW);
         }
-        prop_assert_eq!(decision_of(&mut state), expected);
+        prop_assert_eq!(decision_of(&mut state, &mut decider, NOW), expected);
     }
 }
 

@@ -147,7 +147,10 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             "status": {"disruptionsAllowed": v % 2, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}),
         Kind::Reservation => {
             let mut reservation = json!({"metadata": {}, "spec": {"allocateOnce": v.is_multiple_of(2),
-                "owners": [{"labelSelector": selector}], "ttl": "0s", "template": template(v % 8)}});
+                "owners": [{"labelSelector": selector}], "ttl": format!("{}s", v % 3 * 4), "template": template(v % 8)}});
+            if v.is_multiple_of(7) {
+                reservation["spec"]["expires"] = format!("1970-01-01T00:00:1{}Z", v % 10).into();
+            }
             if v % 4 >= 2 {
                 reservation["status"] = json!({"phase": "Available", "nodeName": node,
                     "allocatable": {"cpu": "500m"}, "conditions": []});

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_catalogue::Catalogue;
-use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Write};
+use berth_decisions::Decider;
+use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Time, Write};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::json;
@@ -32,12 +33,16 @@ pub(crate) enum Step {
     ReadAgain,
     Fork(Vec<(u8, u8, u8)>, bool),
     Offer(u8, bool),
+    /// Some seconds pass.
+    Wait(u8),
     /// A decision is made meanwhile.
     Look,
 }
 
 pub(crate) struct World {
     pub(crate) state: State,
+    decider: Decider,
+    pub(crate) now: Time,
     truth: BTreeMap<Key, Object>,
     version: u64,
     n_uids: u64,
@@ -63,6 +68,8 @@ impl World {
     pub(crate) fn new() -> Self {
         let mut world = World {
             state: rebuilt(&[], false),
+            decider: Decider::new(),
+            now: NOW,
             truth: BTreeMap::new(),
             version: 10,
             n_uids: 0,
@@ -91,12 +98,17 @@ impl World {
                 {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
         let catalogue: Catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
-        state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, NOW).unwrap();
+        state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, self.now).unwrap();
+    }
+
+    /// What is decided now.
+    pub(crate) fn decision(&mut self) -> String {
+        decision_of(&mut self.state, &mut self.decider, self.now)
     }
 
     fn tell(&mut self, event: Event) {
         // Objects that cannot be used are refused; the state keeps which.
-        let _ = self.state.apply(event, NOW);
+        let _ = self.state.apply(event, self.now);
     }
 
     fn record(&mut self, event: Event) {
@@ -197,8 +209,12 @@ impl World {
                 self.offer_to(&mut state);
                 self.state = state;
             }
+            Step::Wait(seconds) => {
+                let now = self.now.as_second() + i64::from(seconds % 4);
+                self.now = Time::from_second(now).unwrap();
+            }
             Step::Look => {
-                decision_of(&mut self.state);
+                self.decision();
             }
         }
     }
@@ -213,7 +229,7 @@ impl World {
         };
         Some(match what % 6 {
             0 | 1 => (pod().filter(is_free)?, Patch::Bind { node: node()?, annotations: BTreeMap::new() }),
-            2 => (pod()?, Patch::Delete { at: NOW }),
+            2 => (pod()?, Patch::Delete { at: self.now }),
             3 => (pod().filter(is_free)?, Patch::Nominate { node: node() }),
             4 => {
                 let object = self.pick(Kind::Reservation, a)?;
@@ -231,6 +247,7 @@ impl World {
     fn fork(&mut self, changes: &[(u8, u8, u8)], commits: bool) {
         let nodes: Vec<ObjectRef> = changes.iter().filter_map(|(_, _, c)| self.pick(Kind::Node, *c)).collect();
         let planned: Vec<_> = changes.iter().filter_map(|(a, b, c)| self.change(*a, *b, *c)).collect();
+        let now = self.now;
         let mut fork = self.state.fork();
         for (object, patch) in planned {
             // What cannot be done is refused, and changes nothing.
@@ -242,15 +259,15 @@ impl World {
                 _ => fork.release(&object),
             };
         }
-        let _ = fork.take_slot("cr-1", NOW);
+        let _ = fork.take_slot("cr-1", now);
         if commits {
             self.writes.extend(fork.commit());
             return;
         }
         for node in nodes {
-            let _ = fork.remove_node(&node, NOW);
+            let _ = fork.remove_node(&node, now);
         }
-        decision_of(fork.state());
+        decision_of(fork.state(), &mut self.decider, now);
     }
 
     fn write(&mut self, write: Write, outcome: u8) {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
 use super::topology::{Constraint, Counter, CounterId, NodeFilter};
-use crate::{Cluster, Labels, MemberKind, PodSpec, PodTerm, SpreadConstraint, Sym};
+use crate::{Cluster, Labels, MemberKind, PendingRow, PodSpec, PodTerm, SpreadConstraint, Sym};
 
 /// An index into [`Universe::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,10 +73,11 @@ pub struct Universe {
 }
 
 /// What makes a class: see [`PodClass`].
-type ClassKey = (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences, Vec<CounterId>, Vec<(CounterId, i64)>);
+pub(super) type ClassKey =
+    (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences, Vec<CounterId>, Vec<(CounterId, i64)>);
 
 /// Who a class is made from: kind, namespace, spec, labels.
-type Shape = (MemberKind, Sym, u32, u32);
+pub(super) type Shape = (MemberKind, Sym, u32, u32);
 
 /// How many of the shapes are pending, and how many of them, those first, ask for a place at all.
 #[derive(Clone, Copy)]
@@ -86,96 +87,67 @@ struct Counts {
 }
 
 /// The counters that a shape's own spec asks for.
-#[derive(Default)]
-struct OwnConstraints {
+#[derive(Debug, Default)]
+pub(super) struct OwnConstraints {
     required: Vec<Asked>,
     together: Vec<(i32, Asked)>,
     apart: Vec<(i32, Asked)>,
     spread: Vec<Asked>,
-    owner_counters: Vec<CounterId>,
+    pub(super) owner_counters: Vec<CounterId>,
     pulls: Vec<CounterId>,
 }
 
 /// A constraint before it is known whether the pod itself counts.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Asked {
     Spread { counter: CounterId, max_skew: u32, min_domains: Option<u32> },
     Together(CounterId),
     Apart(CounterId),
 }
 
-#[derive(Default)]
-struct Builder {
-    selectors: Selectors,
-    counters: Vec<Counter>,
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    pub(super) selectors: Selectors,
+    pub(super) counters: Vec<Counter>,
     counter_ids: FxHashMap<Counter, CounterId>,
-    filters: Vec<NodeFilter>,
-    has_scores: bool,
+    pub(super) filters: Vec<NodeFilter>,
+    pub(super) has_scores: bool,
+}
+
+/// What makes classes of shapes, once all selectors are known.
+#[derive(Debug)]
+pub(super) struct Classifier {
+    pub(super) builder: Builder,
+    /// By selector, so that what a shape matches becomes counters.
+    by_selector: FxHashMap<u32, Vec<CounterId>>,
+    /// See [`Builder::needed_owner_counters`].
+    needed: rustc_hash::FxHashSet<CounterId>,
+    ids: FxHashMap<ClassKey, ClassId>,
+}
+
+/// A universe with what was made on the way to it.
+#[derive(Debug)]
+pub(super) struct Reduced {
+    pub(super) universe: Universe,
+    pub(super) classifier: Classifier,
+    /// All shapes, those that ask for a place first, and how many these are.
+    pub(super) shapes: Vec<Shape>,
+    pub(super) asking: usize,
+    pub(super) class_of: Vec<ClassId>,
 }
 
 impl Universe {
     /// Reduces a cluster, as far as it matters which nodes are launched. The cost grows with distinct shapes (namespace,
     /// spec, labels), not with pods.
     pub fn new(cluster: &mut Cluster) -> Self {
-        Self::reduce(cluster, false)
+        let namespaces = NamespaceLabels::new(cluster);
+        reduce(cluster, &namespaces, &[], false).universe
     }
 
     /// Reduces a cluster with what scoring nodes needs beside: who draws whom where by affinity.
     pub fn with_scores(cluster: &mut Cluster) -> Self {
-        Self::reduce(cluster, true)
-    }
-
-    fn reduce(cluster: &mut Cluster, has_scores: bool) -> Self {
         let namespaces = NamespaceLabels::new(cluster);
-        let cluster = &*cluster;
-        let mut builder = Builder { has_scores, ..Builder::default() };
-        let pending: Vec<Shape> =
-            cluster.pending.iter().map(|row| (row.kind, row.namespace, row.spec, row.labels)).collect();
-        let mut bound: Vec<Shape> = Vec::new();
-        let mut bound_ids: FxHashMap<Shape, usize> = FxHashMap::default();
-        let mut bound_of: Vec<Vec<usize>> = Vec::new();
-        let mut reserved_ids: FxHashMap<Shape, usize> =
-            pending.iter().enumerate().map(|(index, shape)| (*shape, index)).collect();
-        for node in &cluster.nodes {
-            let shapes = node.pods.iter().map(|pod| {
-                let shape = (MemberKind::Pod, pod.namespace, pod.spec, pod.labels);
-                *bound_ids.entry(shape).or_insert_with(|| {
-                    bound.push(shape);
-                    bound.len() - 1
-                })
-            });
-            bound_of.push(shapes.collect());
-        }
-        // Those that are to be placed ask for more than those that are there.
-        let (mut asking, mut reserved_of) = (pending.len(), Vec::with_capacity(cluster.reservations.len()));
-        let mut shapes = pending.clone();
-        for reservation in &cluster.reservations {
-            let Some(template) = reservation.template else {
-                reserved_of.push(None);
-                continue;
-            };
-            let shape = (MemberKind::Reservation, template.namespace, template.spec, template.labels);
-            let known = *reserved_ids.entry(shape).or_insert_with(|| {
-                shapes.push(shape);
-                asking += 1;
-                shapes.len() - 1
-            });
-            reserved_of.push(Some(known));
-        }
-        shapes.extend(bound);
-        let own: Vec<OwnConstraints> = shapes
-            .iter()
-            .enumerate()
-            .map(|(index, shape)| builder.constraints(cluster, &namespaces, *shape, index < asking))
-            .collect();
-        let matched: Vec<Vec<u32>> = shapes
-            .iter()
-            .map(|(_, namespace, _, labels)| {
-                builder.selectors.matching(*namespace, labels_of(cluster, *labels), &cluster.symbols)
-            })
-            .collect();
-        let counts = Counts { pending: pending.len(), asking };
-        builder.finish(cluster, &shapes, counts, &own, &matched, (bound_of, reserved_of))
+        reduce(cluster, &namespaces, &[], true).universe
     }
 
     /// The class of an id.
@@ -184,12 +156,81 @@ impl Universe {
     }
 }
 
-fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
+/// Reduces a cluster. `also_asking` are shapes that may ask for a place beside those that are pending.
+pub(super) fn reduce(
+    cluster: &Cluster,
+    namespaces: &NamespaceLabels,
+    also_asking: &[Shape],
+    has_scores: bool,
+) -> Reduced {
+    let mut builder = Builder { has_scores, ..Builder::default() };
+    let pending: Vec<Shape> =
+        cluster.pending.iter().map(|row| (row.kind, row.namespace, row.spec, row.labels)).collect();
+    let mut bound: Vec<Shape> = Vec::new();
+    let mut bound_ids: FxHashMap<Shape, usize> = FxHashMap::default();
+    let mut bound_of: Vec<Vec<usize>> = Vec::new();
+    let mut reserved_ids: FxHashMap<Shape, usize> =
+        pending.iter().enumerate().map(|(index, shape)| (*shape, index)).collect();
+    for node in &cluster.nodes {
+        let shapes = node.pods.iter().map(|pod| {
+            let shape = (MemberKind::Pod, pod.namespace, pod.spec, pod.labels);
+            *bound_ids.entry(shape).or_insert_with(|| {
+                bound.push(shape);
+                bound.len() - 1
+            })
+        });
+        bound_of.push(shapes.collect());
+    }
+    // Those that are to be placed ask for more than those that are there.
+    let (mut asking, mut reserved_of) = (pending.len(), Vec::with_capacity(cluster.reservations.len()));
+    let mut shapes = pending.clone();
+    for reservation in &cluster.reservations {
+        let Some(template) = reservation.template else {
+            reserved_of.push(None);
+            continue;
+        };
+        let shape = (MemberKind::Reservation, template.namespace, template.spec, template.labels);
+        let known = *reserved_ids.entry(shape).or_insert_with(|| {
+            shapes.push(shape);
+            asking += 1;
+            shapes.len() - 1
+        });
+        reserved_of.push(Some(known));
+    }
+    for shape in also_asking {
+        reserved_ids.entry(*shape).or_insert_with(|| {
+            shapes.push(*shape);
+            asking += 1;
+            shapes.len() - 1
+        });
+    }
+    shapes.extend(bound);
+    let own: Vec<OwnConstraints> = shapes
+        .iter()
+        .enumerate()
+        .map(|(index, shape)| builder.constraints(cluster, namespaces, *shape, index < asking))
+        .collect();
+    let matched: Vec<Vec<u32>> = shapes
+        .iter()
+        .map(|(_, namespace, _, labels)| {
+            builder.selectors.matching(*namespace, labels_of(cluster, *labels), &cluster.symbols)
+        })
+        .collect();
+    let counts = Counts { pending: pending.len(), asking };
+    builder.finish(cluster, shapes, counts, (&own, &matched), (bound_of, reserved_of))
+}
+
+pub(super) fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
     static NONE: std::sync::OnceLock<Labels> = std::sync::OnceLock::new();
     cluster.label_sets.get(id as usize).unwrap_or_else(|| NONE.get_or_init(Labels::default))
 }
 
 impl Builder {
+    /// How many selectors, counters and filters there are.
+    pub(super) fn sizes(&self) -> [usize; 3] {
+        [self.selectors.len(), self.counters.len(), self.filters.len()]
+    }
+
     fn counter(&mut self, counter: Counter) -> CounterId {
         let next = CounterId(u32::try_from(self.counters.len()).unwrap_or(u32::MAX));
         let id = *self.counter_ids.entry(counter.clone()).or_insert(next);
@@ -211,7 +252,7 @@ impl Builder {
     }
 
     // The counters of a shape's own terms. Of a pod that already runs only its required anti-affinity matters.
-    fn constraints(
+    pub(super) fn constraints(
         &mut self,
         cluster: &Cluster,
         namespaces: &NamespaceLabels,
@@ -372,68 +413,36 @@ impl Builder {
     fn finish(
         self,
         cluster: &Cluster,
-        shapes: &[Shape],
+        shapes: Vec<Shape>,
         counts: Counts,
-        own: &[OwnConstraints],
-        matched: &[Vec<u32>],
+        (own, matched): (&[OwnConstraints], &[Vec<u32>]),
         (bound_of, reserved_of): (Vec<Vec<usize>>, Vec<Option<usize>>),
-    ) -> Universe {
+    ) -> Reduced {
         let needed = self.needed_owner_counters(own, matched);
-        // Counters by selector, so that a shape's matches become counters.
         let mut by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
         for (index, counter) in self.counters.iter().enumerate() {
             let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
             by_selector.entry(counter.selector).or_default().push(id);
         }
-        let is_owner = |id: CounterId| self.counters.get(id.index()).is_some_and(|c| c.counts_owners);
-        let mut classes: Vec<PodClass> = Vec::new();
-        let mut ids: FxHashMap<ClassKey, ClassId> = FxHashMap::default();
+        let mut classifier = Classifier { builder: self, by_selector, needed, ids: FxHashMap::default() };
+        let mut universe = Universe::default();
         let mut class_of: Vec<ClassId> = Vec::with_capacity(shapes.len());
-        for (index, ((kind, _, spec, _), (own, matched))) in shapes.iter().zip(own.iter().zip(matched)).enumerate() {
-            let reached = || matched.iter().filter_map(|selector| by_selector.get(selector)).flatten().copied();
-            let mut counts_in: Vec<CounterId> = reached().filter(|&id| !is_owner(id)).collect();
-            counts_in.extend(own.owner_counters.iter().copied().filter(|id| needed.contains(id)));
-            counts_in.sort_unstable();
-            counts_in.dedup();
-            let pull = |id: CounterId| self.counters.get(id.index()).map_or(0, |c| i64::from(c.pull));
-            let drawing = reached().filter(|&id| index < counts.asking && pull(id) != 0).map(|id| (id, pull(id)));
-            let drawn = if self.has_scores { own.drawn(drawing) } else { Vec::new() };
-            let inverse = reached().filter(|&id| index < counts.asking && is_owner(id) && needed.contains(&id));
-            let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
-            let (required, preferred) = own.resolve(&counts_in, inverse);
-            let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
-            let id = match ids.entry((*kind, *spec, counts_in, required, preferred, own.pulls.clone(), drawn)) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(new) => {
-                    let (kind, spec, counts_in, required, preferred, weighs_in, drawn) = new.key().clone();
-                    classes.push(PodClass {
-                        kind,
-                        spec,
-                        count: 0,
-                        rows: Vec::new(),
-                        counts_in,
-                        required,
-                        preferred,
-                        weighs_in,
-                        drawn,
-                    });
-                    *new.insert(next)
-                }
-            };
+        for (index, (shape, (own, matched))) in shapes.iter().zip(own.iter().zip(matched)).enumerate() {
+            let id = classifier.class_of(*shape, own, matched, index < counts.asking, &mut universe.classes);
             class_of.push(id);
             if let (true, Some(row), Some(class)) =
-                (index < counts.pending, cluster.pending.get(index), classes.get_mut(id.index()))
+                (index < counts.pending, cluster.pending.get(index), universe.classes.get_mut(id.index()))
             {
-                let count = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
-                class.count = class.count.saturating_add(count);
-                class.rows.push(u32::try_from(index).unwrap_or(u32::MAX));
+                class.add_row(index, row);
             }
         }
         let bound_class = |shape: usize| class_of.get(counts.asking + shape).copied().unwrap_or(ClassId(u32::MAX));
-        let bound = bound_of.into_iter().map(|shapes| shapes.into_iter().map(bound_class).collect()).collect();
-        let reserved =
+        universe.bound = bound_of.into_iter().map(|shapes| shapes.into_iter().map(bound_class).collect()).collect();
+        universe.reserved =
             reserved_of.into_iter().map(|shape| shape.and_then(|shape| class_of.get(shape).copied())).collect();
-        Universe { classes, counters: self.counters, filters: self.filters, bound, reserved }
+        universe.counters.clone_from(&classifier.builder.counters);
+        universe.filters.clone_from(&classifier.builder.filters);
+        Reduced { universe, classifier, shapes, asking: counts.asking, class_of }
     }
 
     // An owner counter says nothing new where every pod that its selector matches is itself an owner, and every owner
@@ -459,6 +468,70 @@ impl Builder {
             }
         }
         needed
+    }
+}
+
+impl PodClass {
+    /// Its pods are pending in this row, too.
+    pub(super) fn add_row(&mut self, index: usize, row: &PendingRow) {
+        let count = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
+        self.count = self.count.saturating_add(count);
+        self.rows.push(u32::try_from(index).unwrap_or(u32::MAX));
+    }
+}
+
+impl Classifier {
+    /// The class of a shape with what it asks for and matches; a new one comes last.
+    pub(super) fn class_of(
+        &mut self,
+        (kind, _, spec, _): Shape,
+        own: &OwnConstraints,
+        matched: &[u32],
+        is_asking: bool,
+        classes: &mut Vec<PodClass>,
+    ) -> ClassId {
+        let Classifier { builder, by_selector, needed, ids } = self;
+        let known = |id: CounterId| builder.counters.get(id.index());
+        let reached = || matched.iter().filter_map(|selector| by_selector.get(selector)).flatten().copied();
+        let is_owner = |id: CounterId| known(id).is_some_and(|c| c.counts_owners);
+        let mut counts_in: Vec<CounterId> = reached().filter(|&id| !is_owner(id)).collect();
+        counts_in.extend(own.owner_counters.iter().copied().filter(|id| needed.contains(id)));
+        counts_in.sort_unstable();
+        counts_in.dedup();
+        let pull = |id: CounterId| known(id).map_or(0, |c| i64::from(c.pull));
+        let drawing = reached().filter(|&id| is_asking && pull(id) != 0).map(|id| (id, pull(id)));
+        let drawn = if builder.has_scores { own.drawn(drawing) } else { Vec::new() };
+        let inverse = reached().filter(|&id| is_asking && is_owner(id) && needed.contains(&id));
+        let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
+        let (required, preferred) = own.resolve(&counts_in, inverse);
+        let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
+        match ids.entry((kind, spec, counts_in, required, preferred, own.pulls.clone(), drawn)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let (kind, spec, counts_in, required, preferred, weighs_in, drawn) = new.key().clone();
+                let (count, rows) = (0, Vec::new());
+                classes.push(PodClass { kind, spec, count, rows, counts_in, required, preferred, weighs_in, drawn });
+                *new.insert(next)
+            }
+        }
+    }
+
+    /// Whether a shape that came later leaves the counters of others as they are: it asks for none that is not counted yet,
+    /// and each owner counter that it makes tell something is needed already.
+    pub(super) fn leaves_others(&self, own: &OwnConstraints, matched: &[u32]) -> bool {
+        let Classifier { builder, by_selector, needed, .. } = self;
+        let is_told = |id: &CounterId| {
+            let counter = builder.counters.get(id.index());
+            counter.is_some_and(|c| c.pull != 0 || needed.contains(id))
+        };
+        let unmatched = own.owner_counters.iter().filter(|id| {
+            let selector = builder.counters.get(id.index()).map(|counter| counter.selector);
+            selector.is_none_or(|selector| matched.binary_search(&selector).is_err())
+        });
+        let reached = matched.iter().filter_map(|selector| by_selector.get(selector)).flatten();
+        let is_owner = |id: &&CounterId| builder.counters.get(id.index()).is_some_and(|c| c.counts_owners);
+        let unowned = reached.filter(is_owner).filter(|id| !own.owner_counters.contains(id));
+        unmatched.chain(unowned).all(is_told)
     }
 }
 

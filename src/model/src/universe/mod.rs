@@ -6,9 +6,11 @@
 
 mod classes;
 mod columns;
+mod live;
 mod selectors;
 mod topology;
 
 pub use classes::{ClassId, PodClass, Preferences, Universe};
 pub use columns::{Column, ColumnTable};
+pub use live::LiveUniverse;
 pub use topology::{Constraint, Counter, CounterId, NodeFilter};

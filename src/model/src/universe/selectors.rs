@@ -4,6 +4,9 @@ use rustc_hash::FxHashMap;
 
 use crate::{Cluster, Labels, PodTerm, Requirement, Selector, Sym, Symbols};
 
+/// The label that every namespace has, with its name.
+const NAME_KEY: &str = "kubernetes.io/metadata.name";
+
 /// The namespaces that a selector looks at; `None` is all of them.
 type Scope = Option<Vec<Sym>>;
 
@@ -91,6 +94,11 @@ impl Selectors {
         self.intern(ScopedSelector { scope, selector: Selector { requirements } })
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// The selectors that match a pod, in ascending order.
     pub(crate) fn matching(&self, namespace: Sym, labels: &Labels, symbols: &Symbols) -> Vec<u32> {
         let candidates = labels.iter().filter_map(|pair| self.by_pair.get(&pair)).flatten();
@@ -155,12 +163,19 @@ pub(crate) fn with_label_keys(
 }
 
 /// The labels of every namespace that occurs.
+#[derive(Debug)]
 pub(crate) struct NamespaceLabels(Vec<(Sym, Labels)>);
 
 impl NamespaceLabels {
     /// Namespaces of the input, and those that only pods mention, which have their name as their one label.
     pub(crate) fn new(cluster: &mut Cluster) -> Self {
-        let name_key = cluster.symbols.intern("kubernetes.io/metadata.name");
+        cluster.symbols.intern(NAME_KEY);
+        Self::of(cluster)
+    }
+
+    /// The same of a cluster that does not change; a key that no string of it names is asked by no selector.
+    pub(crate) fn of(cluster: &Cluster) -> Self {
+        let name_key = cluster.symbols.get(NAME_KEY);
         let mut mentioned: Vec<Sym> = cluster.pending.iter().map(|row| row.namespace).collect();
         mentioned.extend(cluster.nodes.iter().flat_map(|node| node.pods.iter().map(|pod| pod.namespace)));
         let mut known: Vec<(Sym, Labels)> = cluster.namespaces.iter().map(|ns| (ns.name, ns.labels.clone())).collect();
@@ -168,10 +183,15 @@ impl NamespaceLabels {
         known.dedup_by_key(|(name, _)| *name);
         for name in sorted(mentioned) {
             if let Err(at) = known.binary_search_by_key(&name, |(known, _)| *known) {
-                known.insert(at, (name, Labels::new([(name_key, name)])));
+                known.insert(at, (name, Labels::new(name_key.map(|key| (key, name)))));
             }
         }
         NamespaceLabels(known)
+    }
+
+    /// Whether a namespace occurs.
+    pub(crate) fn has(&self, namespace: Sym) -> bool {
+        self.0.binary_search_by_key(&namespace, |(known, _)| *known).is_ok()
     }
 
     fn matching(&self, selector: &Selector, symbols: &Symbols) -> Vec<Sym> {

@@ -98,8 +98,8 @@ impl Scheduler<'_> {
         counted
     }
 
-    fn all_scores(&self, index: &Index<'_>, fixed: &berth_model::Node, node: usize, shared: Shared) -> Scores {
-        let spec = index.shape.spec;
+    fn all_scores(&self, index: &Index, fixed: &berth_model::Node, node: usize, shared: Shared) -> Scores {
+        let spec = &*index.shape.spec;
         let Some(seen) = self.world().seen(node, spec) else { return Scores::default() };
         let on_node = &*seen.scored();
         let known_image = |image| self.images.get(&image).copied().unwrap_or_default();
@@ -118,8 +118,8 @@ impl Scheduler<'_> {
 
 impl World<'_> {
     /// The first filter that keeps a class off a node: with the pods that room is held for, then without.
-    pub(super) fn obstacle(&self, index: &Index<'_>, values: &Values, node: usize) -> Option<Obstacle> {
-        let (shape, spec) = (&index.shape, index.shape.spec);
+    pub(super) fn obstacle(&self, index: &Index, values: &Values, node: usize) -> Option<Obstacle> {
+        let (shape, spec) = (&index.shape, &*index.shape.spec);
         let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
         let domains = shape.domains_of(fixed);
         let check = |seen: &Seen<'_>, values: &Values, is_claim_held: bool| {

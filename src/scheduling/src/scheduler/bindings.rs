@@ -1,9 +1,12 @@
 //! What a scheduler decided, to be written into the cluster that it looked at.
 
-use berth_model::{Assigned, BoundPod, ClassId, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
+use std::collections::BTreeMap;
+
+use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
 use rustc_hash::FxHashMap;
 
-use super::{Eviction, Placement, Scheduler};
+use super::placements::{Names, came};
+use super::{Eviction, Placed, Placement, Scheduler};
 use crate::reservation::take;
 
 /// A pod of a class on its way to a node.
@@ -17,7 +20,7 @@ struct Binding {
 
 /// A Reservation that got a node.
 #[derive(Clone, Debug)]
-struct Placed {
+struct PlacedReservation {
     id: u32,
     node: usize,
     /// Whether it waits there for pods to go.
@@ -28,10 +31,10 @@ struct Placed {
 /// What a scheduler bound and evicted.
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
-    /// By class: its rows, and where its members go, in their order.
-    pods: Vec<(Vec<u32>, Vec<Binding>)>,
+    /// By row of the input: where its members go, in their order.
+    pods: Vec<(u32, Vec<Binding>)>,
     /// Reservations that got a node.
-    reservations: Vec<Placed>,
+    reservations: Vec<PlacedReservation>,
     /// Reservations that their one owner has come to.
     spent: Vec<u32>,
     /// Nodes that changed: what is left of them, and what Reservations hold.
@@ -45,35 +48,51 @@ impl Scheduler<'_> {
     /// Ends the scheduler with what it decided.
     pub fn into_bindings(self) -> Bindings {
         let mut bindings = Bindings { evicted: self.evicted(), allowed: self.allowed.clone(), ..Bindings::default() };
-        let mut by_class: FxHashMap<ClassId, Vec<Binding>> = FxHashMap::default();
         for (node, (state, before)) in self.state.nodes().iter().zip(&self.cluster.nodes).enumerate() {
-            bindings.reservations.extend(state.placed.iter().map(|&id| Placed {
+            bindings.reservations.extend(state.placed.iter().map(|&id| PlacedReservation {
                 id,
                 node,
                 waits: state.holding(id).is_some_and(|holding| holding.waits),
                 assigned: self.units_of(state, id),
             }));
-            for &(class, count) in &state.added {
-                let Some((known, _)) = self.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod)
-                else {
-                    continue;
-                };
-                let came = super::placements::came(state, class).take(count as usize);
-                let spec = known.spec;
-                let bound = came.map(|(draws_from, assigned)| Binding { node, spec, draws_from, assigned });
-                by_class.entry(class).or_default().extend(bound);
-            }
             let held = before.holdings.iter().map(|holding| holding.reservation).chain(state.placed.iter().copied());
             bindings.spent.extend(held.filter(|&id| state.holding(id).is_none()));
             if state.free != before.free || state.holdings != before.holdings {
                 bindings.nodes.push((node, state.free.clone(), state.holdings.clone()));
             }
         }
-        let mut pods: Vec<(ClassId, Vec<Binding>)> = by_class.into_iter().collect();
-        pods.sort_unstable_by_key(|(class, _)| *class);
-        let rows = |class: ClassId| self.universe.class(class).map(|class| class.rows.clone()).unwrap_or_default();
-        bindings.pods = pods.into_iter().map(|(class, bound)| (rows(class), bound)).collect();
+        bindings.pods = self.bound_by_row();
         bindings
+    }
+
+    /// Where the pods of each row of the input go, ascending by row: in the order of nodes, and on a node in that in which
+    /// they came.
+    fn bound_by_row(&self) -> Vec<(u32, Vec<Binding>)> {
+        let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
+        let mut came_to = FxHashMap::default();
+        for &Placed { row, class, node } in &self.log {
+            let known = self.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
+            let (Some((known, _)), Some(state)) = (known, self.state.nodes().get(node)) else { continue };
+            let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
+            let Some((draws_from, assigned)) = came.next() else { continue };
+            let bound = Binding { node, spec: known.spec, draws_from, assigned };
+            by_row.entry(row).or_default().push(bound);
+        }
+        for bound in by_row.values_mut() {
+            bound.sort_by_key(|bound| bound.node);
+        }
+        by_row.into_iter().collect()
+    }
+
+    /// Who of the input went where, by name.
+    pub(super) fn placed_by_row(&self) -> Vec<Placement> {
+        let mut placements = Vec::with_capacity(self.log.len());
+        for (row, bound) in self.bound_by_row() {
+            for (name, Binding { node, draws_from, assigned, .. }) in Names::new(self.cluster, &[row]).zip(bound) {
+                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned });
+            }
+        }
+        placements
     }
 }
 
@@ -90,7 +109,7 @@ impl Bindings {
 
     /// Makes it so: who was bound runs on its node and is pending no more, who was evicted is gone, or pending under its
     /// old name where its controller makes another, and Reservations are where they were placed. Says who went where, by
-    /// name: Reservations, then pods by class and node.
+    /// name: Reservations, then pods by row of the input and node.
     ///
     /// The cluster is the one that the scheduler looked at, unchanged since.
     pub fn apply(self, cluster: &mut Cluster) -> Vec<Placement> {
@@ -117,7 +136,7 @@ impl Bindings {
                 (node.free, node.holdings) = (free, holdings);
             }
         }
-        for Placed { id, node, waits, assigned } in self.reservations {
+        for PlacedReservation { id, node, waits, assigned } in self.reservations {
             let name = cluster.nodes.get(node).map(|node| node.name);
             let Some(reservation) = cluster.reservations.get_mut(id as usize) else { continue };
             reservation.node = name;
@@ -140,8 +159,8 @@ impl Bindings {
                 reservation.phase = Phase::Succeeded;
             }
         }
-        for (rows, bound) in self.pods {
-            let members = take(cluster, &rows, bound.len());
+        for (row, bound) in self.pods {
+            let members = take(cluster, &[row], bound.len());
             for (member, Binding { node, spec, draws_from, assigned }) in members.into_iter().zip(bound) {
                 let name = member.full_name(cluster);
                 let own = (!assigned.is_empty()).then(|| Box::new(assigned.clone()));

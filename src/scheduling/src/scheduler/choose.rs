@@ -97,12 +97,12 @@ impl Scheduler<'_> {
     }
 
     /// The values of an index's rules now.
-    pub(super) fn values(&self, index: &Index<'_>) -> Values {
+    pub(super) fn values(&self, index: &Index) -> Values {
         index.shape.values(&self.state, &Beside::default(), |rule| index.least_on_hosts(rule, |_| None))
     }
 
     /// The cells with nodes that topology admits.
-    pub(super) fn feasible<'i>(&self, index: &'i Index<'_>) -> Vec<&'i Cell> {
+    pub(super) fn feasible<'i>(&self, index: &'i Index) -> Vec<&'i Cell> {
         let values = self.values(index);
         let admits = |cell: &&Cell| {
             let on_host = |counter| on_host(&index.shape, cell, counter);
@@ -115,7 +115,7 @@ impl Scheduler<'_> {
     }
 
     /// The scores that the nodes of each cell share, normalised over all of the cells.
-    pub(super) fn scores(&self, index: &Index<'_>, cells: &[&Cell]) -> Vec<Shared> {
+    pub(super) fn scores(&self, index: &Index, cells: &[&Cell]) -> Vec<Shared> {
         let most_taints = cells.iter().map(|cell| cell.key.taints).max().unwrap_or(0);
         let most_affinity = cells.iter().map(|cell| cell.key.affinity).max().unwrap_or(0);
         let spread = self.spread(&index.shape, cells);
@@ -138,7 +138,7 @@ impl Scheduler<'_> {
 
     // PodTopologySpread of `ScheduleAnyway` constraints.
     #[expect(clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
-    fn spread(&self, shape: &Shape<'_>, cells: &[&Cell]) -> Vec<i64> {
+    fn spread(&self, shape: &Shape, cells: &[&Cell]) -> Vec<i64> {
         if shape.soft.is_empty() {
             return vec![0; cells.len()];
         }
@@ -176,7 +176,7 @@ impl Scheduler<'_> {
     }
 
     // InterPodAffinity.
-    fn drawn(&self, shape: &Shape<'_>, cells: &[&Cell]) -> Vec<i64> {
+    fn drawn(&self, shape: &Shape, cells: &[&Cell]) -> Vec<i64> {
         let mut raw = vec![0_i64; cells.len()];
         for &(counter, place, weight) in &shape.drawn {
             if shape.total(&self.state, counter) == 0 {
@@ -200,7 +200,7 @@ impl Scheduler<'_> {
 }
 
 /// Pods of a counter on each node of a cell. Counters that only keep apart are 0: nodes with any are in no cell.
-pub(super) fn on_host(shape: &Shape<'_>, cell: &Cell, counter: CounterId) -> u32 {
+pub(super) fn on_host(shape: &Shape, cell: &Cell, counter: CounterId) -> u32 {
     let at = shape.hosts.iter().position(|(known, _)| *known == counter);
     at.and_then(|at| cell.key.hosts.get(at)).copied().unwrap_or(0)
 }

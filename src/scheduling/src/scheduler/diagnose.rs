@@ -9,8 +9,8 @@ use crate::reservation::{Diagnosis, Seeker, may_draw_from};
 impl Scheduler<'_> {
     /// What Reservations say to a class, each reason with how many say so: of those that hold room and whose owners
     /// describe its pods. Nothing where there are none, unless the class must draw.
-    pub(super) fn reservations_say(&self, index: &Index<'_>) -> Vec<(String, u32)> {
-        let spec = index.shape.spec;
+    pub(super) fn reservations_say(&self, index: &Index) -> Vec<(String, u32)> {
+        let spec = &*index.shape.spec;
         let affinity = spec.reservation.affinity.as_ref();
         if affinity.is_none() && spec.reservation.owner_of.is_empty() {
             return Vec::new();
@@ -45,6 +45,6 @@ impl Scheduler<'_> {
 
     /// What Reservations say to a class; see [`Scheduler::refusals`].
     pub fn reservation_refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
-        self.with_index(id, |scheduler, index| scheduler.reservations_say(index)).unwrap_or_default()
+        self.with_index(id, Self::reservations_say).unwrap_or_default()
     }
 }

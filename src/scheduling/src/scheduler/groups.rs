@@ -1,7 +1,7 @@
 //! Nodes alike in everything but their name are one group: filters and scores look at it once.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{Cluster, Cordon, Node, NodeState, Requirements, Resources, Sym, Taint, Units};
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ struct Key {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
-    key: Option<Rc<Key>>,
+    key: Option<Arc<Key>>,
     /// Nodes by their rank.
     members: BTreeSet<u32>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Groups {
     of_node: Vec<u32>,
     list: Vec<Group>,
     free: Vec<u32>,
-    ids: FxHashMap<Rc<Key>, u32>,
+    ids: FxHashMap<Arc<Key>, u32>,
     log: Vec<Change>,
     /// How many changes were dropped from the log's front.
     dropped: usize,
@@ -114,8 +114,8 @@ impl Groups {
             apart: (apart || !state.holdings.is_empty()).then(|| index(node)),
         };
         let to = self.ids.get(&key).copied().unwrap_or_else(|| {
-            let key = Rc::new(key);
-            let group = Group { key: Some(Rc::clone(&key)), members: BTreeSet::new() };
+            let key = Arc::new(key);
+            let group = Group { key: Some(Arc::clone(&key)), members: BTreeSet::new() };
             let id = if let Some(id) = self.free.pop() {
                 self.list[id as usize] = group;
                 id

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements};
 use fixedbitset::FixedBitSet;
@@ -62,8 +63,8 @@ struct Entry {
 
 /// The nodes as a class sees them.
 #[derive(Clone, Debug)]
-pub(super) struct Index<'a> {
-    pub(super) shape: Shape<'a>,
+pub(super) struct Index {
+    pub(super) shape: Shape,
     /// Set where the class tells nodes of one kind apart: the nodes that it looks at, each a unit of its own.
     by_node: Option<FixedBitSet>,
     verdicts: FxHashMap<u32, Verdict>,
@@ -120,15 +121,15 @@ impl World<'_> {
     }
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn new(shape: Shape<'a>, world: World<'_>) -> Self {
+impl Index {
+    pub(super) fn new(shape: Shape, world: World<'_>) -> Self {
         let mut index = Self::bare(shape, world);
         index.rebuild(world);
         index
     }
 
     /// An index of nothing, to ask single nodes with.
-    pub(super) fn bare(shape: Shape<'a>, world: World<'_>) -> Self {
+    pub(super) fn bare(shape: Shape, world: World<'_>) -> Self {
         let n_tallies = shape.spread.iter().filter(|spread| spread.rule.place == Place::Host).count();
         let mut index = Index {
             by_node: candidates(&shape, world, n_tallies > 0),
@@ -178,7 +179,7 @@ impl<'a> Index<'a> {
     }
 
     /// Catches up in the eyes of another class of the same view: what either may draw from, it alone sees so.
-    pub(super) fn look_as(&mut self, shape: Shape<'a>, world: World<'_>) {
+    pub(super) fn look_as(&mut self, shape: Shape, world: World<'_>) {
         let mut units = self.drawn_from(world);
         self.shape = shape;
         self.shape.discount = world.discount_of(&self.shape);
@@ -208,7 +209,7 @@ impl<'a> Index<'a> {
 
     // The units where the class may draw from a Reservation.
     fn drawn_from(&self, world: World<'_>) -> Vec<u32> {
-        let nodes = world.owned(self.shape.spec).map(|(node, _)| node);
+        let nodes = world.owned(&self.shape.spec).map(|(node, _)| node);
         match &self.by_node {
             Some(listed) => {
                 nodes.filter(|node| listed.contains(*node)).filter_map(|node| node.try_into().ok()).collect()
@@ -229,7 +230,8 @@ impl<'a> Index<'a> {
             (first, nodes)
         };
         let at = world.groups.at_rank(first);
-        let spec = self.shape.spec;
+        let spec = Arc::clone(&self.shape.spec);
+        let spec = &*spec;
         let (Some(node), Some(seen)) = (world.cluster.nodes.get(at), world.seen(at, spec)) else { return };
         if !stands(node) {
             return;
@@ -364,7 +366,7 @@ impl<'a> Index<'a> {
         let unit = if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.groups.kind(at) };
         let known = self.verdicts.get(&unit).map(|verdict| verdict.admits);
         known.unwrap_or_else(|| {
-            world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, self.shape.spec))
+            world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, &self.shape.spec))
         })
     }
 
@@ -379,8 +381,8 @@ impl<'a> Index<'a> {
 }
 
 // The nodes that a class looks at one by one: those that it names, or all where it tells them apart otherwise.
-fn candidates(shape: &Shape<'_>, world: World<'_>, counts_all: bool) -> Option<FixedBitSet> {
-    let (cluster, spec) = (world.cluster, shape.spec);
+fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<FixedBitSet> {
+    let (cluster, spec) = (world.cluster, &*shape.spec);
     let required = spec.required_terms.iter().chain(std::iter::once(&spec.node_selector));
     let preferred = spec.preferred_terms.iter().map(|(_, term)| term);
     let volumes = spec.volumes.places().flatten();
@@ -404,8 +406,8 @@ fn admits(cluster: &Cluster, node: &Node, spec: &PodSpec) -> bool {
     filter::before_load(cluster, node, spec).is_none() && filter::volumes(cluster, node, spec).is_none()
 }
 
-fn verdict(shape: &Shape<'_>, node: &Node, world: World<'_>) -> Verdict {
-    let (cluster, spec) = (world.cluster, shape.spec);
+fn verdict(shape: &Shape, node: &Node, world: World<'_>) -> Verdict {
+    let (cluster, spec) = (world.cluster, &*shape.spec);
     let known_image = |image| world.images.get(&image).copied().unwrap_or_default();
     Verdict {
         admits: admits(cluster, node, spec),

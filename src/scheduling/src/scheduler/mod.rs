@@ -13,6 +13,7 @@ mod diagnose;
 mod groups;
 mod hold;
 mod index;
+mod paused;
 mod place;
 mod placements;
 mod pre_allocate;
@@ -25,13 +26,14 @@ mod shape;
 mod terminating;
 mod view;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, CounterId, Snapshot, Sym, Universe};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
+pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
 pub use queue::Queue;
 pub use replace::expect_replacements;
@@ -82,6 +84,15 @@ pub struct Eviction {
     pub pod: usize,
 }
 
+/// A pod or a Reservation that the queue placed.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    /// Its row of [`Cluster::pending`].
+    row: u32,
+    class: ClassId,
+    node: usize,
+}
+
 /// A scheduler over one cluster.
 #[derive(Clone, Debug)]
 pub struct Scheduler<'a> {
@@ -95,11 +106,13 @@ pub struct Scheduler<'a> {
     images: FxHashMap<Sym, (i64, usize)>,
     views: Views,
     /// By view.
-    indexes: FxHashMap<ClassId, (u64, Index<'a>)>,
+    indexes: FxHashMap<ClassId, (u64, Index)>,
     /// Entries of all indexes.
     entries: usize,
     /// Counts questions, to tell which index was asked longest ago.
     asked: u64,
+    /// Who was placed by the queue, one by one: the row of the input that a pod is of, its class, and its node.
+    log: Vec<Placed>,
     evicted: Vec<Eviction>,
     /// Pods that are off their node, for good or in a what-if.
     off: FxHashSet<Eviction>,
@@ -111,7 +124,7 @@ pub struct Scheduler<'a> {
     counts_on_terminating: bool,
     replacements: Replacements,
     /// The pods that may give way; made when they are needed first.
-    residents: Option<Rc<Residents>>,
+    residents: Option<Arc<Residents>>,
     /// Where room could be made for pods of the class that was asked about last.
     kept: Option<(ClassId, Kept)>,
     /// Pods that room is held for, by node.
@@ -140,10 +153,11 @@ impl<'a> Scheduler<'a> {
             state,
             tables,
             images,
-            views: Views::new(cluster, universe),
+            views: Views::new(cluster, universe, false),
             indexes: FxHashMap::default(),
             entries: 0,
             asked: 0,
+            log: Vec::new(),
             evicted: Vec::new(),
             off: FxHashSet::default(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
@@ -157,6 +171,13 @@ impl<'a> Scheduler<'a> {
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
         }
+    }
+
+    /// Whose classes that only run may ask for a place later.
+    #[must_use]
+    pub fn to_be_kept(mut self) -> Self {
+        self.views = Views::new(self.cluster, self.universe, true);
+        self
     }
 
     /// With other rules for Reservations than the cluster's.
@@ -194,7 +215,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// A class's index, brought up to date; to be given back by [`Scheduler::keep_index`].
-    fn take_index(&mut self, id: ClassId) -> Option<Index<'a>> {
+    fn take_index(&mut self, id: ClassId) -> Option<Index> {
         let Some((_, mut index)) = self.indexes.remove(&self.views.of(id)) else {
             return Some(Index::new(self.shape(id)?, self.world()));
         };
@@ -212,15 +233,15 @@ impl<'a> Scheduler<'a> {
     }
 
     /// An index of no node.
-    fn bare_index(&self, id: ClassId) -> Option<Index<'a>> {
+    fn bare_index(&self, id: ClassId) -> Option<Index> {
         Some(Index::bare(self.shape(id)?, self.world()))
     }
 
-    fn shape(&self, id: ClassId) -> Option<Shape<'a>> {
+    fn shape(&self, id: ClassId) -> Option<Shape> {
         Shape::new(self.cluster, self.universe, &self.groups, &self.tables.filters, &self.launchable, id)
     }
 
-    fn keep_index(&mut self, id: ClassId, index: Index<'a>) {
+    fn keep_index(&mut self, id: ClassId, index: Index) {
         self.asked += 1;
         self.entries += index.len();
         self.indexes.insert(self.views.of(id), (self.asked, index));
@@ -232,7 +253,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Runs `ask` with a class's index, brought up to date.
-    fn with_index<T>(&mut self, id: ClassId, ask: impl FnOnce(&Self, &Index<'a>) -> T) -> Option<T> {
+    fn with_index<T>(&mut self, id: ClassId, ask: impl FnOnce(&Self, &Index) -> T) -> Option<T> {
         let index = self.take_index(id)?;
         let answer = ask(self, &index);
         self.keep_index(id, index);

@@ -1,6 +1,6 @@
 //! Who went where, by name.
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -20,16 +20,15 @@ pub struct Placement {
     pub assigned: Assigned,
 }
 
-/// The names of the members of a class, one after another.
-struct Names<'a> {
+/// The names of the members of rows, one after another.
+pub(super) struct Names<'a> {
     runs: Vec<(&'a str, &'a MemberRun)>,
     run: usize,
     taken: u32,
 }
 
 impl<'a> Names<'a> {
-    fn new(cluster: &'a Cluster, universe: &Universe, class: ClassId) -> Self {
-        let rows = universe.class(class).map_or(&[][..], |class| &class.rows);
+    pub(super) fn new(cluster: &'a Cluster, rows: &[u32]) -> Self {
         let rows = rows.iter().filter_map(|&row| cluster.pending.get(row as usize));
         let runs = rows.flat_map(|row| row.members.iter().map(|run| (cluster.symbols.text(row.namespace), run)));
         Names { runs: runs.collect(), run: 0, taken: 0 }
@@ -77,7 +76,10 @@ impl Scheduler<'_> {
                 if self.universe.class(class).is_none_or(|class| class.kind != MemberKind::Pod) {
                     continue;
                 }
-                let names = names.entry(class).or_insert_with(|| Names::new(self.cluster, self.universe, class));
+                let names = names.entry(class).or_insert_with(|| {
+                    let rows = self.universe.class(class).map_or(&[][..], |class| &class.rows);
+                    Names::new(self.cluster, rows)
+                });
                 let pods = names.take(count as usize).zip(came(state, class));
                 placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
                     name,

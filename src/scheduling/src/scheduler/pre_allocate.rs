@@ -119,7 +119,7 @@ impl Scheduler<'_> {
         class: ClassId,
         (id, known): (u32, &Reservation),
         how: PreAllocation,
-        index: &Index<'_>,
+        index: &Index,
         node: usize,
     ) -> Result<(Binding, Vec<usize>), Vec<String>> {
         let cluster = self.cluster;

@@ -2,7 +2,7 @@
 //! among all nodes on which their going helps.
 
 use std::cmp::Reverse;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{BoundPod, ClassId, MemberKind};
 
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
 /// their priorities, their number, how long the most important have run, the node's name.
 pub(super) type Order = (usize, i32, i64, usize, Reverse<i64>, u32);
 
-impl<'a> Scheduler<'a> {
+impl Scheduler<'_> {
     /// Makes room for a pod of the class where the least important pods have to go, and evicts them; the node. `None`,
     /// and nothing changes, where it does not help, or the pod never preempts.
     pub fn preempt(&mut self, id: ClassId) -> Option<usize> {
@@ -36,7 +36,11 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         let cluster = self.cluster;
-        let residents = self.residents.get_or_insert_with(|| Rc::new(Residents::new(cluster)));
+        // Before all pods are looked at: of no spec is one less important.
+        if self.residents.is_none() && cluster.specs.iter().all(|known| known.priority >= spec.priority) {
+            return None;
+        }
+        let residents = self.residents.get_or_insert_with(|| Arc::new(Residents::new(cluster)));
         if residents.lowest >= spec.priority {
             return None;
         }
@@ -59,7 +63,7 @@ impl<'a> Scheduler<'a> {
         Some(node)
     }
 
-    fn best_candidate(&mut self, index: &Index<'a>) -> Option<Candidate> {
+    fn best_candidate(&mut self, index: &Index) -> Option<Candidate> {
         let values = self.values(index);
         let (id, by_amounts) = (index.shape.class, self.is_about_amounts(index));
         // Worth it for a class of many.
@@ -83,7 +87,7 @@ impl<'a> Scheduler<'a> {
     }
 
     // The same, with what was found when the class was asked about before, where nothing has changed since.
-    fn best_kept(&mut self, index: &Index<'a>, values: &Values, by_amounts: bool) -> Option<Candidate> {
+    fn best_kept(&mut self, index: &Index, values: &Values, by_amounts: bool) -> Option<Candidate> {
         let (id, now) = (index.shape.class, self.groups.now());
         let totals = index.shape.totals(&self.state);
         let kept = self.kept.take().filter(|(of, kept)| {
@@ -112,7 +116,7 @@ impl<'a> Scheduler<'a> {
     // Who would have to go from a node, if that helps; with by what it is compared. Nothing that comes after `most`.
     fn candidate(
         &mut self,
-        index: &Index<'a>,
+        index: &Index,
         values: &Values,
         node: usize,
         by_amounts: bool,
@@ -146,8 +150,8 @@ impl<'a> Scheduler<'a> {
     }
 
     // Takes all off, then puts back as many as can stay: those first whose going would violate a budget.
-    fn dry_run(&mut self, index: &Index<'a>, node: usize, potential: &[usize]) -> Option<Candidate> {
-        let spec = index.shape.spec;
+    fn dry_run(&mut self, index: &Index, node: usize, potential: &[usize]) -> Option<Candidate> {
+        let spec = &*index.shape.spec;
         let before = self.world().seen(node, spec)?.state.host_counts.clone();
         let is_indifferent = self.values(index).is_indifferent;
         let mark = self.state.mark();

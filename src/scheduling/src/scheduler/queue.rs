@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use berth_model::{ClassId, Constraint, MemberKind};
 use rustc_hash::FxHashMap;
 
-use super::Scheduler;
 use super::groups::stands;
+use super::{Placed, Scheduler};
 
 /// How the queue is worked off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,14 +55,15 @@ impl Scheduler<'_> {
             let mut unbound: Vec<u32> = Vec::new();
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
-                let (Reverse(priority), _, _, id) = place;
+                let (Reverse(priority), _, row, id) = place;
                 while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
                     match self.pre_allocate(reservation) {
                         Some(_) => has_progressed = true,
                         None => unbound.push(reservation),
                     }
                 }
-                let placed = if stuck.get(&id) == Some(&self.groups.now()) { 0 } else { self.place(id, count, queue) };
+                let placed =
+                    if stuck.get(&id) == Some(&self.groups.now()) { 0 } else { self.place((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 if placed < count {
                     stuck.insert(id, self.groups.now());
@@ -107,22 +108,23 @@ impl Scheduler<'_> {
     }
 
     // Places up to `count` pods of a class; returns how many.
-    fn place(&mut self, id: ClassId, count: u32, queue: Queue) -> u32 {
+    fn place(&mut self, (id, row): (ClassId, u32), count: u32, queue: Queue) -> u32 {
         if !queue.keeps_homes_whole || !self.chooses_home(id) {
-            return self.place_each(id, count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
+            return self.place_each((id, row), count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
         }
         // All of them as it is, or else where others give way.
-        let is_whole = self.place_all(id, count, false) || (queue.preempts && self.place_all(id, count, true));
+        let is_whole =
+            self.place_all((id, row), count, false) || (queue.preempts && self.place_all((id, row), count, true));
         if is_whole { count } else { 0 }
     }
 
     // Places all of so many pods of a class, or none.
-    fn place_all(&mut self, id: ClassId, count: u32, preempts: bool) -> bool {
+    fn place_all(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> bool {
         let mark = self.state.mark();
         let (members, nominated) = (self.members.placed.clone(), self.nominated.clone());
         let (allowed, n_evicted) = (self.allowed.clone(), self.evicted.len());
-        let n_replaced = self.replacements.waiting.len();
-        let mut nodes = self.place_each(id, count, preempts);
+        let (n_replaced, n_placed) = (self.replacements.waiting.len(), self.log.len());
+        let mut nodes = self.place_each((id, row), count, preempts);
         let is_whole = nodes.len() == count as usize;
         if !is_whole {
             self.state.rollback(mark);
@@ -131,6 +133,7 @@ impl Scheduler<'_> {
                 nodes.push(eviction.node);
             }
             self.replacements.waiting.truncate(n_replaced);
+            self.log.truncate(n_placed);
             let is_other = |(node, held): &(&usize, &Vec<ClassId>)| self.nominated.get(node) != Some(held);
             nodes.extend(nominated.iter().filter(is_other).map(|(node, _)| *node));
             nodes.sort_unstable();
@@ -153,7 +156,7 @@ impl Scheduler<'_> {
     }
 
     // The nodes of the pods that found one.
-    fn place_each(&mut self, id: ClassId, count: u32, preempts: bool) -> Vec<usize> {
+    fn place_each(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
         let nominated = self.nominated_node(id);
         for _ in 0..count {
@@ -165,6 +168,7 @@ impl Scheduler<'_> {
             let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
             let Some(node) = node else { break };
             self.bind(id, node);
+            self.log.push(Placed { row, class: id, node });
             if self.counts_on_terminating {
                 self.put_back_terminating(node);
             }
@@ -188,7 +192,7 @@ impl Scheduler<'_> {
     // Whether a pod of a class could be bound to a node now.
     pub(super) fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
         let stands = self.cluster.nodes.get(node).is_some_and(stands);
-        let asked = |scheduler: &Self, index: &super::index::Index<'_>| {
+        let asked = |scheduler: &Self, index: &super::index::Index| {
             let values = scheduler.values(index);
             scheduler.world().obstacle(index, &values, node).is_none()
         };

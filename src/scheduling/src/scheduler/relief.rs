@@ -106,10 +106,10 @@ impl Kept {
     }
 }
 
-impl<'a> Scheduler<'a> {
+impl Scheduler<'_> {
     /// Whether amounts alone can decide for a class, on nodes where nobody has to do with its rules.
-    pub(super) fn is_about_amounts(&self, index: &Index<'a>) -> bool {
-        let (shape, spec) = (&index.shape, index.shape.spec);
+    pub(super) fn is_about_amounts(&self, index: &Index) -> bool {
+        let (shape, spec) = (&index.shape, &*index.shape.spec);
         let is_pod = self.universe.class(shape.class).is_some_and(|class| class.kind == MemberKind::Pod);
         let volumes = &spec.volumes;
         let has_volumes = !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty();
@@ -118,8 +118,8 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Who would have to go from a node for a class that is about amounts; not those whose order is above `most`.
-    pub(super) fn relief(&self, index: &Index<'a>, values: &Values, node: usize, most: Option<&Order>) -> Relief {
-        let (shape, spec) = (&index.shape, index.shape.spec);
+    pub(super) fn relief(&self, index: &Index, values: &Values, node: usize, most: Option<&Order>) -> Relief {
+        let (shape, spec) = (&index.shape, &*index.shape.spec);
         let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
             return Relief::None;
         };

@@ -34,11 +34,11 @@ impl World<'_> {
     }
 
     /// What does not count for a class.
-    pub(super) fn discount_of(&self, shape: &Shape<'_>) -> Discount {
+    pub(super) fn discount_of(&self, shape: &Shape) -> Discount {
         if shape.is_free() || shape.spec.reservation.owner_of.is_empty() {
             return Discount::default();
         }
-        self.discount(shape.spec)
+        self.discount(&shape.spec)
     }
 
     // What is counted of Reservations that a class may draw from.

@@ -1,5 +1,7 @@
 //! What a class asks of topology, with its rules sorted by where they are counted: by the domains of a key, or by node.
 
+use std::sync::Arc;
+
 use berth_model::{ClassId, Cluster, Constraint, CounterId, PodSpec, Snapshot, Sym, Universe};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -58,9 +60,9 @@ pub(super) struct Beside {
 
 /// What a class asks of topology.
 #[derive(Clone, Debug)]
-pub(super) struct Shape<'a> {
+pub(super) struct Shape {
     pub(super) class: ClassId,
-    pub(super) spec: &'a PodSpec,
+    pub(super) spec: Arc<PodSpec>,
     /// The keys that its rules and scores look at, the host name aside.
     pub(super) keys: Vec<Sym>,
     domains: Vec<Domains>,
@@ -91,10 +93,10 @@ pub(super) struct Values {
     pub(super) is_indifferent: bool,
 }
 
-impl<'a> Shape<'a> {
+impl Shape {
     pub(super) fn new(
-        cluster: &'a Cluster,
-        universe: &'a Universe,
+        cluster: &Cluster,
+        universe: &Universe,
         groups: &Groups,
         filters: &[FixedBitSet],
         launchable: &Launchable,
@@ -104,7 +106,7 @@ impl<'a> Shape<'a> {
         let spec = cluster.specs.get(class.spec as usize)?;
         let mut shape = Shape {
             class: id,
-            spec,
+            spec: Arc::new(spec.clone()),
             keys: Vec::new(),
             domains: Vec::new(),
             hosts: Vec::new(),

@@ -32,10 +32,11 @@ struct Reserves {
 }
 
 impl Views {
-    pub(super) fn new(cluster: &Cluster, universe: &Universe) -> Self {
+    /// Those that only run are left out, unless they may `come_again`.
+    pub(super) fn new(cluster: &Cluster, universe: &Universe, come_again: bool) -> Self {
         let mut ids: FxHashMap<Key<'_>, ClassId> = FxHashMap::default();
         let classes = universe.classes.iter().zip(0_u32..).map(|(class, id)| {
-            let key = key(cluster, class)?;
+            let key = key(cluster, class, come_again)?;
             Some(*ids.entry(key).or_insert(ClassId(id)))
         });
         Views(classes.zip(0_u32..).map(|(view, id)| view.unwrap_or(ClassId(id))).collect())
@@ -46,9 +47,9 @@ impl Views {
     }
 }
 
-fn key<'a>(cluster: &'a Cluster, class: &'a PodClass) -> Option<Key<'a>> {
+fn key<'a>(cluster: &'a Cluster, class: &'a PodClass, comes_again: bool) -> Option<Key<'a>> {
     // What only runs is never asked for a place.
-    if class.count == 0 && class.kind == MemberKind::Pod {
+    if !comes_again && class.count == 0 && class.kind == MemberKind::Pod {
         return None;
     }
     let spec = cluster.specs.get(class.spec as usize)?;

@@ -1,0 +1,213 @@
+//! Measures decisions over a large cluster that changes, with a decision from the whole beside them in the same run.
+//!
+//! `cargo run --release -p berth-decisions --example live -- [nodes] [pods]`, 5000 and 100000 where nothing is said.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_api::Reservation;
+use berth_decisions::{Decider, Decision, Options, decide};
+use berth_state::{Event, Kind, Object, Outcome, Patch, State, Time};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+type Failure = Box<dyn std::error::Error>;
+
+const NOW: Time = Time::UNIX_EPOCH;
+const DEPLOYMENTS: usize = 2_000;
+const ROUNDS: usize = 2_000;
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
+    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
+    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
+    let mut state = filled(n_nodes, n_pods)?;
+    let start = Instant::now();
+    state.cluster(NOW);
+    println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}", start.elapsed());
+
+    let mut live = Bench { state, decider: Decider::new(), next: n_pods };
+    let first = live.pod_of(0)?;
+    live.state.apply(Event::Applied(first), NOW)?;
+    let start = Instant::now();
+    decide(&mut live.state, &Options::default(), NOW)?;
+    println!("a decision from the whole: {:?}", start.elapsed());
+    let start = Instant::now();
+    let decision = live.decider.decide(&mut live.state, &Options::default(), NOW)?;
+    println!("the first that is kept: {:?}", start.elapsed());
+    live.carry_out(&decision)?;
+
+    live.measure("a class asked before", ROUNDS, |round| round % 20)?;
+    live.measure("every class for the first time", DEPLOYMENTS, |round| round)?;
+    live.measure("a class asked 2,000 decisions ago", DEPLOYMENTS, |round| round)?;
+    live.measure("a class asked before", ROUNDS, |round| round % 20)?;
+    live.measure("a class never seen", 100, |round| DEPLOYMENTS + round * 10)?;
+    live.measure("one never seen, with a spread", 20, |round| DEPLOYMENTS + round * 10 + 1)?;
+
+    // Many at once.
+    for _ in 0..1_000 {
+        let pod = live.pod_of(live.next % 20)?;
+        live.state.apply(Event::Applied(pod), NOW)?;
+    }
+    let start = Instant::now();
+    let decision = live.decider.decide(&mut live.state, &Options::default(), NOW)?;
+    println!("1,000 pods at once: {:?}, {} bound", start.elapsed(), decision.bindings.len());
+    live.carry_out(&decision)?;
+    let start = Instant::now();
+    decide(&mut live.state, &Options::default(), NOW)?;
+    println!("a decision from the whole again: {:?}", start.elapsed());
+    Ok(())
+}
+
+struct Bench {
+    state: State,
+    decider: Decider,
+    next: usize,
+}
+
+impl Bench {
+    fn pod_of(&mut self, deployment: usize) -> Result<Object, Failure> {
+        self.next += 1;
+        pod(self.next, deployment, 0, None)
+    }
+
+    // One pod is added, placed, written, and seen on its node.
+    fn measure(&mut self, what: &str, rounds: usize, deployment: impl Fn(usize) -> usize) -> Result<(), Failure> {
+        let (mut decided, mut whole) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
+        let mut bound = 0;
+        for round in 0..rounds {
+            let pod = self.pod_of(deployment(round))?;
+            let start = Instant::now();
+            self.state.apply(Event::Applied(pod), NOW)?;
+            let decision = self.decider.decide(&mut self.state, &Options::default(), NOW)?;
+            decided.push(start.elapsed());
+            bound += decision.bindings.len();
+            let spent = self.carry_out(&decision)?;
+            whole.push(start.elapsed().min(decided.last().copied().unwrap_or_default() + spent));
+        }
+        decided.sort_unstable();
+        whole.sort_unstable();
+        let at = |times: &[Duration], part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+        println!(
+            "{what}: added and placed p50 {:?} p99 {:?}; with its binding assumed, written and seen p50 {:?} p99 {:?}; \
+             {bound} of {rounds} bound",
+            at(&decided, 50),
+            at(&decided, 99),
+            at(&whole, 50),
+            at(&whole, 99)
+        );
+        Ok(())
+    }
+
+    // How long the state took.
+    fn carry_out(&mut self, decision: &Decision) -> Result<Duration, Failure> {
+        let mut spent = Duration::ZERO;
+        for binding in &decision.bindings {
+            let seen = self.state.get(&binding.object.key).cloned();
+            let Some(Object::Pod(mut seen)) = seen else { continue };
+            let changed = Arc::make_mut(&mut seen);
+            changed.spec.get_or_insert_default().node_name = Some(binding.node.key.name.to_string());
+            changed.metadata.resource_version = Some("2".to_owned());
+            let start = Instant::now();
+            let patch =
+                Patch::Bind { node: Arc::clone(&binding.node.key.name), annotations: binding.annotations.clone() };
+            let write = self.state.assume(&binding.object, patch).ok_or("nothing to bind")?;
+            let outcome = Outcome::Written { resource_version: Some("2".to_owned()), uid: None };
+            self.state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW)?;
+            self.state.apply(Event::Applied(Object::Pod(seen)), NOW)?;
+            spent += start.elapsed();
+        }
+        Ok(spent)
+    }
+}
+
+// Nodes with images and a label of their own and distinct room, Deployments of which 30% have rules, five DaemonSets, and
+// 200 Reservations.
+fn filled(n_nodes: usize, n_pods: usize) -> Result<State, Failure> {
+    let mut state = State::new(berth_state::Options::default());
+    for &kind in Kind::ALL {
+        let objects: Vec<Object> = match kind {
+            Kind::Node => (0..n_nodes).map(node).collect::<Result<_, _>>()?,
+            Kind::Pod => (0..n_pods)
+                .map(|i| pod(i, i % DEPLOYMENTS, 0, Some((i + i / DEPLOYMENTS * 7) % n_nodes)))
+                .collect::<Result<_, _>>()?,
+            Kind::DaemonSet => (0..5).map(daemon_set).collect::<Result<_, _>>()?,
+            Kind::Reservation => (0..200.min(n_nodes)).map(reservation).collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
+        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+    }
+    let catalogue = berth_catalogue::read(b"[]", "types.json")?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    Ok(state)
+}
+
+fn object<T: DeserializeOwned>(value: Value) -> Result<Object, Failure>
+where
+    Object: From<T>,
+{
+    Ok(Object::from(serde_json::from_value::<T>(value)?))
+}
+
+fn node(i: usize) -> Result<Object, Failure> {
+    let room = json!({"cpu": format!("{}m", 32_000 + i % 997), "memory": "128Gi", "pods": "250"});
+    object::<Node>(json!({
+        "metadata": {"name": format!("node-{i}"), "uid": format!("node-{i}"), "labels": {
+            "kubernetes.io/hostname": format!("node-{i}"), "unique": format!("u{i}"),
+            "topology.kubernetes.io/zone": format!("zone-{}", i % 3)}},
+        "status": {"allocatable": room, "capacity": room, "images": [
+            {"names": [format!("own-{i}")], "sizeBytes": 100_000_000},
+            {"names": [format!("app-{}", i % DEPLOYMENTS)], "sizeBytes": 200_000_000}]}}))
+}
+
+fn daemon_set(i: usize) -> Result<Object, Failure> {
+    object::<DaemonSet>(json!({
+        "metadata": {"name": format!("agent-{i}"), "namespace": "kube-system", "uid": format!("agent-{i}")},
+        "spec": {"selector": {"matchLabels": {"agent": i.to_string()}}, "template": {
+            "metadata": {"labels": {"agent": i.to_string()}}, "spec": {"containers": [
+                {"name": "agent", "image": "agent", "resources": {"requests": {"cpu": "50m"}}}]}}}}))
+}
+
+fn reservation(i: usize) -> Result<Object, Failure> {
+    object::<Reservation>(json!({
+        "metadata": {"name": format!("room-{i}"), "uid": format!("room-{i}")},
+        "spec": {"ttl": "0s", "owners": [{"labelSelector": {"matchLabels": {"owner": i.to_string()}}}],
+            "template": {"spec": {"containers": [
+                {"name": "app", "image": "app", "resources": {"requests": {"cpu": "500m"}}}]}}},
+        "status": {"phase": "Available", "nodeName": format!("node-{i}"), "allocatable": {"cpu": "500m"}}}))
+}
+
+fn pod(i: usize, deployment: usize, version: u64, on: Option<usize>) -> Result<Object, Failure> {
+    let app = json!({"matchLabels": {"app": format!("app-{deployment}")}});
+    let mut spec = json!({"containers": [{"name": "app", "image": format!("app-{deployment}"), "resources": {
+        "requests": {"cpu": format!("{}m", 50 + deployment % 10 * 10), "memory": "128Mi"}}}]});
+    match deployment % 10 {
+        1 => {
+            spec["topologySpreadConstraints"] = json!([{"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app}]);
+        }
+        2 => {
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": app}]}});
+        }
+        3 => {
+            spec["affinity"] = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 10, "podAffinityTerm": {
+                    "topologyKey": "topology.kubernetes.io/zone", "labelSelector": app}}]}});
+        }
+        _ => {}
+    }
+    if let Some(node) = on {
+        spec["nodeName"] = format!("node-{node}").into();
+    }
+    object::<Pod>(json!({
+        "metadata": {"name": format!("app-{deployment}-{i}"), "namespace": format!("ns-{}", deployment % 50),
+            "uid": format!("pod-{i}"), "resourceVersion": (version + 1).to_string(),
+            "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60),
+            "labels": {"app": format!("app-{deployment}"), "pod-template-hash": "abc"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{deployment}"),
+                "uid": format!("rs-{deployment}"), "controller": true}]},
+        "spec": spec}))
+}

@@ -1,0 +1,117 @@
+//! Classes of a cluster to which pods come and from which they go. What a pod reduces to is decided by the same code as for a
+//! whole cluster; what would change the counters of other pods is left to a reduction of the whole.
+
+use rustc_hash::FxHashMap;
+
+use super::classes::{ClassId, Classifier, Reduced, Shape, Universe, labels_of, reduce};
+use super::selectors::NamespaceLabels;
+use crate::{BoundPod, Cluster, MemberKind};
+
+/// A universe [with scores](Universe::with_scores) that follows a cluster. Running pods that come again where they go are
+/// known as they would ask for a place, so that they can become pending at any time.
+#[derive(Debug)]
+pub struct LiveUniverse {
+    universe: Universe,
+    classifier: Classifier,
+    namespaces: NamespaceLabels,
+    asking: FxHashMap<Shape, ClassId>,
+    running: FxHashMap<Shape, ClassId>,
+    /// Classes with rows of pending pods.
+    with_rows: Vec<ClassId>,
+}
+
+// === impl LiveUniverse ===
+
+impl LiveUniverse {
+    /// What the pods of a cluster reduce to.
+    pub fn new(cluster: &Cluster) -> Self {
+        let namespaces = NamespaceLabels::of(cluster);
+        let pods = cluster.nodes.iter().flat_map(|node| &node.pods);
+        let mut again: Vec<Shape> =
+            pods.filter_map(|pod| Some((MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels))).collect();
+        again.sort_unstable();
+        again.dedup();
+        let Reduced { universe, classifier, shapes, asking, class_of } = reduce(cluster, &namespaces, &again, true);
+        let with_ids = || shapes.iter().copied().zip(class_of.iter().copied());
+        let mut live = LiveUniverse {
+            asking: with_ids().take(asking).collect(),
+            running: with_ids().skip(asking).collect(),
+            universe,
+            classifier,
+            namespaces,
+            with_rows: Vec::new(),
+        };
+        let classes = live.universe.classes.iter().zip((0..).map(ClassId));
+        live.with_rows = classes.filter(|(class, _)| !class.rows.is_empty()).map(|(_, id)| id).collect();
+        live
+    }
+
+    /// The classes as they are now.
+    pub fn universe(&self) -> &Universe {
+        &self.universe
+    }
+
+    /// Takes in who is pending now. Whether that could be done; else the whole is to be reduced anew.
+    #[must_use]
+    pub fn set_pending(&mut self, cluster: &Cluster) -> bool {
+        for id in self.with_rows.drain(..) {
+            if let Some(class) = self.universe.classes.get_mut(id.index()) {
+                class.count = 0;
+                class.rows.clear();
+            }
+        }
+        for (index, row) in cluster.pending.iter().enumerate() {
+            let shape = (row.kind, row.namespace, row.spec, row.labels);
+            let Some(id) = self.class_of(cluster, shape, true) else { return false };
+            if let Some(class) = self.universe.classes.get_mut(id.index()) {
+                if class.rows.is_empty() {
+                    self.with_rows.push(id);
+                }
+                class.add_row(index, row);
+            }
+        }
+        true
+    }
+
+    /// A pod came to a node, as the one at this position of [`crate::Node::pods`]; its class. `None`: the whole is to be
+    /// reduced anew.
+    pub fn pod_came(&mut self, cluster: &Cluster, node: usize, at: usize, pod: &BoundPod) -> Option<ClassId> {
+        let id = self.class_of(cluster, (MemberKind::Pod, pod.namespace, pod.spec, pod.labels), false)?;
+        if let Some(spec) = pod.replaced_by {
+            self.class_of(cluster, (MemberKind::Pod, pod.namespace, spec, pod.labels), true)?;
+        }
+        let pods = self.universe.bound.get_mut(node).filter(|pods| at <= pods.len())?;
+        pods.insert(at, id);
+        Some(id)
+    }
+
+    /// The pod at this position left a node; its class.
+    pub fn pod_left(&mut self, node: usize, at: usize) -> Option<ClassId> {
+        let pods = self.universe.bound.get_mut(node).filter(|pods| at < pods.len())?;
+        Some(pods.remove(at))
+    }
+
+    // The class of a shape, known or new; `None` where others would not be what they are.
+    fn class_of(&mut self, cluster: &Cluster, shape: Shape, is_asking: bool) -> Option<ClassId> {
+        let known = if is_asking { &self.asking } else { &self.running };
+        if let Some(&id) = known.get(&shape) {
+            return Some(id);
+        }
+        let (_, namespace, _, labels) = shape;
+        let Classifier { builder, .. } = &mut self.classifier;
+        let before = builder.sizes();
+        let own = builder.constraints(cluster, &self.namespaces, shape, is_asking);
+        let after = builder.sizes();
+        if before != after || !self.namespaces.has(namespace) {
+            return None;
+        }
+        let matched = builder.selectors.matching(namespace, labels_of(cluster, labels), &cluster.symbols);
+        if !self.classifier.leaves_others(&own, &matched) {
+            return None;
+        }
+        let id = self.classifier.class_of(shape, &own, &matched, is_asking, &mut self.universe.classes);
+        let known = if is_asking { &mut self.asking } else { &mut self.running };
+        known.insert(shape, id);
+        Some(id)
+    }
+}
