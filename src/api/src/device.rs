@@ -129,3 +129,24 @@ pub struct NodeResourceTopology {
     #[serde(default)]
     pub zones: Vec<TopologyZone>,
 }
+
+impl k8s_openapi::Resource for NodeResourceTopology {
+    const API_VERSION: &'static str = "topology.node.k8s.io/v1alpha1";
+    const GROUP: &'static str = "topology.node.k8s.io";
+    const KIND: &'static str = "NodeResourceTopology";
+    const VERSION: &'static str = "v1alpha1";
+    const URL_PATH_SEGMENT: &'static str = "noderesourcetopologies";
+    type Scope = k8s_openapi::ClusterResourceScope;
+}
+
+impl k8s_openapi::Metadata for NodeResourceTopology {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &Self::Ty {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut Self::Ty {
+        &mut self.metadata
+    }
+}

@@ -22,6 +22,22 @@ pub(crate) struct InputArgs {
     /// Instance catalogue, JSON or YAML; without it, the fake provider's (see `berth catalog`)
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
+    #[command(flatten)]
+    solve: SolveArgs,
+    /// What becomes of fields that a kind does not have
+    #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
+    validate: ValidateArg,
+    /// The time of the plan, RFC 3339: what has expired by then is over (default: the clock's)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    now: Option<Timestamp>,
+    /// Threads that parse, 1 to 256; the plan does not depend on them (default: one a core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
+    threads: Option<u16>,
+}
+
+/// Flags that say how nodes are planned.
+#[derive(Clone, clap::Args)]
+pub(crate) struct SolveArgs {
     /// How much work to spend on a cheaper plan
     #[arg(long, value_enum, default_value_t = EffortArg::Default)]
     effort: EffortArg,
@@ -41,15 +57,6 @@ pub(crate) struct InputArgs {
     /// kube-scheduler configuration whose ReservationArgs hold for Reservations
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
-    /// What becomes of fields that a kind does not have
-    #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
-    validate: ValidateArg,
-    /// The time of the plan, RFC 3339: what has expired by then is over (default: the clock's)
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    now: Option<Timestamp>,
-    /// Threads that parse, 1 to 256; the plan does not depend on them (default: one a core)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
-    threads: Option<u16>,
 }
 
 /// What is to be found out beside the plan.
@@ -129,6 +136,21 @@ impl InputArgs {
 
     /// The options of the plan.
     pub(crate) fn options(&self) -> Result<Options> {
+        Ok(Options {
+            now: self.now,
+            validate: match self.validate {
+                ValidateArg::Strict => Validate::Strict,
+                ValidateArg::Warn => Validate::Warn,
+                ValidateArg::Ignore => Validate::Ignore,
+            },
+            ..self.solve.options()?
+        })
+    }
+}
+
+impl SolveArgs {
+    /// The options that are the same for manifests and for a cluster.
+    pub(crate) fn options(&self) -> Result<Options> {
         let mut gates = self.feature_gates.clone();
         if let Some(file) = &self.scheduler_config {
             gates.reservations = berth_plan::read_scheduler_config(file)?;
@@ -140,17 +162,10 @@ impl InputArgs {
                 EffortArg::High => Effort::High,
             },
             node_cost: self.node_cost,
-            bound: false,
             max_shares: self.max_share.clone(),
-            what_restrictions_cost: false,
             gpu_types_for_any_pod: self.gpu_types_for_any_pod,
             gates,
-            now: self.now,
-            validate: match self.validate {
-                ValidateArg::Strict => Validate::Strict,
-                ValidateArg::Warn => Validate::Warn,
-                ValidateArg::Ignore => Validate::Ignore,
-            },
+            ..Options::default()
         })
     }
 }

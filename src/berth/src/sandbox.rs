@@ -9,10 +9,13 @@ use berth_plan::{Input, Validate};
 use berth_sandbox::{Ended, Line, Options};
 use clap::ValueEnum;
 
+use crate::input::SolveArgs;
+
 /// Run a cluster in this process: API server, controllers, a cloud in memory, nodes that join, and Berth
 ///
-/// Says what happens, one line for each thing. Exits with 0 if everything has a place, 1 if something is left over, and 2
-/// if an input cannot be used; without --exit-when-settled it runs until Ctrl-C.
+/// Without -f and --kubeconfig it plays a story: slots that run out and come back, a stock-out, a Reservation with its
+/// owner, a rollout, and the end of it all. Says what happens, one line for each thing. Exits with 0 if everything has a
+/// place, 1 if something is left over, and 2 if an input cannot be used; without --exit-when-settled it runs until Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Objects to begin with: a file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
@@ -27,6 +30,8 @@ pub(crate) struct Args {
     /// End once everything has its place, or nothing changes any more
     #[arg(long)]
     exit_when_settled: bool,
+    #[command(flatten)]
+    solve: SolveArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -44,9 +49,13 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if args.filename.is_empty() && args.kubeconfig.is_none() {
+    let solve = args.solve.options()?;
+    // Without anything to begin with, and nobody who could add to it.
+    let story = args.filename.is_empty() && args.kubeconfig.is_none();
+    if story && args.instance_types.is_some() {
         bail!(
-            "an empty cluster that nobody can reach: give objects with -f FILE, or --kubeconfig FILE to use kubectl\n\n  \
+            "--instance-types without objects: the built-in story has a catalogue of its own; give objects with -f FILE, \
+             or --kubeconfig FILE to use kubectl\n\n  \
              berth sandbox -f manifests/ --kubeconfig /tmp/sandbox.kubeconfig"
         );
     }
@@ -56,7 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for warning in warnings {
         eprintln!("warning: {warning}");
     }
-    let options = Options {
+    let catalogue = if story { berth_sandbox::story_catalogue()? } else { catalogue };
+    let mut options = Options {
+        story,
         seed: args.seed,
         objects,
         catalogue,
@@ -64,6 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         settle: args.exit_when_settled,
         ..Options::new(jiff::Timestamp::now())
     };
+    options.controllers.solve = solve.solving();
+    options.controllers.convert = solve.gates;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -1,6 +1,6 @@
 //! The kinds of objects that controllers watch and write, and where the API server serves them.
 
-use berth_api::{NodeClaim, NodeOverlay, NodePool, Reservation};
+use berth_api::{Device, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -84,6 +84,10 @@ kinds! {
     NodeOverlay Cluster,
     /// A Reservation.
     Reservation Cluster,
+    /// The devices of a node.
+    Device Cluster,
+    /// The NUMA nodes and CPUs of a node.
+    NodeResourceTopology Cluster,
 }
 
 // === impl Kind ===

@@ -2,40 +2,69 @@
 
 use std::sync::Arc;
 
-use berth_api::{NodeClaim, NodePool, Reservation};
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use berth_api::{Device, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
 
 use crate::kind::Kind;
+use crate::watch::watch;
 
 macro_rules! objects {
-    ($($kind:ident($type:ty),)*) => {
+    (decided { $($kind:ident($type:ty),)* } other { $($other:ident($other_type:ty),)* }) => {
         /// An object of a kind that is watched.
         #[derive(Debug, Clone, PartialEq)]
-        pub(crate) enum Object { $($kind(Arc<$type>),)* }
+        pub(crate) enum Object { $($kind(Arc<$type>),)* $($other(Arc<$other_type>),)* }
+
+        /// The kinds that are watched.
+        pub(crate) const WATCHED: &[Kind] = &[$(Kind::$kind,)* $(Kind::$other,)*];
 
         impl Object {
             /// The kind.
             pub(crate) const fn kind(&self) -> Kind {
-                match self { $(Self::$kind(_) => Kind::$kind,)* }
+                match self { $(Self::$kind(_) => Kind::$kind,)* $(Self::$other(_) => Kind::$other,)* }
             }
 
             /// Name, uid, version and the like.
             pub(crate) fn metadata(&self) -> &ObjectMeta {
-                match self { $(Self::$kind(object) => &object.metadata,)* }
+                match self { $(Self::$kind(object) => &object.metadata,)* $(Self::$other(object) => &object.metadata,)* }
+            }
+
+            /// The object as the state takes it; `None` where no decision depends on it.
+            pub(crate) fn for_state(&self) -> Option<berth_state::Object> {
+                match self {
+                    $(Self::$kind(object) => Some(Arc::clone(object).into()),)*
+                    $(Self::$other(_) => None,)*
+                }
             }
 
             /// An object as a write was answered with it; `None` for kinds that are not watched.
             pub(crate) fn from_answer(kind: Kind, value: Value) -> Option<Result<Self, serde_json::Error>> {
                 match kind {
                     $(Kind::$kind => Some(serde_json::from_value::<$type>(value).map(Self::from)),)*
+                    $(Kind::$other => Some(serde_json::from_value::<$other_type>(value).map(Self::from)),)*
                     _ => None,
                 }
             }
         }
 
+        /// Starts a watch of each kind.
+        pub(crate) fn watch_all(client: &kube::Client, to: &Sender<Observed>, watches: &mut JoinSet<()>) {
+            $(watches.spawn(watch::<$type>(client.clone(), Kind::$kind, to.clone()));)*
+            $(watches.spawn(watch::<$other_type>(client.clone(), Kind::$other, to.clone()));)*
+        }
+
+        objects!(@from $($kind($type),)* $($other($other_type),)*);
+    };
+    (@from $($kind:ident($type:ty),)*) => {
         $(impl From<$type> for Object {
             fn from(mut object: $type) -> Self {
                 // Large, and nobody here reads it.
@@ -47,13 +76,30 @@ macro_rules! objects {
 }
 
 objects! {
-    Pod(Pod),
-    Node(Node),
-    PersistentVolumeClaim(PersistentVolumeClaim),
-    VolumeAttachment(VolumeAttachment),
-    NodePool(NodePool),
-    NodeClaim(NodeClaim),
-    Reservation(Reservation),
+    decided {
+        Namespace(Namespace),
+        PriorityClass(PriorityClass),
+        StorageClass(StorageClass),
+        PersistentVolume(PersistentVolume),
+        PersistentVolumeClaim(PersistentVolumeClaim),
+        CSINode(CSINode),
+        NodePool(NodePool),
+        NodeOverlay(NodeOverlay),
+        NodeClaim(NodeClaim),
+        Node(Node),
+        Device(Device),
+        NodeResourceTopology(NodeResourceTopology),
+        ReplicaSet(ReplicaSet),
+        ReplicationController(ReplicationController),
+        StatefulSet(StatefulSet),
+        DaemonSet(DaemonSet),
+        PodDisruptionBudget(PodDisruptionBudget),
+        Reservation(Reservation),
+        Pod(Pod),
+    }
+    other {
+        VolumeAttachment(VolumeAttachment),
+    }
 }
 
 /// One thing that a watch told.

@@ -1,5 +1,6 @@
 //! What controllers are started with.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::lease::LeaseOptions;
@@ -7,6 +8,17 @@ use crate::lease::LeaseOptions;
 /// How the controllers act.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Feature gates, and what is read of objects.
+    pub convert: berth_state::Options,
+    /// How nodes are planned.
+    pub solve: berth_decisions::SolveOptions,
+    /// The schedulers whose pods are bound here; `None`: those of all. Pods of others are planned once they are marked
+    /// unschedulable.
+    pub scheduler_names: Option<BTreeSet<String>>,
+    /// Whether pods are bound and nodes are planned at all; without, only NodeClaims are cared for.
+    pub only_lifecycle: bool,
+    /// Decides the names of NodeClaims.
+    pub seed: u64,
     /// How long things may take.
     pub timings: Timings,
     /// How the lead is found; `None` where there is no other process.
@@ -20,6 +32,14 @@ pub struct Timings {
     pub launch_timeout: Duration,
     /// How old a NodeClaim may be without its node having registered.
     pub registration_timeout: Duration,
+    /// How long provisioning waits for more pods after the last that came.
+    pub batch_idle: Duration,
+    /// How long provisioning waits at most after the first pod that came.
+    pub batch_max: Duration,
+    /// How often the cloud is asked what it offers.
+    pub offers_period: Duration,
+    /// For how long an offering that had no instance left is left alone.
+    pub exhausted_for: Duration,
     /// How often the cloud's instances are compared with the NodeClaims.
     pub garbage_period: Duration,
     /// How young an instance without a NodeClaim may be and is not yet garbage.
@@ -32,6 +52,10 @@ impl Default for Timings {
         Self {
             launch_timeout: Duration::from_secs(5 * 60),
             registration_timeout: Duration::from_secs(15 * 60),
+            batch_idle: Duration::from_secs(1),
+            batch_max: Duration::from_secs(10),
+            offers_period: Duration::from_secs(60),
+            exhausted_for: Duration::from_secs(3 * 60),
             garbage_period: Duration::from_secs(2 * 60),
             garbage_age: Duration::from_secs(30),
         }

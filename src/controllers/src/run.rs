@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::{NodeClaim, NodePool, Reservation};
 use berth_cloudprovider::{CloudProvider, tag};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -17,11 +15,11 @@ use crate::claim::Question;
 use crate::clock::Clock;
 use crate::core::{Answer, Core, Effect, Input, Job};
 use crate::fence::Fence;
-use crate::kind::{Key, Kind};
+use crate::kind::Key;
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
+use crate::observed::watch_all;
 use crate::options::Options;
-use crate::watch::watch;
 use crate::write::Write;
 use crate::writer::Writer;
 
@@ -91,20 +89,14 @@ impl Controllers {
     async fn lead(&self, fence: Fence) {
         let (sender, mut events) = mpsc::channel(CHANNEL);
         let mut watches = JoinSet::new();
-        let client = || self.client.clone();
-        watches.spawn(watch::<Pod>(client(), Kind::Pod, sender.clone()));
-        watches.spawn(watch::<Node>(client(), Kind::Node, sender.clone()));
-        watches.spawn(watch::<PersistentVolumeClaim>(client(), Kind::PersistentVolumeClaim, sender.clone()));
-        watches.spawn(watch::<VolumeAttachment>(client(), Kind::VolumeAttachment, sender.clone()));
-        watches.spawn(watch::<NodePool>(client(), Kind::NodePool, sender.clone()));
-        watches.spawn(watch::<NodeClaim>(client(), Kind::NodeClaim, sender.clone()));
-        watches.spawn(watch::<Reservation>(client(), Kind::Reservation, sender));
+        watch_all(&self.client, &sender, &mut watches);
+        drop(sender);
         let core = Core::new(self.options.clone(), Arc::clone(&self.provider));
         let mut outside = Outside::new(Writer::new(self.client.clone(), fence), Arc::clone(&self.provider));
         let mut core = core;
         loop {
             let now = self.clock.now();
-            for effect in core.work(now) {
+            for effect in aside(|| core.work(now)) {
                 outside.push(effect);
             }
             outside.start();
@@ -127,6 +119,16 @@ impl Controllers {
                 }
             }
         }
+    }
+}
+
+/// Does what may take long, such as a decision over a large cluster, without holding up what else this thread runs:
+/// watches, the lease and answers go on.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        // In simulations everything takes turns.
+        _ => work(),
     }
 }
 

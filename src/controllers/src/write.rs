@@ -32,7 +32,6 @@ pub(crate) enum Op {
     /// Ask for the eviction of a pod, against its disruption budgets.
     Evict,
     /// Bind a pod to a node; annotations and labels come to the pod with it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "the embedded scheduler binds"))]
     Bind(Value),
     /// Read it, as the outcome of a write is not known.
     Read,

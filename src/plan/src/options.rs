@@ -40,7 +40,7 @@ impl Options {
     }
 
     /// What the solve is told.
-    pub(crate) fn solving(&self) -> berth_provisioning::Options {
+    pub fn solving(&self) -> berth_provisioning::Options {
         berth_provisioning::Options {
             node_cost: self.node_cost,
             effort: self.effort,

@@ -55,9 +55,9 @@ pub(crate) async fn definitions(client: &Client) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// The node classes that objects refer to and that are not among them.
+/// The node classes that objects refer to and that are not among them, and `default`, for what is added later.
 pub(crate) fn missing_node_classes(objects: &[Object]) -> BTreeSet<String> {
-    let mut wanted = BTreeSet::new();
+    let mut wanted = BTreeSet::from(["default".to_owned()]);
     let mut known = BTreeSet::new();
     let mut want = |class: &NodeClassRef| {
         if (class.group.as_str(), class.kind.as_str()) == NODE_CLASS {
@@ -74,6 +74,22 @@ pub(crate) fn missing_node_classes(objects: &[Object]) -> BTreeSet<String> {
     }
     wanted.retain(|name| !known.contains(name));
     wanted
+}
+
+/// The NodePool of a cluster whose objects have none: as `plan`, linux on amd64, and else open.
+pub(crate) async fn open_pool(client: &Client) -> Result<(), SandboxError> {
+    let (group, kind) = NODE_CLASS;
+    let pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": group, "kind": kind, "name": "default"},
+            "requirements": [
+                {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+            ],
+        }}},
+    });
+    create(client, pool).await.map_err(|error| failed("NodePool default", &error))
 }
 
 /// A node class with nothing said.

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{FakeCapacityReservation, FakeNodeClass};
+use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::listener::Listener;
 use berth_apiserver::{Admission, ApiServer, Config, Controllers};
 use berth_cloudprovider::InstanceState;
-use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud, NodeClass};
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
 use berth_manifests::Object;
 use futures::stream::{BoxStream, StreamExt};
@@ -24,7 +24,7 @@ use crate::bridge::Bridge;
 use crate::observer::Observer;
 use crate::quiet::Quiet;
 use crate::story::{Happened, Line, Moment};
-use crate::{Options, SandboxError, apply, machines};
+use crate::{Options, SandboxError, apply, machines, script};
 
 /// Alike things within this time become one line.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -46,7 +46,9 @@ enum Seen {
     Pod(Event<Pod>),
     Node(Event<Node>),
     Class(Event<FakeNodeClass>),
-    Reservation(Event<FakeCapacityReservation>),
+    Slots(Event<FakeCapacityReservation>),
+    Claim(Event<NodeClaim>),
+    Room(Event<Reservation>),
 }
 
 /// Runs a sandbox until `shutdown`, or until it has settled where the options say so. Each thing that happens is one
@@ -79,23 +81,27 @@ pub async fn run(
     let (events, mut happened) = unbounded_channel();
     tasks.spawn(cloud.clone().run(events));
     let clock = berth_controllers::Clock::starting_at(options.now);
-    let berth = berth_controllers::Controllers::new(
-        client.clone(),
-        Arc::new(cloud.clone()),
-        clock,
-        berth_controllers::Options::default(),
-    );
+    let own = berth_controllers::Options { seed: options.seed, ..options.controllers.clone() };
+    let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
     tasks.spawn(berth.run(std::future::pending()));
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();
     for class in apply::missing_node_classes(&options.objects) {
+        // As the object will say, but at once.
+        cloud.set_node_class(&class, NodeClass::default());
         apply::node_class(&client, &class).await?;
     }
     apply::reservations(&client, &cloud.reservation_definitions()).await?;
     for passed_over in apply::objects(&client, &options.objects).await? {
         let message = format!("{passed_over} is passed over: the cluster has no such resource");
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
+    }
+    let has_pool = options.objects.iter().any(|object| matches!(object, Object::NodePool(_)));
+    if !has_pool && options.objects.iter().any(wants_nodes) {
+        apply::open_pool(&client).await?;
+        let message = "no NodePool is among the objects: one is made that is open to linux on amd64".to_owned();
+        moment.add(Happened::Said { event: "NodePool", message }, "default");
     }
     for spec in options.objects.iter().filter_map(node_of) {
         kubelets.join(spec);
@@ -111,6 +117,7 @@ pub async fn run(
     };
 
     let mut watches = watch_all(&client);
+    let stage_client = client.clone();
     let mut known = State {
         bridge: Bridge::new(client, cloud.clone()),
         observer: Observer::default(),
@@ -118,6 +125,10 @@ pub async fn run(
         moment,
     };
     let mut quiet = Quiet::new(options.quiet);
+    let (said, mut story) = unbounded_channel();
+    if options.story {
+        tasks.spawn(script::play(script::Stage::new(stage_client, cloud.clone(), said)));
+    }
     let mut ticks = tokio::time::interval(MOMENT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tokio::pin!(shutdown);
@@ -127,6 +138,10 @@ pub async fn run(
             () = &mut shutdown => return Ok(Ended::Interrupted),
             Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut known.moment),
             Some(seen) = watches.next() => known.take(seen).await,
+            told = story.recv(), if options.story => match told {
+                Some(message) => known.moment.add(Happened::Said { event: "Story", message }, ""),
+                None => return Ok(Ended::Settled),
+            },
             _ = ticks.tick() => {
                 for (id, used, total) in known.bridge.write_counts().await {
                     let message = format!("reservation {id}: {used} of {total} slots used");
@@ -134,7 +149,8 @@ pub async fn run(
                 }
                 if !known.moment.is_empty() {
                     quiet.stir();
-                    known.moment.tell(cloud.now(), &machines::cost(&cloud)).iter().for_each(&mut tell);
+                    let (n_pending, cost) = (known.observer.n_pending(), machines::cost(&cloud));
+                    known.moment.tell(cloud.now(), n_pending, &cost).iter().for_each(&mut tell);
                 }
                 quiet.observe(known.observer.left(), known.observer.n_moving() + n_moving(&cloud));
                 if let Some(left) = quiet.settled().filter(|_| options.settle) {
@@ -182,9 +198,17 @@ impl State {
             }
             Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.bridge.class_applied(&class).await,
             Seen::Class(Event::Delete(class)) => self.bridge.class_deleted(&class.name_any()),
-            Seen::Reservation(Event::Apply(own) | Event::InitApply(own)) => self.bridge.reservation_applied(&own),
-            Seen::Reservation(Event::Delete(own)) => self.bridge.reservation_deleted(&own.name_any()),
-            Seen::Class(Event::Init | Event::InitDone) | Seen::Reservation(Event::Init | Event::InitDone) => {}
+            Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => self.bridge.reservation_applied(&own),
+            Seen::Slots(Event::Delete(own)) => self.bridge.reservation_deleted(&own.name_any()),
+            Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
+            Seen::Claim(Event::Delete(claim)) => self.observer.claim_gone(&claim.metadata.uid.unwrap_or_default()),
+            Seen::Room(Event::Apply(own) | Event::InitApply(own)) => self.observer.reservation(&own, &mut self.moment),
+            Seen::Room(Event::Delete(own)) => self.observer.reservation_gone(&own.name_any()),
+            // The watches are of this process and miss nothing: only a list that is told anew would.
+            Seen::Class(Event::Init | Event::InitDone)
+            | Seen::Slots(Event::Init | Event::InitDone)
+            | Seen::Claim(Event::Init | Event::InitDone)
+            | Seen::Room(Event::Init | Event::InitDone) => {}
         }
     }
 }
@@ -195,7 +219,9 @@ fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
         watch::<Pod>(client, Seen::Pod),
         watch::<Node>(client, Seen::Node),
         watch::<FakeNodeClass>(client, Seen::Class),
-        watch::<FakeCapacityReservation>(client, Seen::Reservation),
+        watch::<FakeCapacityReservation>(client, Seen::Slots),
+        watch::<NodeClaim>(client, Seen::Claim),
+        watch::<Reservation>(client, Seen::Room),
     ];
     futures::stream::select_all(streams).boxed()
 }
@@ -212,6 +238,23 @@ where
 fn n_moving(cloud: &FakeCloud) -> usize {
     let is_moving = |state| matches!(state, InstanceState::Pending | InstanceState::ShuttingDown);
     cloud.instances().iter().filter(|instance| is_moving(instance.state)).count()
+}
+
+/// Whether a node may have to be launched for an object.
+fn wants_nodes(object: &Object) -> bool {
+    match object {
+        Object::Pod(pod) => pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()),
+        object => matches!(
+            object.kind(),
+            "Deployment"
+                | "ReplicaSet"
+                | "ReplicationController"
+                | "StatefulSet"
+                | "Job"
+                | "CronJob"
+                | "Reservation"
+        ),
+    }
 }
 
 /// The kubelet of a node that was among the manifests.

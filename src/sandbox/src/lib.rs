@@ -24,6 +24,7 @@ mod machines;
 mod observer;
 mod options;
 mod quiet;
+mod script;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -31,4 +32,5 @@ mod tests;
 pub use cluster::{Ended, run};
 pub use error::SandboxError;
 pub use options::{Options, read_inputs};
+pub use script::story_catalogue;
 pub use story::Line;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::{NodeClaim, Reservation, ReservationPhase};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
@@ -38,11 +39,22 @@ struct SeenNode {
     is_draining: bool,
 }
 
-/// Pods and nodes as they were seen last, by UID.
+/// A Reservation as it was seen last.
+#[derive(Debug)]
+struct SeenReservation {
+    phase: ReservationPhase,
+    n_owners: usize,
+    why: String,
+}
+
+/// Pods, nodes and NodeClaims as they were seen last, by UID; Reservations by name.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pods: BTreeMap<String, SeenPod>,
     nodes: BTreeMap<String, SeenNode>,
+    /// Whether they are as they are meant to be.
+    claims: BTreeMap<String, bool>,
+    reservations: BTreeMap<String, SeenReservation>,
 }
 
 // === impl Observer ===
@@ -106,6 +118,54 @@ impl Observer {
         }
     }
 
+    pub(crate) fn claim(&mut self, claim: &NodeClaim) {
+        let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+        let is_up = conditions.into_iter().any(|own| own.type_ == "Initialized" && own.status == "True");
+        let is_steady = is_up && claim.metadata.deletion_timestamp.is_none();
+        self.claims.insert(claim.metadata.uid.clone().unwrap_or_default(), is_steady);
+    }
+
+    pub(crate) fn claim_gone(&mut self, uid: &str) {
+        self.claims.remove(uid);
+    }
+
+    pub(crate) fn reservation(&mut self, reservation: &Reservation, moment: &mut Moment) {
+        let name = reservation.metadata.name.clone().unwrap_or_default();
+        let status = reservation.status.clone().unwrap_or_default();
+        let known = self.reservations.get(&name);
+        let (phase, n_owners) = (status.phase, status.current_owners.len());
+        let node = status.node_name.unwrap_or_default();
+        if known.is_none_or(|known| known.phase != phase) {
+            let words = match phase {
+                ReservationPhase::Pending => "waits for a node".to_owned(),
+                ReservationPhase::Available => format!("holds room on {node}"),
+                ReservationPhase::Waiting => format!("waits for its room on {node}"),
+                ReservationPhase::Succeeded => "has served its owner".to_owned(),
+                ReservationPhase::Failed => "is over".to_owned(),
+            };
+            moment.add(Happened::Reservations { phase: words }, &name);
+        }
+        let before = known.map_or(0, |known| known.n_owners);
+        if n_owners > before {
+            let owners = status.current_owners.iter().filter_map(|owner| owner.name.as_deref());
+            let owners: Vec<&str> = owners.collect();
+            let message = format!("Reservation {name} serves {} of its owners: {}", owners.len(), owners.join(", "));
+            moment.add(Happened::Said { event: "Owners", message }, &name);
+        }
+        let scheduled = status.conditions.into_iter().find(|own| own.type_ == "Scheduled");
+        let why = scheduled.map(|own| own.message).unwrap_or_default();
+        self.reservations.insert(name, SeenReservation { phase, n_owners, why });
+    }
+
+    pub(crate) fn reservation_gone(&mut self, name: &str) {
+        self.reservations.remove(name);
+    }
+
+    /// How many pods have no node.
+    pub(crate) fn n_pending(&self) -> usize {
+        self.pods.values().filter(|pod| matches!(pod.stage, Stage::Pending(_)) && !pod.is_terminating).count()
+    }
+
     /// Forgets the pods that a new list does not show.
     pub(crate) fn keep_pods(&mut self, listed: &[String], moment: &mut Moment) {
         let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
@@ -129,14 +189,17 @@ impl Observer {
             Stage::Failed(why) if !pod.is_controlled && !pod.is_terminating => Some(why.clone()),
             _ => None,
         };
-        self.pods.values().filter_map(|pod| Some((format!("pod {}", pod.name), why(pod)?))).collect()
+        let pods = self.pods.values().filter_map(|pod| Some((format!("pod {}", pod.name), why(pod)?)));
+        let waiting = self.reservations.iter().filter(|(_, known)| known.phase == ReservationPhase::Pending);
+        pods.chain(waiting.map(|(name, known)| (format!("Reservation {name}"), known.why.clone()))).collect()
     }
 
     /// How many pods and nodes are on their way in or out.
     pub(crate) fn n_moving(&self) -> usize {
         let pods = self.pods.values().filter(|pod| pod.is_terminating || pod.stage == Stage::Bound).count();
         let nodes = self.nodes.values().filter(|node| node.is_draining || node.is_ready == Some(false)).count();
-        pods + nodes
+        let claims = self.claims.values().filter(|is_steady| !**is_steady).count();
+        pods + nodes + claims
     }
 }
 

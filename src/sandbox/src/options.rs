@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_catalogue::Catalogue;
+use berth_controllers::Timings;
 use berth_manifests::{Input, Object, Validate};
 use jiff::Timestamp;
 
@@ -28,6 +29,10 @@ pub struct Options {
     pub quiet: Duration,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How Berth plans and acts.
+    pub controllers: berth_controllers::Options,
+    /// Whether to play the built-in story, and to end with it.
+    pub story: bool,
 }
 
 impl Options {
@@ -42,7 +47,18 @@ impl Options {
             settle: false,
             quiet: Duration::from_secs(5),
             boot_delay: Duration::from_secs(2),
+            controllers: berth_controllers::Options { timings: timings(), ..berth_controllers::Options::default() },
+            story: false,
         }
+    }
+}
+
+/// The cloud is in memory and may be asked often; what is changed by hand shows soon.
+fn timings() -> Timings {
+    Timings {
+        offers_period: Duration::from_secs(5),
+        exhausted_for: Duration::from_secs(20),
+        ..Timings::default()
     }
 }
 

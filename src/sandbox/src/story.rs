@@ -44,6 +44,8 @@ pub(crate) enum Happened {
     NodesGone,
     /// Nodes no longer answer.
     NodesLost,
+    /// Reservations have come to a phase: what that means.
+    Reservations { phase: String },
 }
 
 /// What happened in one moment: how often, and to which nodes.
@@ -91,30 +93,40 @@ impl Moment {
     }
 
     /// Puts the moment into words, in the order in which things follow from one another.
-    pub(crate) fn tell(&mut self, time: Timestamp, cost: &str) -> Vec<Line> {
+    /// `n_pending` pods have no node.
+    pub(crate) fn tell(&mut self, time: Timestamp, n_pending: usize, cost: &str) -> Vec<Line> {
         let happened = std::mem::take(&mut self.happened);
         let mut launched = Vec::new();
         let mut lines = Vec::new();
         for (what, names) in happened {
-            if let Happened::Launched { what } = &what {
-                launched.push(format!("{} × {what}", names.len()));
+            if let Happened::Launched { what } = what {
+                launched.push((names.len(), what));
                 continue;
             }
             if !launched.is_empty() {
-                lines.push(launch(time, &std::mem::take(&mut launched), cost));
+                lines.push(launch(time, &std::mem::take(&mut launched), n_pending, cost));
             }
             let (event, message) = in_words(&what, &names);
             lines.push(Line { time, event, message });
         }
         if !launched.is_empty() {
-            lines.push(launch(time, &launched, cost));
+            lines.push(launch(time, &launched, n_pending, cost));
         }
         lines
     }
 }
 
-fn launch(time: Timestamp, launched: &[String], cost: &str) -> Line {
-    let message = format!("launched {}; the nodes cost {cost} an hour now", launched.join(", "));
+/// `12 pods pending → 5 nodes: 4 × m5.xlarge on cr-web, 1 × m5.xlarge on-demand in port-1a; all nodes $0.192/h`.
+fn launch(time: Timestamp, launched: &[(usize, String)], n_pending: usize, cost: &str) -> Line {
+    let n: usize = launched.iter().map(|(n, _)| n).sum();
+    let nodes = if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") };
+    let what: Vec<String> = launched.iter().map(|(n, what)| format!("{n} × {what}")).collect();
+    let what = what.join(", ");
+    let message = match n_pending {
+        0 => format!("{nodes} launched: {what}; all nodes {cost}/h"),
+        1 => format!("1 pod pending → {nodes}: {what}; all nodes {cost}/h"),
+        _ => format!("{n_pending} pods pending → {nodes}: {what}; all nodes {cost}/h"),
+    };
     Line { time, event: "Launched", message }
 }
 
@@ -131,7 +143,7 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
     match what {
         Happened::Said { event, message } => (event, message.clone()),
         Happened::PodsPending { of } => ("PodsPending", pods(of, ("waits for a node", "wait for nodes"))),
-        Happened::Launched { what } => ("Launched", format!("launched {n} × {what}")),
+        Happened::Launched { what } => ("Launched", format!("{n} × {what} launched")),
         Happened::Refused { why } if n == 1 => ("LaunchRefused", format!("a launch was refused: {why}")),
         Happened::Refused { why } => ("LaunchRefused", format!("{n} launches were refused: {why}")),
         Happened::NodesReady => ("NodesReady", nodes(("is ready", "are ready"))),
@@ -144,6 +156,7 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
         Happened::PodsGone { of } => ("PodsGone", pods(of, ("is gone", "are gone"))),
         Happened::NodesDraining => ("NodesDraining", nodes(("is being emptied", "are being emptied"))),
         Happened::NodesGone => ("NodesGone", nodes(("is gone", "are gone"))),
+        Happened::Reservations { phase } => ("Reservations", format!("{} {phase}", listed("Reservation", names))),
         Happened::NodesLost => ("NodesLost", nodes(("no longer answers", "no longer answer"))),
     }
 }

@@ -55,11 +55,19 @@ async fn what_has_no_place_is_left_over_with_its_name() {
 apiVersion: v1
 kind: Pod
 metadata: {name: big}
-spec: {schedulerName: nobody, containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
 ";
     let (ended, lines) = play(pod).await;
-    assert_eq!(ended, Ended::LeftOver(vec!["pod default/big".to_owned()]));
-    assert_eq!(lines, ["1 pod of big waits for a node"]);
+    let Ended::LeftOver(left) = ended else { panic!("{ended:?}") };
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].starts_with("pod default/big: 0/0 nodes are available: "), "{left:?}");
+    assert_eq!(
+        lines,
+        [
+            "no NodePool is among the objects: one is made that is open to linux on amd64",
+            "1 pod of big waits for a node",
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +116,7 @@ spec:
     assert_eq!(
         lines,
         [
-            "launched 1 × m5.large on-demand in port-1b; the nodes cost $0.0960 an hour now",
+            "1 node launched: 1 × m5.large on-demand in port-1b; all nodes $0.096/h",
             "node m5-large-0001 is ready",
         ]
     );

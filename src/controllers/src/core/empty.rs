@@ -136,6 +136,7 @@ impl Core {
                 .pods_on(name)
                 .all(|pod| pod.goes_with_its_node() && (pod.is_finished || !pod.is_protected(now)))
             && !self.view.holds_reservation(name)
+            && !self.is_expected(name)
     }
 
     /// The node of a NodeClaim.

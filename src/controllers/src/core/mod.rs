@@ -9,8 +9,12 @@ mod claims;
 mod empty;
 mod evictions;
 mod garbage;
+mod live;
 mod offers;
 mod pools;
+mod provision;
+mod reservations;
+mod schedule;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +27,7 @@ use berth_cloudprovider::{
 use jiff::Timestamp;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
+use crate::kind::Key;
 use crate::notice::{Notice, Notices};
 use crate::observed::Observed;
 use crate::options::Options;
@@ -30,13 +35,35 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use berth_state::State;
 use empty::Removal;
+use live::{Assumed, ToldOffers};
+use provision::AllPlanned;
+use schedule::ExpectedNodes;
 
 /// One thing to be done, again whenever something about it changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
+    /// Read an object of which a write's outcome is not known.
+    Reread(Key),
     /// Ask what a node class offers.
     Offers(String),
+    /// Offerings that had no instance left may have some again.
+    Restock,
+    /// Bind a pod.
+    Bind(PodName),
+    /// Give a Reservation a node.
+    Hold(String),
+    /// Say where a pod will be bound once others have gone.
+    Nominate(PodName),
+    /// Create a NodeClaim.
+    Launch(String),
+    /// The next step of a Reservation's life.
+    Reservation(String),
+    /// Bind what finds a node that is up.
+    Schedule,
+    /// Plan what does not.
+    Provision,
     /// Ask whether a node class can be used.
     ClassStatus(String),
     /// Whether a NodePool can be used, and what it has.
@@ -102,6 +129,21 @@ pub(crate) enum Effect {
 /// The state of the controllers.
 pub(crate) struct Core {
     pub(crate) view: View,
+    /// What decisions are made from.
+    state: State,
+    /// Writes that the state assumes, by the job that waits for their outcome.
+    assumed: Assumed,
+    told_offers: Option<ToldOffers>,
+    /// When the first and the last came of those that are planned together.
+    batch: Option<(Timestamp, Timestamp)>,
+    /// Whether somebody waits for room.
+    has_waiting: bool,
+    /// Nodes that were launched for pods and Reservations.
+    planned: AllPlanned,
+    /// Pods that could not be bound, by uid: how often, and until when they are left alone.
+    unbindable: BTreeMap<String, (u32, Timestamp)>,
+    expected_nodes: ExpectedNodes,
+    n_named: u64,
     options: Options,
     provider: Arc<dyn CloudProvider>,
     queue: Queue<Job>,
@@ -136,6 +178,15 @@ impl Core {
     pub(crate) fn new(options: Options, provider: Arc<dyn CloudProvider>) -> Self {
         Self {
             view: View::default(),
+            state: State::new(options.convert.clone()),
+            assumed: Assumed::new(),
+            told_offers: None,
+            batch: None,
+            has_waiting: false,
+            planned: AllPlanned::new(),
+            unbindable: BTreeMap::new(),
+            expected_nodes: ExpectedNodes::new(),
+            n_named: 0,
             options,
             provider,
             queue: Queue::default(),
@@ -157,6 +208,7 @@ impl Core {
     pub(crate) fn handle(&mut self, input: Input, now: Timestamp) {
         match input {
             Input::Observed(observed) => {
+                self.tell_state(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
             }
@@ -174,6 +226,7 @@ impl Core {
                 self.is_started = true;
                 // What was there at the start is no event.
                 self.pod_events.clear();
+                self.start_state(now);
                 self.queue.add(Job::Garbage);
                 self.queue.add(Job::Disrupt);
             }
@@ -191,6 +244,18 @@ impl Core {
 
     fn do_job(&mut self, job: Job, now: Timestamp) {
         match job {
+            Job::Schedule | Job::Provision if self.options.only_lifecycle => {}
+            Job::Schedule => self.schedule(now),
+            Job::Provision => self.provision(now),
+            Job::Restock => self.restock(now),
+            Job::Reread(key) => self.reread(key),
+            Job::Reservation(name) => {
+                if !self.options.only_lifecycle {
+                    self.step_reservation(&name, now);
+                }
+            }
+            // These are one write each, and end with its outcome.
+            Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) | Job::Launch(_) => {}
             Job::Offers(class) => self.ask_offers(class),
             Job::ClassStatus(class) => self.ask_status(class),
             Job::Pool(name) => self.step_pool(&name, now),
@@ -220,15 +285,27 @@ impl Core {
                         }
                         self.queue.add(Job::Claim(claim));
                     }
+                    self.touch_reservations_on(&name);
                     self.queue.add(Job::Node(name));
                 }
                 Concerns::PodsOn(node) => {
+                    self.touch_reservations_on(&node);
                     self.pod_events.insert(node, now);
                 }
                 Concerns::Pod(name) => self.forget_eviction(&name),
                 Concerns::Pool(name) => self.pool_changed(&name),
-                Concerns::Reservation(_) => {}
+                Concerns::Reservation(name) => self.queue.add(Job::Reservation(name)),
             }
+        }
+    }
+
+    fn touch_reservations_on(&mut self, node: &str) {
+        let on_node = self.view.reservations.iter().filter(|(_, reservation)| {
+            reservation.status.as_ref().and_then(|status| status.node_name.as_deref()) == Some(node)
+        });
+        let on_node: Vec<String> = on_node.map(|(name, _)| name.clone()).collect();
+        for reservation in on_node {
+            self.queue.add(Job::Reservation(reservation));
         }
     }
 

@@ -10,10 +10,8 @@ use super::{Core, Job, class_key};
 use crate::claim::{Offers, Question};
 use crate::clock::after;
 
-/// How often the cloud is asked what it offers.
+/// How often the cloud is asked whether a node class can be used.
 const PERIOD: Duration = Duration::from_secs(60);
-/// For how long an offering that had no instance left is left alone, as Karpenter's AWS provider does.
-const EXHAUSTED_FOR: Duration = Duration::from_secs(3 * 60);
 
 impl Core {
     pub(super) fn ask_offers(&mut self, class: String) {
@@ -65,6 +63,7 @@ impl Core {
             for pool in pools {
                 self.queue.add(Job::Pool(pool));
             }
+            self.replan_at_once();
         }
     }
 
@@ -76,11 +75,12 @@ impl Core {
                 let exhausted = before.map(|before| before.exhausted).unwrap_or_default();
                 let exhausted = exhausted.into_iter().filter(|(_, until)| *until > now).collect();
                 self.offers.insert(class, Offers { types, exhausted, full: BTreeMap::new() });
+                self.tell_offers(now);
                 let claims: Vec<String> = self.view.claims.iter().map(|(name, _)| name.clone()).collect();
                 for claim in claims {
                     self.queue.add(Job::Claim(claim));
                 }
-                self.queue.put_off(job, after(now, PERIOD));
+                self.queue.put_off(job, after(now, self.options.timings.offers_period));
             }
             Err(error) => {
                 tracing::warn!(class, %error, "unable to read what the node class offers");
@@ -97,14 +97,19 @@ impl Core {
             Err(CloudError::InsufficientCapacity { offerings }) => offerings,
             Err(CloudError::ReservationFull { reservation, .. }) => {
                 offers.full.insert(reservation.clone(), after(now, PERIOD));
+                self.tell_offers(now);
                 self.queue.add(Job::Offers(class.to_owned()));
                 return;
             }
             Err(_) => return,
         };
+        let exhausted_for = self.options.timings.exhausted_for;
         for offering in exhausted {
-            tracing::info!(%offering, "no instance left; left alone for {EXHAUSTED_FOR:?}");
-            offers.exhausted.insert(offering.clone(), after(now, EXHAUSTED_FOR));
+            tracing::info!(%offering, "no instance left; left alone for {exhausted_for:?}");
+            offers.exhausted.insert(offering.clone(), after(now, exhausted_for));
+        }
+        if !exhausted.is_empty() {
+            self.tell_offers(now);
         }
     }
 }

@@ -20,7 +20,7 @@ const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 /// Which fields the hash covers, and how. Not Karpenter's: a hash of another version is replaced, it does not drift.
-const HASH_VERSION: &str = "berth-v1";
+pub(super) const HASH_VERSION: &str = "berth-v1";
 
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
@@ -100,10 +100,19 @@ impl Core {
             Some(Err(error)) => (Status::Unknown, error.category().as_str().to_owned(), error.to_string()),
         }
     }
+
+    /// Whether nodes of a NodePool may be launched.
+    pub(super) fn is_pool_usable(&self, pool: &NodePool) -> bool {
+        let class = pool.spec.template.spec.node_class_ref.as_ref();
+        pool.metadata.deletion_timestamp.is_none()
+            && class.is_some_and(|class| self.provider.serves(class))
+            && pool.validate().is_empty()
+            && self.class_condition(pool).0 == Status::True
+    }
 }
 
 /// The hash of what nodes of a pool are made from, its requirements aside: those may narrow without nodes drifting.
-fn template_hash(pool: &NodePool) -> String {
+pub(super) fn template_hash(pool: &NodePool) -> String {
     let mut template = pool.spec.template.clone();
     template.spec.requirements.clear();
     let mut hasher = FxHasher::default();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Core, Effect, Job};
-use crate::observed::Object;
+use crate::observed::{Object, Observed};
 use crate::write::{Op, Outcome, Write};
 
 impl Core {
@@ -15,18 +15,29 @@ impl Core {
         let mut concerned = BTreeSet::new();
         match &outcome {
             Outcome::Done(Some(value)) => match Object::from_answer(key.kind, value.clone()) {
-                Some(Ok(object)) => self.view.apply(object, &mut concerned),
+                Some(Ok(object)) => {
+                    self.tell_state(&Observed::Applied(object.clone()), now);
+                    self.view.apply(object, &mut concerned);
+                }
                 Some(Err(error)) => tracing::warn!(object = %key, %error, "the answer to a write cannot be read"),
                 None => {}
             },
             // The uid never comes back, so this is final.
             Outcome::NotFound if !write.uid.is_empty() => {
+                let metadata = metadata_of(write);
+                self.tell_state(&Observed::Deleted(key.kind, Box::new(metadata)), now);
                 self.view.remove(key.kind, &key.namespace, &key.name, &write.uid, &mut concerned);
             }
             _ => {}
         }
         self.touch(concerned, now);
         let Some(job) = job else { return };
+        match &job {
+            Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) => return self.bound(&job, write, &outcome, now),
+            Job::Launch(_) => return self.created(&job, write, &outcome, now),
+            Job::Reread(key) => return self.was_reread(&key.clone(), &outcome, now),
+            _ => {}
+        }
         let is_read = write.op == Op::Read;
         match outcome {
             // What was read replaces what a write was based on; the write is tried anew, a little later.
@@ -50,5 +61,16 @@ impl Core {
             }
             Outcome::Fenced => self.queue.fail(job, Duration::from_secs(1), now),
         }
+    }
+}
+
+/// Name and uid of what a write was about.
+fn metadata_of(write: &Write) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+    let namespace = Some(write.key.namespace.clone()).filter(|namespace| !namespace.is_empty());
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+        name: Some(write.key.name.clone()),
+        namespace,
+        uid: Some(write.uid.clone()),
+        ..Default::default()
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kind::Kind;
-use crate::observed::{Object, Observed};
+use crate::observed::{Object, Observed, WATCHED};
 
 pub(crate) use pod::{PodName, PodRecord, Protected};
 pub(crate) use table::{Put, Table};
@@ -57,17 +57,6 @@ pub(crate) enum Concerns {
     /// A pod.
     Pod(PodName),
 }
-
-/// The kinds that are watched.
-pub(crate) const WATCHED: [Kind; 7] = [
-    Kind::Pod,
-    Kind::Node,
-    Kind::PersistentVolumeClaim,
-    Kind::VolumeAttachment,
-    Kind::NodePool,
-    Kind::NodeClaim,
-    Kind::Reservation,
-];
 
 // === impl View ===
 
@@ -178,6 +167,8 @@ impl View {
                     concerned.insert(Concerns::Reservation(name));
                 }
             }
+            // Only decisions depend on these.
+            _ => {}
         }
     }
 

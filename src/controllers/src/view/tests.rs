@@ -80,7 +80,7 @@ fn an_unreadable_claim_still_exists() {
 #[test]
 fn nothing_is_synced_before_every_kind_was_listed() {
     let mut view = View::default();
-    for kind in WATCHED {
+    for kind in WATCHED.iter().copied() {
         assert!(!view.is_synced());
         view.observe(Observed::Listed(kind, Vec::new()));
     }

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, labels};
 use berth_apiserver::{Admission, ApiServer, Config};
+use berth_catalogue::Catalogue;
 use berth_cloudprovider::{Instance, tag};
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, CloudFaults, FakeCloud};
-use berth_controllers::{Clock, Controllers, LeaseOptions, Options};
+use berth_controllers::{Clock, Controllers, LeaseOptions, Options, Timings};
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
 use futures::StreamExt;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -28,6 +31,8 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cloud: FakeCloud,
     pub(crate) trouble: Trouble,
+    /// What controllers are started with.
+    pub(crate) options: Options,
     /// What was seen that may never be seen.
     violations: Arc<Mutex<Vec<String>>>,
     tasks: JoinSet<()>,
@@ -40,6 +45,10 @@ fn epoch() -> Timestamp {
 
 impl World {
     pub(crate) async fn new(seed: u64, rates: Rates, faults: CloudFaults) -> Self {
+        Self::with(seed, rates, faults, berth_cloudprovider_fake::catalogue()).await
+    }
+
+    pub(crate) async fn with(seed: u64, rates: Rates, faults: CloudFaults, catalogue: Catalogue) -> Self {
         let admission = Admission { taint_new_nodes: true, ..Admission::default() };
         let server = ApiServer::new(Config { epoch: epoch(), seed, admission, ..Config::default() });
         let client = Client::new(server.clone(), "default");
@@ -49,7 +58,7 @@ impl World {
             definitions.create(&PostParams::default(), &definition).await.unwrap();
         }
         let config = CloudConfig { seed, epoch: epoch(), any_node_class: true, faults, ..CloudConfig::default() };
-        let cloud = FakeCloud::new(config, berth_cloudprovider_fake::catalogue());
+        let cloud = FakeCloud::new(config, catalogue);
         let mut tasks = JoinSet::new();
         let timed = server.clone();
         let built_in =
@@ -59,9 +68,13 @@ impl World {
         let violations = Arc::new(Mutex::new(Vec::new()));
         tasks.spawn(play_machines(client.clone(), cloud.clone(), Arc::clone(&violations)));
         tasks.spawn(observe_claims(client.clone(), cloud.clone(), Arc::clone(&violations)));
+        tasks.spawn(observe_pods(client.clone(), Arc::clone(&violations)));
         let trouble = Trouble::new(seed, rates);
         let n_starts = Arc::new(Mutex::new(0));
-        Self { server, client, cloud, trouble, violations, tasks, n_starts }
+        // Counts are looked at as often as the sandbox does.
+        let timings = Timings { offers_period: Duration::from_secs(5), ..Timings::default() };
+        let options = Options { timings, seed, ..Options::default() };
+        Self { server, client, cloud, trouble, options, violations, tasks, n_starts }
     }
 
     /// Runs controllers that are started anew, with nothing remembered, whenever they crash.
@@ -69,6 +82,7 @@ impl World {
         let (server, trouble, cloud) = (self.server.clone(), self.trouble.clone(), self.cloud.clone());
         let clock = Clock::starting_at(epoch());
         let n_starts = Arc::clone(&self.n_starts);
+        let own = self.options.clone();
         self.tasks.spawn(async move {
             loop {
                 let n = {
@@ -78,7 +92,7 @@ impl World {
                 };
                 let client = Client::new(Troubled { server: server.clone(), trouble: trouble.clone() }, "default");
                 let lease = LeaseOptions { identity: format!("berth-{n}"), ..LeaseOptions::default() };
-                let options = Options { lease: with_lease.then_some(lease), ..Options::default() };
+                let options = Options { lease: with_lease.then_some(lease), ..own.clone() };
                 let controllers = Controllers::new(client, Arc::new(cloud.clone()), clock.clone(), options);
                 let process = tokio::spawn(controllers.run(std::future::pending()));
                 trouble.crashed().await;
@@ -99,6 +113,44 @@ impl World {
     {
         let api: Api<K> = Api::all(self.client.clone());
         api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+
+    /// A Deployment in the namespace `default`.
+    pub(crate) async fn deploy(&self, deployment: Value) {
+        let api: Api<Deployment> = Api::default_namespaced(self.client.clone());
+        api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+    }
+
+    pub(crate) async fn scale(&self, name: &str, replicas: u32) {
+        let api: Api<Deployment> = Api::default_namespaced(self.client.clone());
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        api.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
+        Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// How many pods run, where all that there are do.
+    pub(crate) async fn all_run(&self) -> Option<usize> {
+        let pods = self.pods().await;
+        let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        pods.iter().all(runs).then_some(pods.len())
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// How many instances of each type run on which capacity: the reservation's id, or the capacity type.
+    pub(crate) fn fleet(&self) -> BTreeMap<(String, String), usize> {
+        let mut fleet = BTreeMap::new();
+        for instance in self.alive() {
+            let label = |key: &str| instance.labels.get(key).cloned();
+            let on = label(labels::RESERVATION_ID).or_else(|| label(labels::CAPACITY_TYPE)).unwrap_or_default();
+            *fleet.entry((label(labels::INSTANCE_TYPE).unwrap_or_default(), on)).or_default() += 1;
+        }
+        fleet
     }
 
     pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
@@ -176,6 +228,22 @@ async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
             }
             CloudEvent::Stopped { node_name, .. } => kubelets.power_off(&node_name),
             _ => {}
+        }
+    }
+}
+
+/// No pod may be on a second node.
+async fn observe_pods(client: Client, violations: Arc<Mutex<Vec<String>>>) {
+    let stream = watcher(Api::<Pod>::all(client), watcher::Config::default());
+    futures::pin_mut!(stream);
+    let mut bound: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(event) = stream.next().await {
+        let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event else { continue };
+        let Some(node) = pod.spec.and_then(|spec| spec.node_name) else { continue };
+        let uid = pod.metadata.uid.unwrap_or_default();
+        let before = bound.insert(uid, node.clone());
+        if before.is_some_and(|before| before != node) {
+            violations.lock().push(format!("{} is on a second node", pod.metadata.name.unwrap_or_default()));
         }
     }
 }

@@ -1,0 +1,282 @@
+//! The live state: told what is observed and what became of writes, in the same order as the view.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_catalogue::{Availability, Catalogue};
+use berth_cloudprovider::{CapacityReservation, OfferingKey, ReservationState};
+use berth_state::{AssumptionId, Event, ObjectRef, Refused, SlotCount, Touched};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Core, Effect, Job};
+use crate::clock::after;
+use crate::kind::{Key, Kind};
+use crate::notice::Notice;
+use crate::observed::{Object, Observed};
+use crate::write::{Op, Outcome, Write};
+
+/// Kinds that decisions about live pods do not depend on: their pods exist, or do not.
+const UNWATCHED: [berth_state::Kind; 3] =
+    [berth_state::Kind::Deployment, berth_state::Kind::Job, berth_state::Kind::CronJob];
+
+/// What comes within this time is placed together: a decision looks at all of the cluster.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// The state's kind of a kind that it knows.
+pub(super) fn state_kind(kind: Kind) -> Option<berth_state::Kind> {
+    berth_state::Kind::ALL.iter().copied().find(|known| known.name() == kind.as_str())
+}
+
+fn own_kind(kind: berth_state::Kind) -> Option<Kind> {
+    crate::observed::WATCHED.iter().copied().find(|known| known.as_str() == kind.name())
+}
+
+impl Core {
+    /// Kinds that are not watched have no objects.
+    pub(super) fn start_state(&mut self, now: Timestamp) {
+        for kind in UNWATCHED {
+            self.apply(Event::Relisted { kind, objects: Vec::new(), resource_version: None }, now);
+        }
+    }
+
+    /// Tells the state what a watch told.
+    pub(super) fn tell_state(&mut self, observed: &Observed, now: Timestamp) {
+        let event = match observed {
+            Observed::Applied(object) => object.for_state().map(Event::Applied),
+            Observed::Deleted(kind, metadata) => state_kind(*kind).map(|kind| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                let key = berth_state::Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default());
+                let resource_version = metadata.resource_version.clone();
+                Event::Deleted { object: key.with_uid(metadata.uid.as_deref()), resource_version }
+            }),
+            Observed::Listed(kind, objects) => state_kind(*kind).map(|kind| {
+                let objects = objects.iter().filter_map(Object::for_state).collect();
+                Event::Relisted { kind, objects, resource_version: None }
+            }),
+            // What cannot be read counts as not there.
+            Observed::Unreadable { kind, metadata, .. } => state_kind(*kind).map(|kind| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                let key = berth_state::Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default());
+                Event::Deleted { object: key.with_uid(None), resource_version: metadata.resource_version.clone() }
+            }),
+        };
+        if let Some(event) = event {
+            self.apply(event, now);
+        }
+        if is_end_of_claim(observed) {
+            self.replan_at_once();
+        }
+        if matches!(observed, Observed::Listed(..)) {
+            self.read_again();
+        }
+    }
+
+    /// Applies an event. What cannot be used is told of, on its object, and all else goes on.
+    pub(super) fn apply(&mut self, event: Event, now: Timestamp) {
+        let touched = match self.state.apply(event, now) {
+            Ok(touched) => touched,
+            Err(Refused { objects, touched }) => {
+                for object in objects {
+                    tracing::warn!("{object}");
+                    let uid = self.state.observed(&object.key).and_then(|known| known.metadata().uid.clone());
+                    if let Some(kind) = own_kind(object.key.kind) {
+                        let key = Key {
+                            kind,
+                            namespace: object.key.namespace.to_string(),
+                            name: object.key.name.to_string(),
+                        };
+                        let message = object.to_string();
+                        let uid = uid.unwrap_or_default();
+                        self.tell(Notice { object: key, uid, reason: "Unusable", message, is_warning: true }, now);
+                    }
+                }
+                touched
+            }
+        };
+        self.wake(&touched, now);
+    }
+
+    /// What changed may let somebody be placed: on nodes that are up shortly, on new ones once no more comes for a while.
+    fn wake(&mut self, touched: &Touched, now: Timestamp) {
+        if touched.waiting {
+            self.has_waiting = true;
+            self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));
+        }
+        if touched.waiting || (touched.room && self.has_waiting) {
+            self.queue.add_at(Job::Schedule, after(now, GATHER));
+            self.queue.add_at(Job::Provision, after(now, self.options.timings.batch_idle));
+        }
+    }
+
+    /// What a launch was refused for is planned anew, without waiting for more.
+    pub(super) fn replan_at_once(&mut self) {
+        if self.has_waiting {
+            self.batch = None;
+            self.queue.add(Job::Provision);
+        }
+    }
+
+    /// What became of a write that the state assumes.
+    pub(super) fn settle(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
+        let Some(assumption) = self.assumed.remove(job) else { return };
+        let settled = match outcome {
+            Outcome::Done(value) => {
+                let text = |field: &str| {
+                    value.as_ref()?.get("metadata")?.get(field).and_then(Value::as_str).map(str::to_owned)
+                };
+                berth_state::Outcome::Written { resource_version: text("resourceVersion"), uid: text("uid") }
+            }
+            Outcome::Unknown(_) => berth_state::Outcome::Unknown,
+            _ => berth_state::Outcome::Refused,
+        };
+        let is_unknown = settled == berth_state::Outcome::Unknown;
+        self.apply(Event::Settled { assumption, outcome: settled }, now);
+        if is_unknown {
+            self.read_again();
+        } else if matches!(outcome, Outcome::Conflict(_) | Outcome::Refused(_)) {
+            // What was known is out of date.
+            let read = Write { op: Op::Read, ..write.clone() };
+            self.effects.push(Effect::Write(None, Box::new(read)));
+        }
+    }
+
+    /// Assumes a write and sends it for a job of its own. Nothing is done where the state does not know the object so.
+    pub(super) fn assume_and_write(
+        &mut self,
+        job: Job,
+        object: &ObjectRef,
+        patch: berth_state::Patch,
+        write: Write,
+    ) -> bool {
+        if self.queue.is_running(&job) {
+            return false;
+        }
+        let Some(assumed) = self.state.assume(object, patch) else { return false };
+        self.assumed.insert(job.clone(), assumed.assumption);
+        self.write(job, write);
+        true
+    }
+
+    /// Reads what the state does not know any more.
+    fn read_again(&mut self) {
+        let unknown: Vec<ObjectRef> = self.state.to_read_again().collect();
+        for object in unknown {
+            let Some(kind) = own_kind(object.key.kind) else { continue };
+            let key =
+                Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+            let job = Job::Reread(key);
+            if !self.queue.is_running(&job) {
+                self.queue.add(job);
+            }
+        }
+    }
+
+    pub(super) fn reread(&mut self, key: Key) {
+        let is_unknown = state_kind(key.kind).is_some_and(|kind| {
+            let key = berth_state::Key::new(kind, &key.namespace, &key.name);
+            self.state.to_read_again().any(|object| object.key == key)
+        });
+        if is_unknown {
+            self.write(Job::Reread(key.clone()), Write { key, uid: String::new(), op: Op::Read });
+        } else {
+            self.queue.forget(&Job::Reread(key));
+        }
+    }
+
+    /// An object was read again, or is not there.
+    pub(super) fn was_reread(&mut self, key: &Key, outcome: &Outcome, now: Timestamp) {
+        let job = Job::Reread(key.clone());
+        let Some(kind) = state_kind(key.kind) else { return self.queue.done(&job) };
+        let found = match outcome {
+            Outcome::Done(Some(value)) => match Object::from_answer(key.kind, value.clone()) {
+                Some(Ok(object)) => object.for_state(),
+                _ => None,
+            },
+            Outcome::NotFound => None,
+            _ => return self.queue.fail(job, std::time::Duration::ZERO, now),
+        };
+        let object = berth_state::Key::new(kind, &key.namespace, &key.name).with_uid(None);
+        self.apply(Event::Read { object, found }, now);
+        self.queue.done(&job);
+    }
+
+    /// Tells the state what is to be had: what the cloud said, less what launches found empty since.
+    pub(super) fn tell_offers(&mut self, now: Timestamp) {
+        // One catalogue serves every NodePool; node classes differ in how nodes are made.
+        let Some(offers) = self.offers.values().next() else { return };
+        let exhausted: BTreeSet<&OfferingKey> = offers.exhausted.keys().collect();
+        let catalogue = if exhausted.is_empty() {
+            Arc::clone(&offers.types.catalogue)
+        } else {
+            without(&offers.types.catalogue, &exhausted).unwrap_or_else(|| Arc::clone(&offers.types.catalogue))
+        };
+        let full = &offers.full;
+        let counts: Vec<SlotCount> = offers.types.reservations.iter().map(|known| count(known, full.contains_key(&known.id))).collect();
+        let ends = offers.exhausted.values().chain(offers.full.values()).min().copied();
+        let is_told = self.told_offers.as_ref().is_some_and(|(known, known_counts)| {
+            (Arc::ptr_eq(known, &catalogue) || **known == *catalogue) && *known_counts == counts
+        });
+        if !is_told {
+            self.told_offers = Some((Arc::clone(&catalogue), counts.clone()));
+            self.apply(Event::Offered { catalogue, seen: None }, now);
+            if !counts.is_empty() {
+                self.apply(Event::Counted(counts), now);
+            }
+        }
+        if let Some(ends) = ends {
+            self.queue.add_at(Job::Restock, ends);
+        }
+    }
+
+    /// What was left alone for a while may be there again.
+    pub(super) fn restock(&mut self, now: Timestamp) {
+        for offers in self.offers.values_mut() {
+            offers.exhausted.retain(|_, until| *until > now);
+            offers.full.retain(|_, until| *until > now);
+        }
+        self.tell_offers(now);
+    }
+}
+
+/// Whether a NodeClaim will be no node, or none much longer: what was planned for it needs another.
+fn is_end_of_claim(observed: &Observed) -> bool {
+    match observed {
+        Observed::Applied(Object::NodeClaim(claim)) => claim.metadata.deletion_timestamp.is_some(),
+        Observed::Deleted(kind, _) => *kind == Kind::NodeClaim,
+        _ => false,
+    }
+}
+
+/// A catalogue in which some offerings have no instance left.
+fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Option<Arc<Catalogue>> {
+    let mut types = catalogue.types().to_vec();
+    for of_type in &mut types {
+        let name = of_type.name.clone();
+        for offering in &mut of_type.offerings {
+            let Some(capacity_type) = offering.capacity_type() else { continue };
+            let zone = offering.zone().map(str::to_owned);
+            if exhausted.contains(&OfferingKey { instance_type: name.clone(), zone, capacity_type }) {
+                offering.availability = Availability::Count(0);
+            }
+        }
+    }
+    Catalogue::new(types).ok().map(Arc::new)
+}
+
+/// The free slots of a reservation, and whom the count has seen.
+fn count(known: &CapacityReservation, is_full: bool) -> SlotCount {
+    let serves = known.state == ReservationState::Active && !is_full;
+    SlotCount {
+        reservation_id: known.id.clone(),
+        free: if serves { known.total.saturating_sub(known.used) } else { 0 },
+        seen: known.includes.iter().map(|id| id.0.clone()).collect(),
+    }
+}
+
+/// What the cloud offers, as the state was told it last.
+pub(super) type ToldOffers = (Arc<Catalogue>, Vec<SlotCount>);
+
+/// What a job's write is assumed as.
+pub(super) type Assumed = std::collections::BTreeMap<Job, AssumptionId>;

@@ -1,0 +1,262 @@
+//! Provisioning: what waits together is planned together, and becomes NodeClaims.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedOffering, ResourceRequirements, labels};
+use berth_decisions::Launch;
+use berth_state::{ObjectRef, Patch, State};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use rustc_hash::FxHasher;
+
+use super::pools::{HASH_VERSION, template_hash};
+use super::{Core, Job};
+use crate::clock::{after, elapsed};
+use crate::kind::{Key, Kind};
+use crate::notice::Notice;
+use crate::write::{Op, Outcome, Write};
+
+/// How often what found no place is planned again although nothing changed.
+const RETRY: Duration = Duration::from_secs(30);
+/// A pod for which so many nodes were launched, and that was bound to none, waits before the next.
+const PATIENCE: u32 = 2;
+/// The first and the longest wait of such a pod.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
+
+/// The nodes that were launched for a pod or a Reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Planned {
+    /// The NodeClaim that it waits for.
+    claim: String,
+    n_launches: u32,
+    last: Timestamp,
+}
+
+impl Core {
+    /// Plans what waits, once no more comes for a while.
+    pub(super) fn provision(&mut self, now: Timestamp) {
+        if let Some((first, last)) = self.batch {
+            let timings = &self.options.timings;
+            let due = after(last, timings.batch_idle).min(after(first, timings.batch_max));
+            if due > now {
+                return self.queue.add_at(Job::Provision, due);
+            }
+        }
+        self.batch = None;
+        if self.is_storm(now) {
+            return self.queue.add_at(Job::Provision, after(now, RETRY));
+        }
+        let Some(decision) = self.decide(true, now) else {
+            return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
+        };
+        self.bind_all(&decision, now);
+        let mut n_put_off = 0;
+        for launch in &decision.launches {
+            if !self.launch(launch, now) {
+                n_put_off += 1;
+            }
+        }
+        self.explain(&decision.refusals, now);
+        self.has_waiting =
+            !decision.refusals.is_empty() || !decision.nominations.is_empty() || !decision.launches.is_empty();
+        if !decision.refusals.is_empty() || n_put_off > 0 {
+            self.queue.add_at(Job::Provision, after(now, RETRY));
+        }
+        let (n_bound, n_launched) = (decision.bindings.len(), decision.launches.len() - n_put_off);
+        if n_bound + n_launched > 0 {
+            tracing::info!(n_bound, n_launched, n_put_off, n_refused = decision.refusals.len(), "planned");
+        }
+    }
+
+    /// Creates the NodeClaim of a planned node; false where that must wait.
+    fn launch(&mut self, launch: &Launch, now: Timestamp) -> bool {
+        let pool_name = launch.node_pool.key.name.to_string();
+        let Some(pool) = self.view.pools.get(&pool_name).cloned() else { return false };
+        if !self.is_pool_usable(&pool) {
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
+            return false;
+        }
+        let waiting: Vec<&ObjectRef> = launch.pods.iter().chain(&launch.reservations).collect();
+        if waiting.iter().all(|object| self.is_provided_for(object, now)) {
+            return false;
+        }
+        let claim = self.node_claim(&pool, launch, now);
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let Ok(body) = serde_json::to_value(&claim) else { return false };
+        let write = Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
+        let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name).with_uid(None);
+        let patch = Patch::Create(berth_state::Object::from(claim));
+        if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
+            return false;
+        }
+        for object in waiting {
+            let Some(uid) = object.uid.as_deref() else { continue };
+            let planned = self.planned.entry(uid.to_owned());
+            let planned = planned.or_insert_with(|| Planned { claim: String::new(), n_launches: 0, last: now });
+            planned.claim.clone_from(&name);
+            planned.n_launches = planned.n_launches.saturating_add(1);
+            planned.last = now;
+            let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
+            let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+            let message = format!("Pod should schedule on: nodeclaim/{name}");
+            self.tell(Notice { object: key, uid: uid.to_owned(), reason: "Nominated", message, is_warning: false }, now);
+        }
+        tracing::info!(claim = name, pool = pool_name, offering = ?launch.offering, n_pods = launch.pods.len(), "launching");
+        true
+    }
+
+    /// Whether no node is to be launched for a pod or Reservation now: one comes up for it already, its scheduler has
+    /// not tried yet, or nodes that were launched for it did not help.
+    fn is_provided_for(&mut self, object: &ObjectRef, now: Timestamp) -> bool {
+        if object.key.kind == berth_state::Kind::Pod && self.is_left_to_another(object) {
+            return true;
+        }
+        let Some(planned) = object.uid.as_deref().and_then(|uid| self.planned.get(uid)).cloned() else { return false };
+        let claim = self.view.claims.get(&planned.claim);
+        let comes_up = claim.is_some_and(|claim| {
+            let status = claim.status.as_ref();
+            let is_up = status.is_some_and(|status| {
+                crate::claim::conditions::is_true(&status.conditions, crate::claim::conditions::INITIALIZED)
+            });
+            claim.metadata.deletion_timestamp.is_none() && !is_up
+        });
+        if comes_up || self.queue.is_running(&Job::Launch(planned.claim.clone())) {
+            return true;
+        }
+        if planned.n_launches < PATIENCE {
+            return false;
+        }
+        let delay = BACKOFF.0.saturating_mul(2_u32.saturating_pow(planned.n_launches - PATIENCE)).min(BACKOFF.1);
+        if elapsed(planned.last, now) >= delay {
+            return false;
+        }
+        self.queue.add_at(Job::Provision, after(planned.last, delay));
+        let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
+        let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+        let message = format!(
+            "{} nodes were launched for it and it was bound to none: the next is launched after {delay:?}",
+            planned.n_launches
+        );
+        let uid = object.uid.as_deref().unwrap_or_default().to_owned();
+        self.tell(Notice { object: key, uid, reason: "LaunchBackoff", message, is_warning: true }, now);
+        true
+    }
+
+    /// Whether another scheduler places a pod, and has not said yet that it cannot.
+    fn is_left_to_another(&self, object: &ObjectRef) -> bool {
+        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return true };
+        let Some(names) = &self.options.scheduler_names else { return false };
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let is_marked = conditions.iter().any(|condition| {
+            condition.type_ == "PodScheduled"
+                && condition.status == "False"
+                && condition.reason.as_deref() == Some("Unschedulable")
+        });
+        !names.contains(State::scheduler_of(pod)) && !is_marked
+    }
+
+    /// The creation of a NodeClaim was answered.
+    pub(super) fn created(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
+        self.settle(job, write, outcome, now);
+        self.queue.done(job);
+        if !matches!(outcome, Outcome::Done(_) | Outcome::Fenced) {
+            tracing::warn!(object = %write.key, outcome = outcome.word(), "a NodeClaim was not created");
+            self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
+        }
+    }
+
+    /// Drops what is remembered of pods that are bound or gone.
+    pub(super) fn forget_placed(&mut self) {
+        let waiting: BTreeSet<&str> =
+            self.view.pods.values().filter(|pod| pod.node.is_none()).map(|pod| pod.uid.as_str()).collect();
+        let reservations: BTreeSet<&str> = self.view.reservations.uids().map(|(_, uid)| uid).collect();
+        self.planned.retain(|uid, _| waiting.contains(uid.as_str()) || reservations.contains(uid.as_str()));
+        self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
+    }
+
+    fn node_claim(&mut self, pool: &NodePool, launch: &Launch, now: Timestamp) -> NodeClaim {
+        let template = &pool.spec.template;
+        let pool_name = pool.metadata.name.clone().unwrap_or_default();
+        let mut all_labels = template.metadata.labels.clone();
+        all_labels.insert(labels::NODEPOOL.to_owned(), pool_name.clone());
+        if let Some(class) = &template.spec.node_class_ref {
+            all_labels.insert(labels::node_class(&class.group, &class.kind), class.name.clone());
+        }
+        let mut annotations = template.metadata.annotations.clone();
+        annotations.insert(labels::NODEPOOL_HASH.to_owned(), template_hash(pool));
+        annotations.insert(labels::NODEPOOL_HASH_VERSION.to_owned(), HASH_VERSION.to_owned());
+        if let Some(planned) = planned_offering(launch) {
+            annotations.insert(labels::PLANNED_OFFERING.to_owned(), planned);
+        }
+        let owner = OwnerReference {
+            api_version: Kind::NodePool.api_version().to_owned(),
+            kind: Kind::NodePool.as_str().to_owned(),
+            name: pool_name.clone(),
+            uid: pool.metadata.uid.clone().unwrap_or_default(),
+            block_owner_deletion: Some(true),
+            controller: None,
+        };
+        NodeClaim {
+            metadata: ObjectMeta {
+                name: Some(self.claim_name(&pool_name, now)),
+                labels: Some(all_labels),
+                annotations: Some(annotations),
+                owner_references: Some(vec![owner]),
+                finalizers: Some(vec![labels::TERMINATION_FINALIZER.to_owned()]),
+                ..ObjectMeta::default()
+            },
+            spec: NodeClaimSpec {
+                taints: launch.taints.clone(),
+                startup_taints: template.spec.startup_taints.clone(),
+                requirements: launch.requirements.clone(),
+                resources: ResourceRequirements { requests: launch.requests.clone() },
+                node_class_ref: template.spec.node_class_ref.clone(),
+                termination_grace_period: template.spec.termination_grace_period.clone(),
+                expire_after: template.spec.expire_after.clone(),
+            },
+            status: None,
+        }
+    }
+
+    /// A name that no NodeClaim has: the pool's, and five characters.
+    fn claim_name(&mut self, pool: &str, now: Timestamp) -> String {
+        const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        let stem: String = pool.chars().take(240).collect();
+        loop {
+            self.n_named = self.n_named.wrapping_add(1);
+            let mut hasher = FxHasher::default();
+            (&self.options.seed, now.as_nanosecond(), self.n_named).hash(&mut hasher);
+            let mut bits = hasher.finish();
+            // The lowest bits of this hash are its worst.
+            bits ^= bits >> 32;
+            let mut suffix = String::new();
+            for _ in 0..5 {
+                let digit = usize::try_from(bits % 27).unwrap_or(0);
+                suffix.push(char::from(ALPHABET.get(digit).copied().unwrap_or(b'b')));
+                bits /= 27;
+            }
+            let name = format!("{stem}-{suffix}");
+            if self.view.claims.get(&name).is_none() && !self.queue.is_running(&Job::Launch(name.clone())) {
+                return name;
+            }
+        }
+    }
+}
+
+/// What the annotation tells of the offering that a NodeClaim is planned as.
+fn planned_offering(launch: &Launch) -> Option<String> {
+    let offering = launch.offering.clone();
+    let planned = PlannedOffering {
+        instance_type: offering.instance_type,
+        zone: offering.zone,
+        capacity_type: offering.capacity_type,
+        reservation_id: offering.reservation_id,
+    };
+    serde_json::to_string(&planned).ok()
+}
+
+/// By uid of the pod or Reservation.
+pub(super) type AllPlanned = BTreeMap<String, Planned>;

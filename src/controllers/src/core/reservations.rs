@@ -1,0 +1,259 @@
+//! The Reservation controller: phases, conditions, owners and expiry, by the life cycle that scheduling decides.
+
+use std::time::Duration;
+
+use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
+use berth_decisions::Binding;
+use berth_model::{Cluster, Phase};
+use berth_scheduling::reservation::lifecycle::{
+    self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
+    Terms, UNSCHEDULABLE, WAITING,
+};
+use berth_state::{ObjectRef, Patch};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::{Core, Effect, Job};
+use crate::claim::on;
+use crate::clock::after;
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::write::{Op, Write};
+
+/// How long a Reservation that is over is kept, as Koordinator's `gcDurationSeconds`.
+const GARBAGE_AFTER: Duration = Duration::from_secs(86_400);
+const REASONS: [&str; 7] = [SCHEDULED, UNSCHEDULABLE, AVAILABLE, WAITING, ROOM_TAKEN, SUCCEEDED, EXPIRED];
+
+impl Core {
+    /// A Reservation gets a node.
+    pub(super) fn hold(&mut self, binding: &Binding, now: Timestamp) {
+        let name = binding.object.key.name.to_string();
+        let Some(reservation) = self.view.reservations.get(&name).cloned() else { return };
+        let Some((status, allocatable)) = self.status_of(&reservation, now) else { return };
+        let n_bound_pods = usize::from(binding.waits);
+        let node = &binding.node.key.name;
+        let next = lifecycle::scheduled(&status, node, allocatable, n_bound_pods, now.as_second());
+        let next = written(&next, self.state.cluster(now));
+        let patch = json!({"metadata": {"annotations": binding.annotations}});
+        if !binding.annotations.is_empty() && !has_all(&reservation, binding) {
+            // What it has to itself is written before it counts as available; the status follows with the next pass.
+            let write = on(Kind::Reservation, &reservation.metadata, Op::Merge(patch));
+            return self.write_once(Job::Hold(name), write);
+        }
+        let body = json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": next});
+        let write = on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body));
+        self.assume_and_write(Job::Hold(name), &binding.object, Patch::Status(Box::new(next)), write);
+    }
+
+    fn write_once(&mut self, job: Job, write: Write) {
+        if !self.queue.is_running(&job) {
+            self.write(job, write);
+        }
+    }
+
+    /// The next step of a Reservation's life.
+    pub(super) fn step_reservation(&mut self, name: &str, now: Timestamp) {
+        let job = Job::Reservation(name.to_owned());
+        let Some(reservation) = self.view.reservations.get(&name.to_owned()).cloned() else {
+            return self.queue.forget(&job);
+        };
+        if reservation.metadata.deletion_timestamp.is_some() || self.queue.is_running(&Job::Hold(name.to_owned())) {
+            return;
+        }
+        let Some((status, _)) = self.status_of(&reservation, now) else { return };
+        let seen = self.seen_of(&reservation, &status, now);
+        let terms = terms_of(&reservation);
+        let seconds = now.as_second();
+        if lifecycle::is_garbage(&status, seen.is_node_lost, GARBAGE_AFTER, seconds) {
+            return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::Delete { grace: None }));
+        }
+        let next = lifecycle::sync(&terms, &status, &seen, seconds);
+        if differs(&status, &next) {
+            let body = written(&next, self.state.cluster(now));
+            let body = json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": body});
+            return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body)));
+        }
+        if let Some(wait) = lifecycle::next_check(&terms, &next, seconds) {
+            self.queue.add_at(job, after(now, wait));
+        }
+    }
+
+    /// Tells why a Reservation has no node.
+    pub(super) fn explain_reservation(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
+        let name = object.key.name.to_string();
+        let Some(reservation) = self.view.reservations.get(&name).cloned() else { return };
+        let Some((status, _)) = self.status_of(&reservation, now) else { return };
+        let next = lifecycle::unschedulable(&status, message, now.as_second());
+        if !differs(&status, &next) {
+            return;
+        }
+        let body = written(&next, self.state.cluster(now));
+        let body = json!({"metadata": {"resourceVersion": reservation.metadata.resource_version},
+            "status": {"phase": body.phase, "conditions": body.conditions}});
+        let write = on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body));
+        self.effects.push(Effect::Write(None, Box::new(write)));
+        self.tell(Notice::about(Kind::Reservation, &reservation.metadata, "FailedScheduling", message), now);
+    }
+
+    /// The status as it is written, in the model's terms, and what the Reservation asks for.
+    fn status_of(&mut self, reservation: &Reservation, now: Timestamp) -> Option<(Status, berth_model::Resources)> {
+        let name = reservation.metadata.name.as_deref()?;
+        let cluster = self.state.cluster(now);
+        let sym = cluster.symbols.get(name)?;
+        let known = cluster.reservations.iter().find(|known| known.name == sym)?;
+        let api = reservation.status.clone().unwrap_or_default();
+        let condition = |type_: &str| read_condition(&api, type_);
+        let status = Status {
+            phase: phase_of(api.phase),
+            scheduled: condition("Scheduled"),
+            ready: condition("Ready"),
+            node: api.node_name.clone(),
+            allocatable: if api.node_name.is_some() { known.allocatable.clone() } else { berth_model::Resources::new() },
+            allocated: read_amounts(&api.allocated, cluster),
+            current_owners: api
+                .current_owners
+                .iter()
+                .map(|owner| CurrentOwner {
+                    uid: owner.uid.clone().unwrap_or_default(),
+                    namespace: owner.namespace.clone().unwrap_or_default(),
+                    name: owner.name.clone().unwrap_or_default(),
+                })
+                .collect(),
+        };
+        Some((status, known.allocatable.clone()))
+    }
+
+    /// What is seen of a Reservation's node and of the pods that draw from it.
+    fn seen_of(&mut self, reservation: &Reservation, status: &Status, now: Timestamp) -> Seen {
+        let Some(node) = status.node.as_deref() else { return Seen::default() };
+        let is_node_lost = self.state.get_as::<Node>("", node).is_none();
+        let name = reservation.metadata.name.as_deref().unwrap_or_default();
+        let mut owners = Vec::new();
+        let cluster = self.state.cluster(now);
+        let index = cluster.symbols.get(name).and_then(|sym| cluster.reservations.iter().position(|known| known.name == sym));
+        let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
+        for pod in on_node.flat_map(|known| &known.pods) {
+            if pod.draws_from.is_none() || pod.draws_from.map(|at| at as usize) != index {
+                continue;
+            }
+            let requests = cluster.specs.get(pod.spec as usize).map(|spec| spec.requests.clone()).unwrap_or_default();
+            owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), requests));
+        }
+        let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
+        let owners = owners.into_iter().map(|(namespace, name, requests)| {
+            let pod = self.state.get_as::<Pod>(&namespace, &name);
+            let uid = pod.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
+            let started = pod.and_then(|pod| pod.status.as_ref()?.start_time.as_ref()).map(|time| time.0.as_second());
+            let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
+            SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
+        });
+        Seen { owners: owners.collect(), is_node_lost, is_room_taken: false }
+    }
+}
+
+fn has_all(reservation: &Reservation, binding: &Binding) -> bool {
+    let known = reservation.metadata.annotations.clone().unwrap_or_default();
+    binding.annotations.iter().all(|(key, value)| known.get(key) == Some(value))
+}
+
+fn terms_of(reservation: &Reservation) -> Terms {
+    Terms {
+        created: crate::claim::created(&reservation.metadata).map_or(0, Timestamp::as_second),
+        expires: reservation.spec.expires.as_ref().map(|time| time.0.as_second()),
+        ttl: reservation.spec.ttl.to_std().unwrap_or_default(),
+        allocate_once: reservation.spec.allocate_once,
+    }
+}
+
+/// Whether anything but the time of the last look differs.
+fn differs(a: &Status, b: &Status) -> bool {
+    let seen = |condition: &Option<Condition>| {
+        condition.as_ref().map(|known| (known.status, known.reason, known.message.clone()))
+    };
+    (a.phase, &a.node, &a.allocated, &a.current_owners) != (b.phase, &b.node, &b.allocated, &b.current_owners)
+        || seen(&a.scheduled) != seen(&b.scheduled)
+        || seen(&a.ready) != seen(&b.ready)
+}
+
+const fn phase_of(phase: ReservationPhase) -> Phase {
+    match phase {
+        ReservationPhase::Pending => Phase::Pending,
+        ReservationPhase::Available => Phase::Available,
+        ReservationPhase::Waiting => Phase::Waiting,
+        ReservationPhase::Succeeded => Phase::Succeeded,
+        ReservationPhase::Failed => Phase::Failed,
+    }
+}
+
+const fn api_phase(phase: Phase) -> ReservationPhase {
+    match phase {
+        Phase::Pending => ReservationPhase::Pending,
+        Phase::Available => ReservationPhase::Available,
+        Phase::Waiting => ReservationPhase::Waiting,
+        Phase::Succeeded => ReservationPhase::Succeeded,
+        Phase::Failed => ReservationPhase::Failed,
+    }
+}
+
+/// A condition as it was written; one with a reason that nobody here writes counts as not there.
+fn read_condition(status: &ReservationStatus, type_: &str) -> Option<Condition> {
+    let known = status.conditions.iter().find(|known| known.type_ == type_)?;
+    let seconds = |time: &Option<Time>| time.as_ref().map_or(0, |time| time.0.as_second());
+    Some(Condition {
+        status: known.status == "True",
+        reason: REASONS.into_iter().find(|reason| *reason == known.reason)?,
+        message: known.message.clone(),
+        last_probe: seconds(&known.last_probe_time),
+        last_transition: seconds(&known.last_transition_time),
+    })
+}
+
+fn read_amounts(list: &berth_api::ResourceList, cluster: &Cluster) -> berth_model::Resources {
+    let mut amounts = berth_model::Resources::new();
+    for (id, name) in cluster.resource_names.iter() {
+        let Some(amount) = list.get(cluster.symbols.text(name)) else { continue };
+        // As the model counts: CPU in thousandths, all else in whole units.
+        let count = if cluster.symbols.text(name) == "cpu" { amount.milli_ceil() } else { amount.value_ceil() };
+        amounts.set(id, count.unwrap_or(i64::MAX));
+    }
+    amounts
+}
+
+/// The status as it is written.
+fn written(status: &Status, cluster: &Cluster) -> ReservationStatus {
+    let amounts = |amounts: &berth_model::Resources| {
+        let amounts = berth_decisions::quantities(cluster, amounts).into_iter();
+        amounts.map(|(name, amount)| (name.to_owned(), amount)).collect()
+    };
+    let time = |seconds: i64| Timestamp::from_second(seconds).ok().map(Time);
+    let condition = |type_: &str, known: &Option<Condition>| {
+        known.as_ref().map(|known| ReservationCondition {
+            type_: type_.to_owned(),
+            status: if known.status { "True" } else { "False" }.to_owned(),
+            reason: known.reason.to_owned(),
+            message: known.message.clone(),
+            last_probe_time: time(known.last_probe),
+            last_transition_time: time(known.last_transition),
+        })
+    };
+    let conditions = [condition("Scheduled", &status.scheduled), condition("Ready", &status.ready)];
+    ReservationStatus {
+        phase: api_phase(status.phase),
+        conditions: conditions.into_iter().flatten().collect(),
+        current_owners: status
+            .current_owners
+            .iter()
+            .map(|owner| ObjectReference {
+                namespace: Some(owner.namespace.clone()),
+                name: Some(owner.name.clone()),
+                uid: Some(owner.uid.clone()),
+                ..ObjectReference::default()
+            })
+            .collect(),
+        node_name: status.node.clone(),
+        allocatable: amounts(&status.allocatable),
+        allocated: amounts(&status.allocated),
+    }
+}

@@ -1,0 +1,211 @@
+//! The embedded scheduler: pods and Reservations are bound as the core decides, and who stays is told why.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_decisions::{Binding, Decision, Nomination, Refusal};
+use berth_state::{ObjectRef, Patch, State};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use super::{Core, Effect, Job};
+use crate::claim::conditions::whole_seconds;
+use crate::claim::{Eviction, Manner};
+use crate::clock::after;
+use crate::kind::{Key, Kind};
+use crate::notice::Notice;
+use crate::view::PodName;
+use crate::write::{Op, Outcome, Write};
+
+/// The first and the longest delay after a pod could not be bound.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+impl Core {
+    /// Binds what finds a node that is up.
+    pub(super) fn schedule(&mut self, now: Timestamp) {
+        if let Some(decision) = self.decide(false, now) {
+            self.bind_all(&decision, now);
+        }
+    }
+
+    /// Asks the core.
+    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+        let options = berth_decisions::Options {
+            solve: self.options.solve.clone(),
+            launches,
+            scheduler_names: self.options.scheduler_names.clone(),
+        };
+        let span = tracing::info_span!("deciding", launches);
+        let _entered = span.enter();
+        match berth_decisions::decide(&mut self.state, &options, now) {
+            Ok(decision) => Some(decision),
+            Err(error) => {
+                tracing::debug!(%error, "nothing can be decided yet");
+                None
+            }
+        }
+    }
+
+    /// Writes bindings, makes way for preemptors, and remembers which nodes are expected to be used.
+    pub(super) fn bind_all(&mut self, decision: &Decision, now: Timestamp) {
+        self.expected_nodes.clear();
+        for nomination in &decision.nominations {
+            let expected = self.expected_nodes.entry(nomination.node.key.name.to_string()).or_default();
+            expected.push(nomination.object.clone());
+        }
+        for binding in &decision.bindings {
+            match binding.object.key.kind {
+                berth_state::Kind::Pod => self.bind_pod(binding, now),
+                berth_state::Kind::Reservation => self.hold(binding, now),
+                _ => {}
+            }
+        }
+        for eviction in &decision.evictions {
+            let Some(uid) = eviction.pod.uid.as_deref() else { continue };
+            self.want_eviction(&Eviction {
+                pod: pod_name(&eviction.pod),
+                uid: uid.to_owned(),
+                manner: Manner::Evict,
+            });
+        }
+        for nomination in decision.nominations.iter().filter(|nomination| nomination.after_evictions) {
+            self.nominate(nomination);
+        }
+    }
+
+    fn bind_pod(&mut self, binding: &Binding, now: Timestamp) {
+        let pod = pod_name(&binding.object);
+        let Some(uid) = binding.object.uid.as_deref() else { return };
+        if let Some((_, until)) = self.unbindable.get(uid)
+            && *until > now
+        {
+            return self.queue.add_at(Job::Schedule, *until);
+        }
+        let node = binding.node.key.name.clone();
+        let body = json!({
+            "metadata": {"annotations": binding.annotations},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": &*node},
+        });
+        let key = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
+        let write = Write { key, uid: uid.to_owned(), op: Op::Bind(body) };
+        let patch = Patch::Bind { node: node.clone(), annotations: binding.annotations.clone() };
+        if self.assume_and_write(Job::Bind(pod), &binding.object, patch, write) {
+            self.pod_events.insert(node.to_string(), now);
+            // Until the binding shows, nobody takes the node for empty.
+            self.expected_nodes.entry(node.to_string()).or_default().push(binding.object.clone());
+        }
+    }
+
+    fn nominate(&mut self, nomination: &Nomination) {
+        let Some(uid) = nomination.object.uid.as_deref() else { return };
+        let pod = pod_name(&nomination.object);
+        let node = nomination.node.key.name.clone();
+        let known = self.state.get_as::<Pod>(&pod.namespace, &pod.name);
+        let nominated = known.and_then(|pod| pod.status.as_ref()?.nominated_node_name.clone());
+        if nominated.as_deref() == Some(&*node) {
+            return;
+        }
+        let key = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
+        let op = Op::MergeStatus(json!({"status": {"nominatedNodeName": &*node}}));
+        let write = Write { key, uid: uid.to_owned(), op };
+        self.assume_and_write(Job::Nominate(pod), &nomination.object, Patch::Nominate { node: Some(node) }, write);
+    }
+
+    /// A binding, a hold or a nomination was answered.
+    pub(super) fn bound(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
+        self.settle(job, write, outcome, now);
+        self.queue.done(job);
+        match outcome {
+            Outcome::Done(_) => {
+                self.unbindable.remove(&write.uid);
+                if let Op::Bind(body) = &write.op {
+                    let node = body.pointer("/target/name").and_then(serde_json::Value::as_str).unwrap_or_default();
+                    let message = format!("Successfully assigned {}/{} to {node}", write.key.namespace, write.key.name);
+                    let (object, uid) = (write.key.clone(), write.uid.clone());
+                    self.tell(Notice { object, uid, reason: "Scheduled", message, is_warning: false }, now);
+                }
+            }
+            Outcome::NotFound | Outcome::Fenced => {}
+            _ => {
+                let (failures, _) = self.unbindable.get(&write.uid).copied().unwrap_or((0, now));
+                let delay = RETRY.0.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY.1);
+                self.unbindable.insert(write.uid.clone(), (failures.saturating_add(1), after(now, delay)));
+                self.queue.add_at(Job::Schedule, after(now, delay));
+            }
+        }
+    }
+
+    /// Tells who stays, and why.
+    pub(super) fn explain(&mut self, refusals: &[Refusal], now: Timestamp) {
+        let n_nodes = self.view.nodes.values().count();
+        for refusal in refusals {
+            let reasons: Vec<String> = refusal
+                .reasons
+                .iter()
+                .map(|(reason, count)| if *count == 0 { reason.clone() } else { format!("{count} {reason}") })
+                .collect();
+            let message = format!("0/{n_nodes} nodes are available: {}.", reasons.join(", "));
+            for object in &refusal.objects {
+                match object.key.kind {
+                    berth_state::Kind::Pod => self.explain_pod(object, &message, now),
+                    berth_state::Kind::Reservation => self.explain_reservation(object, &message, now),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
+        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name).cloned() else { return };
+        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(State::scheduler_of(&pod))) {
+            return;
+        }
+        let mut all = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        let known = all.iter().find(|condition| condition.type_ == "PodScheduled");
+        let same = |known: &&PodCondition| known.status == "False" && known.message.as_deref() == Some(message);
+        if known.is_some_and(|known| same(&known)) {
+            return;
+        }
+        let since = known.filter(|known| known.status == "False").and_then(|known| known.last_transition_time.clone());
+        all.retain(|condition| condition.type_ != "PodScheduled");
+        all.push(PodCondition {
+            type_: "PodScheduled".to_owned(),
+            status: "False".to_owned(),
+            reason: Some("Unschedulable".to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: Some(since.unwrap_or(Time(whole_seconds(now)))),
+            ..PodCondition::default()
+        });
+        let patch = json!({"metadata": {"resourceVersion": pod.metadata.resource_version}, "status": {"conditions": all}});
+        let key = Key::namespaced(Kind::Pod, &*object.key.namespace, &*object.key.name);
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let write = Write { key, uid, op: Op::MergeStatus(patch) };
+        self.effects.push(Effect::Write(None, Box::new(write)));
+        self.tell(Notice::about(Kind::Pod, &pod.metadata, "FailedScheduling", message), now);
+    }
+
+    /// Whether a pod or Reservation is planned for a node, or being bound to it: it is not empty for long.
+    pub(super) fn is_expected(&self, node: &str) -> bool {
+        let still_waits = |object: &ObjectRef| match object.key.kind {
+            berth_state::Kind::Pod => {
+                let pod = self.view.pods.get(&pod_name(object));
+                pod.is_some_and(|pod| object.uid.as_deref() == Some(&pod.uid) && pod.node.is_none())
+            }
+            _ => {
+                let reservation = self.view.reservations.get(&object.key.name.to_string());
+                reservation.is_some_and(|known| known.status.as_ref().is_none_or(|known| known.node_name.is_none()))
+            }
+        };
+        self.expected_nodes.get(node).is_some_and(|expected| expected.iter().any(still_waits))
+    }
+}
+
+/// The name of a pod that is referred to.
+pub(super) fn pod_name(object: &ObjectRef) -> PodName {
+    PodName { namespace: object.key.namespace.to_string(), name: object.key.name.to_string() }
+}
+
+/// Who is planned for which node.
+pub(super) type ExpectedNodes = BTreeMap<String, Vec<ObjectRef>>;

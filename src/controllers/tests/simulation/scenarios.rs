@@ -1,0 +1,217 @@
+//! Pending pods become nodes: scenarios against the Kubernetes API alone, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_catalogue::{CapacityType, Catalogue};
+use berth_cloudprovider::OfferingKey;
+use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::trouble::Rates;
+use crate::world::World;
+
+fn catalogue() -> Catalogue {
+    let text = include_bytes!("../../../../examples/catalogues/four-slots.yaml");
+    berth_catalogue::read(text, "four-slots.yaml").unwrap()
+}
+
+fn pool(name: &str, capacity_types: &[&str]) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
+        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+        "template": {"spec": {
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+            "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}],
+        }}}})
+}
+
+/// Pods of which three fit on an m5.xlarge.
+pub(crate) fn web(replicas: u32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{
+            "name": "web", "image": "web", "resources": {"requests": {"cpu": "1200m", "memory": "3Gi"}}}]}}}})
+}
+
+async fn world(faults: CloudFaults, capacity_types: &[&str]) -> World {
+    let mut world = World::with(1, Rates::default(), faults, catalogue()).await;
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", capacity_types)).await;
+    world
+}
+
+fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
+    of.iter().map(|(of_type, on, n)| (((*of_type).to_owned(), (*on).to_owned()), *n)).collect()
+}
+
+async fn state_of(world: &World) -> String {
+    let pods: Vec<String> = world
+        .pods()
+        .await
+        .into_iter()
+        .map(|pod| {
+            let status = pod.status.unwrap_or_default();
+            let why = status.conditions.into_iter().flatten().find(|known| known.type_ == "PodScheduled");
+            format!("{:?} {:?} {:?}", pod.metadata.name, pod.spec.and_then(|spec| spec.node_name), why)
+        })
+        .collect();
+    let claims: Vec<String> = world
+        .claims()
+        .await
+        .into_iter()
+        .map(|claim| format!("{:?} {:?}", claim.metadata.name, claim.status.map(|status| status.conditions)))
+        .collect();
+    format!("fleet {:?}\npods {pods:#?}\nclaims {claims:#?}", world.fleet())
+}
+
+async fn run(world: &World, n: usize) {
+    let there = world.settles(10, async |world| world.all_run().await == Some(n)).await;
+    assert!(there, "{n} pods do not run: {}", state_of(world).await);
+}
+
+async fn is_empty(world: &World) {
+    let gone = world
+        .settles(10, async |world| {
+            world.alive().is_empty() && world.claims().await.is_empty() && world.nodes().await.is_empty()
+        })
+        .await;
+    assert!(gone, "nodes stay: {}", state_of(world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_get_slots_first_then_paid_nodes_and_all_go_with_their_work() {
+    let world = world(CloudFaults::default(), &["on-demand", "reserved"]).await;
+    world.deploy(web(14)).await;
+    run(&world, 14).await;
+    let expected = fleet(&[("m5.xlarge", "cr-web", 4), ("m5.xlarge", "on-demand", 1)]);
+    assert_eq!(world.fleet(), expected, "{}", state_of(&world).await);
+    assert_eq!(world.claims().await.len(), 5, "each node was launched once");
+    world.scale("web", 6).await;
+    run(&world, 6).await;
+    world.scale("web", 0).await;
+    is_empty(&world).await;
+    assert_eq!(world.violations(), Vec::<String>::new());
+    // The slots came back.
+    world.scale("web", 3).await;
+    run(&world, 3).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 1)]), "{}", state_of(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reservation_lowered_while_launching_refuses_is_launched_elsewhere() {
+    let slow = CloudFaults { latency: Duration::from_secs(3), ..CloudFaults::default() };
+    let world = world(slow, &["on-demand", "reserved"]).await;
+    world.deploy(web(12)).await;
+    for _ in 0..200 {
+        if world.claims().await.len() >= 4 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(world.claims().await.len() >= 4 && world.alive().is_empty(), "{}", state_of(&world).await);
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 1, ..before });
+    run(&world, 12).await;
+    let on_slots: usize =
+        world.fleet().iter().filter(|((_, on), _)| on == "cr-web").map(|(_, n)| *n).sum();
+    assert_eq!(on_slots, 1, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+fn on_demand(of_type: &str, zone: &str) -> OfferingKey {
+    let (instance_type, zone) = (of_type.to_owned(), Some(zone.to_owned()));
+    OfferingKey { instance_type, zone, capacity_type: CapacityType::OnDemand }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stock_out_is_said_on_the_pods_and_ends_by_itself() {
+    let world = world(CloudFaults::default(), &["on-demand"]).await;
+    let all: Vec<OfferingKey> = ["m5.large", "m5.xlarge", "m5.2xlarge"]
+        .into_iter()
+        .flat_map(|of_type| ["port-1a", "port-1b"].map(|zone| on_demand(of_type, zone)))
+        .collect();
+    for offering in &all {
+        world.cloud.set_stock(offering, Some(0));
+    }
+    world.deploy(web(3)).await;
+    let said = world
+        .settles(5, async |world| {
+            let pods = world.pods().await;
+            pods.len() == 3
+                && pods.iter().all(|pod| {
+                    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                    conditions.into_iter().any(|known| {
+                        known.type_ == "PodScheduled"
+                            && known.status == "False"
+                            && known.reason.as_deref() == Some("Unschedulable")
+                    })
+                })
+        })
+        .await;
+    assert!(said, "{}", state_of(&world).await);
+    assert!(world.alive().is_empty());
+    let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
+    assert!(events.items.iter().any(|event| event.reason.as_deref() == Some("FailedScheduling")));
+    for offering in &all {
+        world.cloud.set_stock(offering, None);
+    }
+    run(&world, 3).await;
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_is_out_of_stock_gives_way_to_the_next() {
+    let world = world(CloudFaults::default(), &["on-demand"]).await;
+    for zone in ["port-1a", "port-1b"] {
+        world.cloud.set_stock(&on_demand("m5.xlarge", zone), Some(0));
+    }
+    world.deploy(web(3)).await;
+    run(&world, 3).await;
+    assert!(world.fleet().keys().all(|(of_type, _)| of_type != "m5.xlarge"), "{}", state_of(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_and_startup_taints_do_not_keep_pods_from_their_node() {
+    let mut world = World::with(2, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    let mut tainted = pool("web", &["on-demand"]);
+    tainted["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": "example.com/agent", "effect": "NoSchedule"}]);
+    world.create::<berth_api::NodePool>(tainted).await;
+    let daemon = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {
+        "selector": {"matchLabels": {"app": "agent"}},
+        "template": {"metadata": {"labels": {"app": "agent"}}, "spec": {
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "agent", "image": "a", "resources": {"requests": {"cpu": "100m"}}}]}}}});
+    let api = Api::<k8s_openapi::api::apps::v1::DaemonSet>::default_namespaced(world.client.clone());
+    api.create(&kube::api::PostParams::default(), &serde_json::from_value(daemon).unwrap()).await.unwrap();
+    world.deploy(web(3)).await;
+    let daemon_runs = world
+        .settles(5, async |world| {
+            let pods = world.pods().await;
+            pods.iter().any(|pod| {
+                pod.metadata.name.as_deref().is_some_and(|name| name.starts_with("agent"))
+                    && pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+            })
+        })
+        .await;
+    assert!(daemon_runs, "{}", state_of(&world).await);
+    let web_waits = world.pods().await.iter().any(|pod| {
+        pod.metadata.name.as_deref().is_some_and(|name| name.starts_with("web"))
+            && pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none())
+    });
+    assert!(web_waits, "the startup taint keeps them off: {}", state_of(&world).await);
+    // The agent has done its work, as its own controller would say.
+    for node in world.nodes().await {
+        let api = Api::<k8s_openapi::api::core::v1::Node>::all(world.client.clone());
+        let kept = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        let kept: Vec<_> = kept.filter(|taint| taint.key != "example.com/agent").collect();
+        let patch = kube::api::Patch::Merge(json!({"spec": {"taints": kept}}));
+        api.patch(node.metadata.name.as_deref().unwrap(), &kube::api::PatchParams::default(), &patch).await.unwrap();
+    }
+    let runs = world.settles(5, async |world| world.all_run().await.is_some_and(|n| n >= 4)).await;
+    assert!(runs, "{}", state_of(&world).await);
+    assert_eq!(world.claims().await.len(), 1, "nothing more was launched meanwhile: {}", state_of(&world).await);
+}
