@@ -33,7 +33,7 @@ enum Command {
     Explain(Box<explain::Args>),
     Crds(crds::Args),
     Catalog(Box<catalog::Args>),
-    Sandbox(sandbox::Args),
+    Sandbox(Box<sandbox::Args>),
 }
 
 fn main() -> ExitCode {

@@ -28,15 +28,27 @@ spec:
 
 #[test]
 fn what_is_left_over_is_named() {
-    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {schedulerName: nobody, containers: [{name: c, image: i}]}}";
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i}]}}";
     let run = with_input(&["sandbox", "-f", "-", "--exit-when-settled"], pod);
-    assert_eq!((run.code, run.stderr.as_str()), (1, "left over: pod default/big\n"));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.starts_with("left over: pod default/big: 0/0 nodes are available: "), "{}", run.stderr);
+}
+
+#[test]
+fn pending_pods_become_nodes_slots_first() {
+    let (files, types) = ("examples/reserved-first", "examples/catalogues/four-slots.yaml");
+    let run = berth(&["sandbox", "-f", files, "--instance-types", types, "--exit-when-settled"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let launched =
+        "14 pods pending → 5 nodes: 4 × m5.xlarge on cr-web, 1 × m5.xlarge on-demand in port-1a; all nodes $0.192/h";
+    assert!(run.stdout.contains(launched), "{}", run.stdout);
 }
 
 #[test]
 fn bad_input_is_told_and_starts_nothing() {
     for (args, expected) in [
-        (vec!["sandbox"], "error: an empty cluster that nobody can reach"),
+        (vec!["sandbox", "--instance-types", "x.yaml"], "error: --instance-types without objects"),
+        (vec!["sandbox", "--max-share", "zone=2"], "error: "),
         (vec!["sandbox", "-f", "/nonexistent"], "error: /nonexistent: cannot be read"),
         (vec!["sandbox", "--kubeconfig", "/nonexistent/config"], "error: unable to write the kubeconfig"),
         (vec!["sandbox", "-f", "/dev/null"], "error: "),

@@ -41,7 +41,6 @@ pub enum Ended {
 }
 
 /// Something that a watch has seen.
-#[expect(clippy::large_enum_variant, reason = "it lives for one turn of the loop")]
 enum Seen {
     Pod(Event<Pod>),
     Node(Event<Node>),
@@ -246,13 +245,7 @@ fn wants_nodes(object: &Object) -> bool {
         Object::Pod(pod) => pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()),
         object => matches!(
             object.kind(),
-            "Deployment"
-                | "ReplicaSet"
-                | "ReplicationController"
-                | "StatefulSet"
-                | "Job"
-                | "CronJob"
-                | "Reservation"
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "CronJob" | "Reservation"
         ),
     }
 }

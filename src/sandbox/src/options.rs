@@ -55,11 +55,7 @@ impl Options {
 
 /// The cloud is in memory and may be asked often; what is changed by hand shows soon.
 fn timings() -> Timings {
-    Timings {
-        offers_period: Duration::from_secs(5),
-        exhausted_for: Duration::from_secs(20),
-        ..Timings::default()
-    }
+    Timings { offers_period: Duration::from_secs(5), exhausted_for: Duration::from_secs(20), ..Timings::default() }
 }
 
 /// Reads manifests and a catalogue, as `plan` does. What was passed over is said in the warnings.

@@ -78,7 +78,8 @@ async fn scenes(stage: &Stage) -> kube::Result<()> {
     stage.all_run(21).await?;
 
     stage.say("── A rollout of web: new pods in place of the old ones.");
-    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "registry.example/web:2"}]}}}});
+    let image =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "registry.example/web:2"}]}}}});
     stage.patch("web", &image).await?;
     tokio::time::sleep(PAUSE).await;
     stage.all_run(21).await?;
@@ -195,12 +196,12 @@ fn on_demand(of_type: &str, zone: &str) -> OfferingKey {
 
 fn pool() -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "prefer-reserved"}, "spec": {
-        "disruption": {"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]},
-        "template": {"spec": {
-            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
-            "requirements": [
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "reserved"]}],
-        }}}})
+    "disruption": {"consolidateAfter": "1s", "budgets": [{"nodes": "100%"}]},
+    "template": {"spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+        "requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "reserved"]}],
+    }}}})
 }
 
 fn deployment(name: &str, replicas: u32, cpu: &str) -> Value {

@@ -115,9 +115,6 @@ spec:
     assert_eq!(ended, Ended::Settled);
     assert_eq!(
         lines,
-        [
-            "1 node launched: 1 × m5.large on-demand in port-1b; all nodes $0.096/h",
-            "node m5-large-0001 is ready",
-        ]
+        ["1 node launched: 1 × m5.large on-demand in port-1b; all nodes $0.096/h", "node m5-large-0001 is ready",]
     );
 }

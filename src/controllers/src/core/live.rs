@@ -164,8 +164,7 @@ impl Core {
         let unknown: Vec<ObjectRef> = self.state.to_read_again().collect();
         for object in unknown {
             let Some(kind) = own_kind(object.key.kind) else { continue };
-            let key =
-                Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+            let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
             let job = Job::Reread(key);
             if !self.queue.is_running(&job) {
                 self.queue.add(job);
@@ -213,7 +212,8 @@ impl Core {
             without(&offers.types.catalogue, &exhausted).unwrap_or_else(|| Arc::clone(&offers.types.catalogue))
         };
         let full = &offers.full;
-        let counts: Vec<SlotCount> = offers.types.reservations.iter().map(|known| count(known, full.contains_key(&known.id))).collect();
+        let counts: Vec<SlotCount> =
+            offers.types.reservations.iter().map(|known| count(known, full.contains_key(&known.id))).collect();
         let ends = offers.exhausted.values().chain(offers.full.values()).min().copied();
         let is_told = self.told_offers.as_ref().is_some_and(|(known, known_counts)| {
             (Arc::ptr_eq(known, &catalogue) || **known == *catalogue) && *known_counts == counts

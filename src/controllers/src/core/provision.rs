@@ -86,7 +86,8 @@ impl Core {
         let claim = self.node_claim(&pool, launch, now);
         let name = claim.metadata.name.clone().unwrap_or_default();
         let Ok(body) = serde_json::to_value(&claim) else { return false };
-        let write = Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
+        let write =
+            Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
         let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name).with_uid(None);
         let patch = Patch::Create(berth_state::Object::from(claim));
         if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
@@ -102,7 +103,10 @@ impl Core {
             let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
             let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
             let message = format!("Pod should schedule on: nodeclaim/{name}");
-            self.tell(Notice { object: key, uid: uid.to_owned(), reason: "Nominated", message, is_warning: false }, now);
+            self.tell(
+                Notice { object: key, uid: uid.to_owned(), reason: "Nominated", message, is_warning: false },
+                now,
+            );
         }
         tracing::info!(claim = name, pool = pool_name, offering = ?launch.offering, n_pods = launch.pods.len(), "launching");
         true

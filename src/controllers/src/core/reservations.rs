@@ -110,7 +110,11 @@ impl Core {
             scheduled: condition("Scheduled"),
             ready: condition("Ready"),
             node: api.node_name.clone(),
-            allocatable: if api.node_name.is_some() { known.allocatable.clone() } else { berth_model::Resources::new() },
+            allocatable: if api.node_name.is_some() {
+                known.allocatable.clone()
+            } else {
+                berth_model::Resources::new()
+            },
             allocated: read_amounts(&api.allocated, cluster),
             current_owners: api
                 .current_owners
@@ -132,7 +136,8 @@ impl Core {
         let name = reservation.metadata.name.as_deref().unwrap_or_default();
         let mut owners = Vec::new();
         let cluster = self.state.cluster(now);
-        let index = cluster.symbols.get(name).and_then(|sym| cluster.reservations.iter().position(|known| known.name == sym));
+        let index =
+            cluster.symbols.get(name).and_then(|sym| cluster.reservations.iter().position(|known| known.name == sym));
         let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
         for pod in on_node.flat_map(|known| &known.pods) {
             if pod.draws_from.is_none() || pod.draws_from.map(|at| at as usize) != index {

@@ -64,15 +64,34 @@ impl Core {
         }
         for eviction in &decision.evictions {
             let Some(uid) = eviction.pod.uid.as_deref() else { continue };
-            self.want_eviction(&Eviction {
-                pod: pod_name(&eviction.pod),
-                uid: uid.to_owned(),
-                manner: Manner::Evict,
-            });
+            self.want_eviction(&Eviction { pod: pod_name(&eviction.pod), uid: uid.to_owned(), manner: Manner::Evict });
         }
-        for nomination in decision.nominations.iter().filter(|nomination| nomination.after_evictions) {
-            self.nominate(nomination);
+        for nomination in &decision.nominations {
+            if nomination.after_evictions {
+                self.nominate(nomination);
+            } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
+                let (object, node) = (nomination.object.clone(), nomination.node.clone());
+                let daemon = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
+                self.bind_pod(&daemon, now);
+            }
         }
+    }
+
+    /// Daemons do not wait for a node to be ready: often it is they who make it so, or take its startup taint away.
+    fn is_daemon_of_a_node_that_comes_up(&self, nomination: &Nomination) -> bool {
+        let (object, node) = (&nomination.object, &nomination.node.key);
+        if object.key.kind != berth_state::Kind::Pod || node.kind != berth_state::Kind::Node {
+            return false;
+        }
+        let Some(spec) = self.view.nodes.get(&node.name.to_string()).and_then(|node| node.spec.as_ref()) else {
+            return false;
+        };
+        let pod = self.view.pods.get(&pod_name(object));
+        let taints = spec.taints.as_deref().unwrap_or_default();
+        pod.is_some_and(|pod| {
+            let names = self.options.scheduler_names.as_ref();
+            pod.is_daemon_that_tolerates(taints) && names.is_none_or(|names| names.contains(&pod.scheduler_name))
+        })
     }
 
     fn bind_pod(&mut self, binding: &Binding, now: Timestamp) {
@@ -178,7 +197,8 @@ impl Core {
             last_transition_time: Some(since.unwrap_or(Time(whole_seconds(now)))),
             ..PodCondition::default()
         });
-        let patch = json!({"metadata": {"resourceVersion": pod.metadata.resource_version}, "status": {"conditions": all}});
+        let patch =
+            json!({"metadata": {"resourceVersion": pod.metadata.resource_version}, "status": {"conditions": all}});
         let key = Key::namespaced(Kind::Pod, &*object.key.namespace, &*object.key.name);
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let write = Write { key, uid, op: Op::MergeStatus(patch) };
@@ -188,15 +208,13 @@ impl Core {
 
     /// Whether a pod or Reservation is planned for a node, or being bound to it: it is not empty for long.
     pub(super) fn is_expected(&self, node: &str) -> bool {
-        let still_waits = |object: &ObjectRef| match object.key.kind {
-            berth_state::Kind::Pod => {
+        let still_waits = |object: &ObjectRef| {
+            if object.key.kind == berth_state::Kind::Pod {
                 let pod = self.view.pods.get(&pod_name(object));
-                pod.is_some_and(|pod| object.uid.as_deref() == Some(&pod.uid) && pod.node.is_none())
+                return pod.is_some_and(|pod| object.uid.as_deref() == Some(&pod.uid) && pod.node.is_none());
             }
-            _ => {
-                let reservation = self.view.reservations.get(&object.key.name.to_string());
-                reservation.is_some_and(|known| known.status.as_ref().is_none_or(|known| known.node_name.is_none()))
-            }
+            let reservation = self.view.reservations.get(&object.key.name.to_string());
+            reservation.is_some_and(|known| known.status.as_ref().is_none_or(|known| known.node_name.is_none()))
         };
         self.expected_nodes.get(node).is_some_and(|expected| expected.iter().any(still_waits))
     }

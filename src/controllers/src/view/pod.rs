@@ -2,7 +2,7 @@
 
 use berth_api::labels;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Toleration};
+use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 
 /// Priority classes of pods that go last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -36,6 +36,8 @@ pub(crate) struct PodRecord {
     pub(crate) is_static: bool,
     /// Whether it may stay on a node that is being disrupted.
     pub(crate) tolerates_disruption: bool,
+    /// Of a pod of a DaemonSet: which taints it puts up with.
+    daemon_tolerations: Vec<Toleration>,
     /// Until when it must not be disrupted voluntarily.
     pub(crate) do_not_disrupt: Option<Protected>,
     /// The names of its PersistentVolumeClaims.
@@ -77,6 +79,9 @@ impl PodRecord {
             is_of_daemon_set: owner.is_some_and(|owner| owner.kind == "DaemonSet"),
             is_static: owner.is_some_and(|owner| owner.kind == "Node"),
             tolerates_disruption: tolerations.iter().any(tolerates_disruption),
+            daemon_tolerations: owner
+                .filter(|owner| owner.kind == "DaemonSet")
+                .map_or_else(Vec::new, |_| tolerations.to_vec()),
             do_not_disrupt: protected.and_then(|text| protection(text, start)),
             volume_claims: volumes
                 .iter()
@@ -94,6 +99,12 @@ impl PodRecord {
     /// Whether the node could go without anybody missing it there.
     pub(crate) const fn goes_with_its_node(&self) -> bool {
         self.is_finished || self.is_of_daemon_set || self.is_static
+    }
+
+    /// Whether it is a daemon that puts up with these taints, as far as they keep pods away.
+    pub(crate) fn is_daemon_that_tolerates(&self, taints: &[Taint]) -> bool {
+        let mut hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
+        self.is_of_daemon_set && hard.all(|taint| self.daemon_tolerations.iter().any(|own| tolerates(own, taint)))
     }
 
     /// Whether a voluntary disruption must leave it alone.
@@ -118,13 +129,19 @@ fn protection(text: &str, start: Timestamp) -> Option<Protected> {
 
 /// Whether it tolerates `karpenter.sh/disrupted:NoSchedule`.
 fn tolerates_disruption(toleration: &Toleration) -> bool {
+    let (key, effect) = (labels::DISRUPTED_TAINT.to_owned(), "NoSchedule".to_owned());
+    tolerates(toleration, &Taint { key, effect, ..Taint::default() })
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration.effect.as_deref().unwrap_or_default();
-    if !effect.is_empty() && effect != "NoSchedule" {
-        return false;
-    }
     let key = toleration.key.as_deref().unwrap_or_default();
-    match toleration.operator.as_deref() {
-        Some("Exists") => key.is_empty() || key == labels::DISRUPTED_TAINT,
-        _ => key == labels::DISRUPTED_TAINT && toleration.value.as_deref().unwrap_or_default().is_empty(),
-    }
+    let is_of_value = match toleration.operator.as_deref() {
+        Some("Exists") => key.is_empty() || key == taint.key,
+        _ => {
+            key == taint.key
+                && toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
+        }
+    };
+    is_of_value && (effect.is_empty() || effect == taint.effect)
 }

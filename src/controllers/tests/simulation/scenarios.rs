@@ -21,11 +21,11 @@ fn catalogue() -> Catalogue {
 
 fn pool(name: &str, capacity_types: &[&str]) -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
-        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
-        "template": {"spec": {
-            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
-            "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}],
-        }}}})
+    "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+    "template": {"spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}],
+    }}}})
 }
 
 /// Pods of which three fit on an m5.xlarge.
@@ -115,8 +115,7 @@ async fn what_a_reservation_lowered_while_launching_refuses_is_launched_elsewher
     let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
     world.cloud.set_reservation("cr-web", FakeReservation { total: 1, ..before });
     run(&world, 12).await;
-    let on_slots: usize =
-        world.fleet().iter().filter(|((_, on), _)| on == "cr-web").map(|(_, n)| *n).sum();
+    let on_slots: usize = world.fleet().iter().filter(|((_, on), _)| on == "cr-web").map(|(_, n)| *n).sum();
     assert_eq!(on_slots, 1, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
@@ -178,7 +177,8 @@ async fn a_daemon_and_startup_taints_do_not_keep_pods_from_their_node() {
     let mut world = World::with(2, Rates::default(), CloudFaults::default(), catalogue()).await;
     world.start_controllers(false);
     let mut tainted = pool("web", &["on-demand"]);
-    tainted["spec"]["template"]["spec"]["startupTaints"] = json!([{"key": "example.com/agent", "effect": "NoSchedule"}]);
+    tainted["spec"]["template"]["spec"]["startupTaints"] =
+        json!([{"key": "example.com/agent", "effect": "NoSchedule"}]);
     world.create::<berth_api::NodePool>(tainted).await;
     let daemon = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {
         "selector": {"matchLabels": {"app": "agent"}},
