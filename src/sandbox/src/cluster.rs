@@ -86,22 +86,7 @@ pub async fn run(
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();
-    for class in apply::missing_node_classes(&options.objects) {
-        // As the object will say, but at once.
-        cloud.set_node_class(&class, NodeClass::default());
-        apply::node_class(&client, &class).await?;
-    }
-    apply::reservations(&client, &cloud.reservation_definitions()).await?;
-    for passed_over in apply::objects(&client, &options.objects).await? {
-        let message = format!("{passed_over} is passed over: the cluster has no such resource");
-        moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
-    }
-    let has_pool = options.objects.iter().any(|object| matches!(object, Object::NodePool(_)));
-    if !has_pool && options.objects.iter().any(wants_nodes) {
-        apply::open_pool(&client).await?;
-        let message = "no NodePool is among the objects: one is made that is open to linux on amd64".to_owned();
-        moment.add(Happened::Said { event: "NodePool", message }, "default");
-    }
+    begin(&client, &cloud, &options.objects, &mut moment).await?;
     for spec in options.objects.iter().filter_map(node_of) {
         kubelets.join(spec);
     }
@@ -137,9 +122,11 @@ pub async fn run(
             () = &mut shutdown => return Ok(Ended::Interrupted),
             Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut known.moment),
             Some(seen) = watches.next() => known.take(seen).await,
-            told = story.recv(), if options.story => match told {
-                Some(message) => known.moment.add(Happened::Said { event: "Story", message }, ""),
-                None => return Ok(Ended::Settled),
+            told = story.recv(), if options.story => {
+                // Scenes come in their order, after what happened before.
+                known.tell(&cloud, &mut tell);
+                let Some(message) = told else { return Ok(Ended::Settled) };
+                tell(&Line { time: cloud.now(), event: "Story", message });
             },
             _ = ticks.tick() => {
                 for (id, used, total) in known.bridge.write_counts().await {
@@ -148,8 +135,9 @@ pub async fn run(
                 }
                 if !known.moment.is_empty() {
                     quiet.stir();
-                    let (n_pending, cost) = (known.observer.n_pending(), machines::cost(&cloud));
-                    known.moment.tell(cloud.now(), n_pending, &cost).iter().for_each(&mut tell);
+                }
+                if known.moment.is_over() {
+                    known.tell(&cloud, &mut tell);
                 }
                 quiet.observe(known.observer.left(), known.observer.n_moving() + n_moving(&cloud));
                 if let Some(left) = quiet.settled().filter(|_| options.settle) {
@@ -158,6 +146,32 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Makes the objects to begin with.
+async fn begin(
+    client: &Client,
+    cloud: &FakeCloud,
+    objects: &[Object],
+    moment: &mut Moment,
+) -> Result<(), SandboxError> {
+    for class in apply::missing_node_classes(objects) {
+        // As the object will say, but at once.
+        cloud.set_node_class(&class, NodeClass::default());
+        apply::node_class(client, &class).await?;
+    }
+    apply::reservations(client, &cloud.reservation_definitions()).await?;
+    for passed_over in apply::objects(client, objects).await? {
+        let message = format!("{passed_over} is passed over: the cluster has no such resource");
+        moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
+    }
+    let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
+    if !has_pool && objects.iter().any(wants_nodes) {
+        apply::open_pool(client).await?;
+        let message = "no NodePool is among the objects: one is made that is open to linux on amd64".to_owned();
+        moment.add(Happened::Said { event: "NodePool", message }, "default");
+    }
+    Ok(())
 }
 
 /// What the loop knows.
@@ -172,6 +186,12 @@ struct State {
 // === impl State ===
 
 impl State {
+    /// Tells what happened up to now.
+    fn tell(&mut self, cloud: &FakeCloud, tell: impl FnMut(&Line)) {
+        let (n_pending, cost) = (self.observer.n_pending(), machines::cost(cloud));
+        self.moment.tell(cloud.now(), n_pending, &cost).iter().for_each(tell);
+    }
+
     async fn take(&mut self, seen: Seen) {
         let [pods, nodes] = &mut self.listed;
         match seen {

@@ -136,14 +136,14 @@ impl Observer {
         let (phase, n_owners) = (status.phase, status.current_owners.len());
         let node = status.node_name.unwrap_or_default();
         if known.is_none_or(|known| known.phase != phase) {
-            let words = match phase {
-                ReservationPhase::Pending => "waits for a node".to_owned(),
-                ReservationPhase::Available => format!("holds room on {node}"),
-                ReservationPhase::Waiting => format!("waits for its room on {node}"),
-                ReservationPhase::Succeeded => "has served its owner".to_owned(),
-                ReservationPhase::Failed => "is over".to_owned(),
+            let happened = match phase {
+                ReservationPhase::Pending => Happened::ReservationsPending,
+                ReservationPhase::Available => Happened::Reservations { phase: format!("holds room on {node}") },
+                ReservationPhase::Waiting => Happened::Reservations { phase: format!("waits for its room on {node}") },
+                ReservationPhase::Succeeded => Happened::Reservations { phase: "has served its owner".to_owned() },
+                ReservationPhase::Failed => Happened::Reservations { phase: "is over".to_owned() },
             };
-            moment.add(Happened::Reservations { phase: words }, &name);
+            moment.add(happened, &name);
         }
         let before = known.map_or(0, |known| known.n_owners);
         if n_owners > before {

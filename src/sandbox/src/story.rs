@@ -44,6 +44,8 @@ pub(crate) enum Happened {
     NodesGone,
     /// Nodes no longer answer.
     NodesLost,
+    /// Reservations wait for a node.
+    ReservationsPending,
     /// Reservations have come to a phase: what that means.
     Reservations { phase: String },
 }
@@ -52,7 +54,13 @@ pub(crate) enum Happened {
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
     happened: BTreeMap<Happened, Vec<String>>,
+    /// How many launches there were when it was last looked at, and for how many looks it was kept open for them.
+    n_launches: usize,
+    n_kept_open: u32,
 }
+
+/// For how many looks a moment is kept open at most while nodes are being launched: those of one decision belong together.
+const KEPT_OPEN: u32 = 5;
 
 // === impl Line ===
 
@@ -92,10 +100,20 @@ impl Moment {
         self.happened.is_empty()
     }
 
+    /// Whether it is over: not while nodes are still being launched.
+    pub(crate) fn is_over(&mut self) -> bool {
+        let launches = self.happened.iter().filter(|(what, _)| matches!(what, Happened::Launched { .. }));
+        let n_launches = launches.map(|(_, names)| names.len()).sum();
+        let grows = n_launches > self.n_launches && self.n_kept_open < KEPT_OPEN;
+        self.n_launches = n_launches;
+        self.n_kept_open = if grows { self.n_kept_open + 1 } else { 0 };
+        !self.happened.is_empty() && !grows
+    }
+
     /// Puts the moment into words, in the order in which things follow from one another.
     /// `n_pending` pods have no node.
     pub(crate) fn tell(&mut self, time: Timestamp, n_pending: usize, cost: &str) -> Vec<Line> {
-        let happened = std::mem::take(&mut self.happened);
+        let Self { happened, .. } = std::mem::take(self);
         let mut launched = Vec::new();
         let mut lines = Vec::new();
         for (what, names) in happened {
@@ -156,6 +174,10 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
         Happened::PodsGone { of } => ("PodsGone", pods(of, ("is gone", "are gone"))),
         Happened::NodesDraining => ("NodesDraining", nodes(("is being emptied", "are being emptied"))),
         Happened::NodesGone => ("NodesGone", nodes(("is gone", "are gone"))),
+        Happened::ReservationsPending => {
+            let verb = if n == 1 { "waits for a node" } else { "wait for nodes" };
+            ("Reservations", format!("{} {verb}", listed("Reservation", names)))
+        }
         Happened::Reservations { phase } => ("Reservations", format!("{} {phase}", listed("Reservation", names))),
         Happened::NodesLost => ("NodesLost", nodes(("no longer answers", "no longer answer"))),
     }
