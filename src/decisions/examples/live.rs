@@ -55,6 +55,7 @@ fn main() -> Result<(), Failure> {
     let decision = live.decider.decide(&mut live.state, &Options::default(), NOW)?;
     println!("1,000 pods at once: {:?}, {} bound", start.elapsed(), decision.bindings.len());
     live.carry_out(&decision)?;
+    live.remove_in_turn(n_nodes)?;
     let start = Instant::now();
     decide(&mut live.state, &Options::default(), NOW)?;
     println!("a decision from the whole again: {:?}", start.elapsed());
@@ -98,6 +99,32 @@ impl Bench {
             at(&whole, 50),
             at(&whole, 99)
         );
+        Ok(())
+    }
+
+    // What if this node went, asked of each in turn.
+    fn remove_in_turn(&mut self, n_nodes: usize) -> Result<(), Failure> {
+        for again in ["for the first time", "again"] {
+            let (mut asked, mut moved, mut left) = (0_u32, 0, 0);
+            let start = Instant::now();
+            for node in 0..n_nodes.min(2_000) {
+                let name = format!("node-{node}");
+                let found = self.decider.without_node(&mut self.state, &name, &Options::default(), NOW)?;
+                let Some(displaced) = found else { continue };
+                (asked, moved, left) = (asked + 1, moved + displaced.moves.len(), left + displaced.left.len());
+            }
+            let rate = f64::from(asked) / start.elapsed().as_secs_f64();
+            println!(
+                "without a node, each in turn {again}: {rate:.0} nodes/s of {asked}; {moved} pods move, {left} stay"
+            );
+        }
+        let mut fork = self.state.fork();
+        let node = berth_state::Key::new(Kind::Node, "", "node-1000").with_uid(None);
+        let start = Instant::now();
+        fork.remove_node(&node, NOW)?;
+        let options = Options { launches: true, ..Options::default() };
+        decide(fork.state(), &options, NOW)?;
+        println!("the same by a fork that is converted anew: {:?} a node", start.elapsed());
         Ok(())
     }
 

@@ -7,13 +7,14 @@ use berth_api::{Operator, Requirement, labels};
 use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Solution};
 use berth_scheduling::Placement;
-use berth_state::{Key, Kind, ObjectRef, State, Time};
+use berth_state::{Kind, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::deal::{Deal, Share};
 use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
+use crate::displaced::reference;
 use crate::drawing::{self, Drawing};
 use crate::existing::{self, Existing};
 use crate::joining::Place;
@@ -92,9 +93,7 @@ struct Answer<'a> {
 
 impl Answer<'_> {
     fn reference(&self, kind: Kind, namespace: &str, name: &str) -> ObjectRef {
-        let key = Key::new(kind, namespace, name);
-        let uid = self.state.observed(&key).and_then(|object| object.metadata().uid.clone());
-        key.with_uid(uid.as_deref())
+        reference(self.state, kind, namespace, name)
     }
 
     /// A pod by `namespace/name`, or a Reservation by name.

@@ -8,6 +8,7 @@ use berth_state::{Conversion, State, Time, Tracked};
 use crate::SolveOptions;
 use crate::decide::{Options, bind_only, decide, expect_synced};
 use crate::decision::{DecideError, Decision};
+use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
 
 /// How pods are placed on nodes that exist before any is launched.
@@ -84,6 +85,41 @@ impl Decider {
             existing.on_nodes.entry(placement.node).or_default().push(placement);
         }
         Some(existing)
+    }
+}
+
+impl Decider {
+    // What is kept, up to date.
+    fn kept_of(&mut self, tracked: Tracked<'_>, options: &Options) -> Kept {
+        let kept =
+            self.kept.take().filter(|kept| kept.conversion == *tracked.conversion && kept.solve == options.solve);
+        kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| Kept::new(tracked, &options.solve))
+    }
+
+    /// What would become of the pods of a node if it went: those whose controllers make them anew are placed on other nodes
+    /// that are up, by priority and age, without preemption; the others go with it. Nothing changes, and pods that are
+    /// pending are not asked. It costs what is on the node, where a fork that removes the node is converted anew.
+    ///
+    /// `Ok(None)` where that is not told so easily, and a fork is to be asked: there is no such node, it holds room of
+    /// Reservations or is alone in a topology domain, or a pod on it has no controller.
+    ///
+    /// # Errors
+    /// The state does not know every kind yet.
+    pub fn without_node(
+        &mut self,
+        state: &mut State,
+        node: &str,
+        options: &Options,
+        now: Time,
+    ) -> Result<Option<Displaced>, DecideError> {
+        expect_synced(state)?;
+        let Some(tracked) = state.tracked(now) else { return Ok(None) };
+        let cluster = tracked.cluster;
+        let kept = self.kept_of(tracked, options);
+        let Kept { classes, scheduler, .. } = kept;
+        let (places, scheduler) = displaced::places(cluster, &classes, scheduler, node);
+        self.kept = Some(Kept { classes, scheduler, ..kept });
+        Ok(places.and_then(|places| displaced::named(state, &places)))
     }
 }
 

@@ -18,6 +18,7 @@ mod deal;
 mod decide;
 mod decider;
 mod decision;
+mod displaced;
 mod drawing;
 mod existing;
 mod joining;
@@ -33,6 +34,7 @@ pub use decider::Decider;
 pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
+pub use displaced::Displaced;
 pub use drawing::{Also, Drawing, solve};
 pub use joining::Place;
 pub use terms::{Unit, quantities};

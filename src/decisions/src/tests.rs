@@ -205,3 +205,64 @@ fn a_node_whose_numa_nodes_keep_all_cpus_takes_no_pod_that_must_lie_on_one() {
     assert_eq!(decide_with(""), 1);
     assert_eq!(decide_with("0-1"), 0);
 }
+
+#[test]
+fn a_node_that_would_go_is_told_as_by_a_fork_that_removes_it() {
+    let owner = |name: &str| {
+        json!({"metadata": {"labels": {"app": name}, "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}]}})
+    };
+    let on = |name: &str, cpu: &str, node: &str, app: &str, more: Value| {
+        let mut value = owner(app);
+        merge(&mut value, json!({"spec": {"nodeName": node}}));
+        merge(&mut value, more);
+        mk_pod(name, cpu, value)
+    };
+    let zone = |zone: &str| json!({"topology.kubernetes.io/zone": zone});
+    let apart = json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "apart"}}}]}});
+    let daemon = json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d",
+        "uid": "d", "controller": true}]}});
+    let objects = [
+        mk_node("n0", "4", &zone("a")),
+        mk_node("n1", "4", &zone("a")),
+        mk_node("n2", "4", &zone("b")),
+        mk_node("n3", "4", &zone("b")),
+        on("web-0", "1500m", "n0", "web", json!({})),
+        on("web-1", "1", "n1", "web", json!({})),
+        on("big-0", "3", "n2", "big", json!({})),
+        on("big-1", "3", "n3", "big", json!({})),
+        on("apart-0", "500m", "n0", "apart", apart.clone()),
+        on("apart-1", "500m", "n1", "apart", apart.clone()),
+        on("apart-2", "500m", "n2", "apart", apart.clone()),
+        on("apart-3", "500m", "n3", "apart", apart),
+        on("agent", "100m", "n1", "agent", daemon),
+    ];
+    let mut state = state_of(&objects);
+    let mut decider = Decider::new();
+    for round in 0..2 {
+        for node in ["n0", "n1", "n2", "n3"] {
+            let found = decider.without_node(&mut state, node, &Options::default(), NOW).unwrap().unwrap();
+            let left: Vec<ObjectRef> = {
+                let mut fork = state.fork();
+                fork.remove_node(&node_ref(node), NOW).unwrap();
+                let decision = decide(fork.state(), &full(), NOW).unwrap();
+                assert!(decision.launches.is_empty() && decision.evictions.is_empty());
+                decision.refusals.into_iter().flat_map(|refusal| refusal.objects).collect()
+            };
+            assert_eq!(found.left, left, "{node}, round {round}");
+            assert!(
+                !found.moves.iter().any(|(pod, to)| to.key.name.as_ref() == node || pod.key.name.as_ref() == "agent")
+            );
+        }
+    }
+    let left_of = |decider: &mut Decider, state: &mut State, node: &str| {
+        decider.without_node(state, node, &Options::default(), NOW).unwrap().unwrap().left
+    };
+    assert_eq!(left_of(&mut decider, &mut state, "n2"), [pod_ref("big-0")]);
+    assert_eq!(left_of(&mut decider, &mut state, "n0"), []);
+    // One that stands alone is no matter of room alone.
+    state.apply(Event::Applied(mk_pod("alone", "100m", json!({"spec": {"nodeName": "n0"}}))), NOW).unwrap();
+    assert_eq!(decider.without_node(&mut state, "n0", &Options::default(), NOW).unwrap(), None);
+    assert_eq!(decider.without_node(&mut state, "n9", &Options::default(), NOW).unwrap(), None);
+}

@@ -193,7 +193,7 @@ impl Drop for Fork<'_> {
 }
 
 /// Whether another pod comes in place of one whose node goes, for any node.
-fn is_remade(pod: &Pod) -> bool {
+pub fn is_remade(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let owners = pod.metadata.owner_references.iter().flatten();
     let mut controllers = owners.filter(|owner| owner.controller == Some(true));

@@ -47,7 +47,7 @@ mod tests;
 pub use assume::{AssumptionId, Write};
 pub use berth_convert::{Options, Problem};
 pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Touched};
-pub use fork::{Fork, ForkError};
+pub use fork::{Fork, ForkError, is_remade};
 pub use object::{Key, Kind, Object, ObjectRef, Typed};
 pub use patch::Patch;
 pub use rebuild::{Conversion, Tracked};

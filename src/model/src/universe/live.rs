@@ -91,6 +91,11 @@ impl LiveUniverse {
         Some(pods.remove(at))
     }
 
+    /// The class that a pod has when its controller makes it anew; `None` where none does, or it is not known.
+    pub fn class_again(&self, pod: &BoundPod) -> Option<ClassId> {
+        self.asking.get(&(MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels)).copied()
+    }
+
     // The class of a shape, known or new; `None` where others would not be what they are.
     fn class_of(&mut self, cluster: &Cluster, shape: Shape, is_asking: bool) -> Option<ClassId> {
         let known = if is_asking { &self.asking } else { &self.running };

@@ -49,6 +49,8 @@ pub(crate) struct Groups {
     log: Vec<Change>,
     /// How many changes were dropped from the log's front.
     dropped: usize,
+    /// Where a trial began that will be taken back: groups keep their places until then.
+    trial: Option<usize>,
     /// By node: its place in the order of names, by which ties are broken; and back.
     ranks: Vec<u32>,
     by_rank: Vec<u32>,
@@ -79,6 +81,7 @@ impl Groups {
             ids: FxHashMap::default(),
             log: Vec::new(),
             dropped: 0,
+            trial: None,
             ranks,
             by_rank,
             kinds,
@@ -131,6 +134,7 @@ impl Groups {
         {
             group.members.remove(&rank);
             if group.members.is_empty()
+                && self.trial.is_none()
                 && let Some(key) = group.key.take()
             {
                 self.ids.remove(&key);
@@ -139,11 +143,50 @@ impl Groups {
         }
         self.list[to as usize].members.insert(rank);
         self.of_node[node] = to;
-        if self.log.len() == LOG_LENGTH {
+        if self.log.len() >= LOG_LENGTH && self.trial.is_none() {
             self.dropped += self.log.len();
             self.log.clear();
         }
         self.log.push(Change { node: index(node), from, to });
+    }
+
+    /// Whether a trial goes on.
+    pub(super) fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Begins a trial: [`Groups::take_back`] undoes what follows.
+    pub(super) fn begin_trial(&mut self) {
+        self.trial = Some(self.now());
+    }
+
+    /// Puts all nodes back into the groups that they were in when the trial began, without a trace. Says which groups and
+    /// nodes had changed: who looked at them meanwhile looks again.
+    pub(super) fn take_back(&mut self) -> Vec<Change> {
+        let Some(from) = self.trial.take().and_then(|began| began.checked_sub(self.dropped)) else { return Vec::new() };
+        let undone: Vec<Change> = self.log.drain(from.min(self.log.len())..).collect();
+        for change in undone.iter().rev() {
+            let Some(&rank) = self.ranks.get(change.node as usize) else { continue };
+            if let Some(group) = self.list.get_mut(change.to as usize) {
+                group.members.remove(&rank);
+            }
+            if let Some(group) = self.list.get_mut(change.from as usize) {
+                group.members.insert(rank);
+            }
+            if let Some(of_node) = self.of_node.get_mut(change.node as usize) {
+                *of_node = change.from;
+            }
+        }
+        for id in undone.iter().flat_map(|change| [change.from, change.to]) {
+            if let Some(group) = self.list.get_mut(id as usize)
+                && group.members.is_empty()
+                && let Some(key) = group.key.take()
+            {
+                self.ids.remove(&key);
+                self.free.push(id);
+            }
+        }
+        undone
     }
 
     /// Where the log ends.

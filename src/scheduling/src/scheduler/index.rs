@@ -11,7 +11,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::groups::{Groups, named_nodes, names_nodes, stands};
+use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
 use super::shape::{Place, Shape};
 use crate::node_fit::{NodeFit, Seen};
 use crate::node_tables::add_to;
@@ -89,6 +89,8 @@ pub(super) struct World<'w> {
     pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
     /// By Reservation: the node where it was held last.
     pub(super) places: &'w [Option<u32>],
+    /// A node that is gone, in a what-if.
+    pub(super) gone: Option<usize>,
 }
 
 impl<'w> Deref for World<'w> {
@@ -178,6 +180,20 @@ impl Index {
         }
     }
 
+    /// Looks again at what was changed and taken back, if it has looked since the log was so long.
+    pub(super) fn take_back(&mut self, undone: &[Change], world: World<'_>) {
+        let now = world.groups.now();
+        if self.cursor <= now {
+            return;
+        }
+        self.cursor = now;
+        self.shape.discount = world.discount_of(&self.shape);
+        if self.claim_users != self.users_now(world) {
+            return self.rebuild(world);
+        }
+        self.refresh_all(undone, Vec::new(), world);
+    }
+
     /// Catches up in the eyes of another class of the same view: what either may draw from, it alone sees so.
     pub(super) fn look_as(&mut self, shape: Shape, world: World<'_>) {
         let mut units = self.drawn_from(world);
@@ -187,15 +203,19 @@ impl Index {
         self.look_anew(self.cursor, units, world);
     }
 
-    fn look_anew(&mut self, cursor: usize, mut units: Vec<u32>, world: World<'_>) {
+    fn look_anew(&mut self, cursor: usize, units: Vec<u32>, world: World<'_>) {
         // Who uses a claim elsewhere matters on every node.
         let changes = world.groups.since(cursor).filter(|_| self.claim_users == self.users_now(world));
         let Some(changes) = changes else { return self.rebuild(world) };
+        self.cursor = world.groups.now();
+        self.refresh_all(changes, units, world);
+    }
+
+    fn refresh_all(&mut self, changes: &[Change], mut units: Vec<u32>, world: World<'_>) {
         match &self.by_node {
             Some(nodes) => units.extend(changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize))),
             None => units.extend(changes.iter().flat_map(|change| [change.from, change.to])),
         }
-        self.cursor = world.groups.now();
         units.sort_unstable();
         units.dedup();
         for unit in units {
@@ -233,7 +253,7 @@ impl Index {
         let spec = Arc::clone(&self.shape.spec);
         let spec = &*spec;
         let (Some(node), Some(seen)) = (world.cluster.nodes.get(at), world.seen(at, spec)) else { return };
-        if !stands(node) {
+        if !stands(node) || world.gone == Some(at) {
             return;
         }
         let on_node = &*seen.state;

@@ -113,6 +113,8 @@ pub struct Scheduler<'a> {
     asked: u64,
     /// Who was placed by the queue, one by one: the row of the input that a pod is of, its class, and its node.
     log: Vec<Placed>,
+    /// The views that were asked, in a trial.
+    looked: Vec<ClassId>,
     evicted: Vec<Eviction>,
     /// Pods that are off their node, for good or in a what-if.
     off: FxHashSet<Eviction>,
@@ -134,6 +136,10 @@ pub struct Scheduler<'a> {
     members: Members,
     /// Running pods that Reservations were bound to.
     bound_to: FxHashMap<Eviction, u32>,
+    /// A node that is gone, in a what-if.
+    gone: Option<usize>,
+    /// Made when it is needed first.
+    domains: Option<paused::DomainSizes>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -158,6 +164,7 @@ impl<'a> Scheduler<'a> {
             entries: 0,
             asked: 0,
             log: Vec::new(),
+            looked: Vec::new(),
             evicted: Vec::new(),
             off: FxHashSet::default(),
             allowed: cluster.budgets.iter().map(|budget| budget.allowed).collect(),
@@ -170,6 +177,8 @@ impl<'a> Scheduler<'a> {
             places: places(cluster),
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
+            gone: None,
+            domains: None,
         }
     }
 
@@ -211,6 +220,7 @@ impl<'a> Scheduler<'a> {
             images: &self.images,
             nominated: &self.nominated,
             places: &self.places,
+            gone: self.gone,
         }
     }
 
@@ -244,7 +254,11 @@ impl<'a> Scheduler<'a> {
     fn keep_index(&mut self, id: ClassId, index: Index) {
         self.asked += 1;
         self.entries += index.len();
-        self.indexes.insert(self.views.of(id), (self.asked, index));
+        let view = self.views.of(id);
+        if self.groups.is_trial() && self.looked.last() != Some(&view) {
+            self.looked.push(view);
+        }
+        self.indexes.insert(view, (self.asked, index));
         while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
             let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };

@@ -1,7 +1,7 @@
 //! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by the pods
 //! that came and went meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
 
-use berth_model::{BoundPod, ClassId, Cluster, Snapshot, Sym, Universe, Volumes};
+use berth_model::{BoundPod, ClassId, Cluster, Mark, Snapshot, Sym, Universe, Volumes};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -12,6 +12,9 @@ use super::view::Views;
 use super::{Launchable, Placement, Queue, Scheduler};
 use crate::node_tables::{NodeTables, Running};
 use crate::reservation::Rules;
+
+/// How many nodes are in each domain of a key, by node filter.
+pub(super) type DomainSizes = FxHashMap<(Option<u32>, Sym), FxHashMap<Sym, u32>>;
 
 /// What a scheduler knows, without the cluster that it looks at.
 #[derive(Debug)]
@@ -30,6 +33,7 @@ pub struct Paused {
     asked: u64,
     allowed: Vec<i32>,
     places: Vec<Option<u32>>,
+    domains: Option<DomainSizes>,
 }
 
 /// What a scheduler would do.
@@ -60,6 +64,7 @@ impl<'a> Scheduler<'a> {
             asked: self.asked,
             allowed: self.allowed,
             places: self.places,
+            domains: self.domains,
         }
     }
 
@@ -80,6 +85,7 @@ impl<'a> Scheduler<'a> {
             entries: paused.entries,
             asked: paused.asked,
             log: Vec::new(),
+            looked: Vec::new(),
             evicted: Vec::new(),
             off: rustc_hash::FxHashSet::default(),
             allowed: paused.allowed,
@@ -90,8 +96,10 @@ impl<'a> Scheduler<'a> {
             kept: None,
             nominated: FxHashMap::default(),
             places: paused.places,
+            domains: paused.domains,
             members: Members::default(),
             bound_to: FxHashMap::default(),
+            gone: None,
         }
     }
 
@@ -118,7 +126,7 @@ impl<'a> Scheduler<'a> {
     /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held: then the
     /// scheduler is of no use any more.
     pub fn try_out(&mut self, queue: Queue) -> Option<Trial> {
-        let (mark, cursor) = (self.state.mark(), self.groups.now());
+        let mark = self.begin_trial();
         let left = self.run(queue);
         let is_plain = self.evicted.is_empty()
             && self.off.is_empty()
@@ -129,15 +137,92 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         let placements = self.placed_by_row();
-        let mut nodes: Vec<u32> = self.groups.since(cursor)?.iter().map(|change| change.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+        self.take_back(mark);
+        Some(Trial { left, placements })
+    }
+
+    /// Where the pods of a node would go if it went, each of the class that it would have when its controller makes it anew,
+    /// in this order; `None` for those that find no node as things are, without preemption. Everything is taken back. Pods
+    /// that are pending are not asked. `None` in all where Reservations hold room on the node.
+    pub fn try_without(&mut self, node: usize, again: &[ClassId]) -> Option<Vec<Option<usize>>> {
+        let known = self.cluster.nodes.get(node)?;
+        let draws = known.pods.iter().any(|pod| pod.draws_from.is_some());
+        if draws || !self.state.nodes().get(node)?.holdings.is_empty() || self.is_a_domain(node) {
+            return None;
+        }
+        let mark = self.begin_trial();
+        for pod in 0..known.pods.len() {
+            self.tables.take_off(&mut self.state, node, pod, None);
+        }
+        self.gone = Some(node);
+        self.regroup(node);
+        let mut places: Vec<Option<usize>> = vec![None; again.len()];
+        loop {
+            let mut has_progressed = false;
+            // A class that found no place finds none among more pods, but for those that want to be with them.
+            let mut stuck: Vec<ClassId> = Vec::new();
+            for (place, &id) in places.iter_mut().zip(again).filter(|(place, _)| place.is_none()) {
+                *place = if stuck.contains(&id) { None } else { self.choose(id) };
+                match *place {
+                    Some(node) => self.bind(id, node),
+                    None => stuck.push(id),
+                }
+                has_progressed |= place.is_some();
+            }
+            if !has_progressed || places.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        self.gone = None;
+        self.take_back(mark);
+        Some(places)
+    }
+
+    /// Whether a domain of some topology key goes with a node: what spreads are counted over would change.
+    fn is_a_domain(&mut self, node: usize) -> bool {
+        let (cluster, tables) = (self.cluster, &self.tables);
+        let admits = |filter: Option<u32>, node: usize| {
+            filter.and_then(|filter| tables.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
+        };
+        let domains = self.domains.get_or_insert_with(|| {
+            let mut domains = DomainSizes::default();
+            let hostname = cluster.well_known.hostname;
+            for counter in self.universe.counters.iter().filter(|counter| counter.key != hostname) {
+                domains.entry((counter.filter, counter.key)).or_insert_with(|| {
+                    let mut sizes: FxHashMap<Sym, u32> = FxHashMap::default();
+                    let nodes = cluster.nodes.iter().enumerate().filter(|(at, _)| admits(counter.filter, *at));
+                    for (_, node) in nodes {
+                        if let Some(name) = node.labels.get(counter.key) {
+                            *sizes.entry(name).or_default() += 1;
+                        }
+                    }
+                    sizes
+                });
+            }
+            domains
+        });
+        let Some(labels) = cluster.nodes.get(node).map(|node| &node.labels) else { return true };
+        domains.iter().any(|((filter, key), sizes)| {
+            let size = labels.get(*key).and_then(|name| sizes.get(&name));
+            admits(*filter, node) && size.is_some_and(|size| *size < 2)
+        })
+    }
+
+    fn begin_trial(&mut self) -> Mark {
+        self.groups.begin_trial();
+        self.state.mark()
+    }
+
+    fn take_back(&mut self, mark: Mark) {
         self.state.rollback(mark);
         self.state.forget(mark);
         self.log.clear();
-        for node in nodes {
-            self.regroup(node as usize);
+        let undone = self.groups.take_back();
+        for id in std::mem::take(&mut self.looked) {
+            if let Some((asked, mut index)) = self.indexes.remove(&id) {
+                index.take_back(&undone, self.world());
+                self.indexes.insert(id, (asked, index));
+            }
         }
-        Some(Trial { left, placements })
     }
 }

@@ -70,7 +70,7 @@ impl<'a> Scheduler<'a> {
     }
 
     pub(super) fn regroup(&mut self, node: usize) {
-        let is_apart = self.nominated.contains_key(&node);
+        let is_apart = self.nominated.contains_key(&node) || self.gone == Some(node);
         if let Some(state) = self.state.nodes().get(node) {
             self.groups.regroup(node, state, is_apart);
         }
