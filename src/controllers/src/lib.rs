@@ -31,6 +31,7 @@ mod watch;
 mod write;
 mod writer;
 
+pub use berth_decisions::{Effort, SolveOptions};
 pub use clock::Clock;
 pub use fence::{Closed, Fence};
 pub use kind::{Key, Kind};

@@ -239,7 +239,8 @@ impl Core {
 
     /// When to look again although nothing happens.
     pub(crate) fn next_time(&self) -> Option<Timestamp> {
-        self.queue.next_time()
+        // Before everything has been seen nothing is done, however late it is: only a watch can change that.
+        self.view.is_synced().then(|| self.queue.next_time()).flatten()
     }
 
     fn do_job(&mut self, job: Job, now: Timestamp) {

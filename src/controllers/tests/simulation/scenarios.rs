@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use crate::trouble::Rates;
 use crate::world::World;
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let text = include_bytes!("../../../../examples/catalogues/four-slots.yaml");
     berth_catalogue::read(text, "four-slots.yaml").unwrap()
 }
 
-fn pool(name: &str, capacity_types: &[&str]) -> Value {
+pub(crate) fn pool(name: &str, capacity_types: &[&str]) -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
     "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
     "template": {"spec": {
@@ -47,7 +47,7 @@ fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
     of.iter().map(|(of_type, on, n)| (((*of_type).to_owned(), (*on).to_owned()), *n)).collect()
 }
 
-async fn state_of(world: &World) -> String {
+pub(crate) async fn state_of(world: &World) -> String {
     let pods: Vec<String> = world
         .pods()
         .await
