@@ -35,6 +35,7 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use berth_decisions::Decider;
 use berth_state::State;
 use empty::Removal;
 use live::{Assumed, ToldOffers};
@@ -131,6 +132,8 @@ pub(crate) struct Core {
     pub(crate) view: View,
     /// What decisions are made from.
     state: State,
+    /// What it keeps between decisions.
+    decider: Decider,
     /// Writes that the state assumes, by the job that waits for their outcome.
     assumed: Assumed,
     told_offers: Option<ToldOffers>,
@@ -179,6 +182,7 @@ impl Core {
         Self {
             view: View::default(),
             state: State::new(options.convert.clone()),
+            decider: Decider::new(),
             assumed: Assumed::new(),
             told_offers: None,
             batch: None,

@@ -39,7 +39,7 @@ impl Core {
         };
         let span = tracing::info_span!("deciding", launches);
         let _entered = span.enter();
-        match berth_decisions::decide(&mut self.state, &options, now) {
+        match self.decider.decide(&mut self.state, &options, now) {
             Ok(decision) => Some(decision),
             Err(error) => {
                 tracing::debug!(%error, "nothing can be decided yet");
