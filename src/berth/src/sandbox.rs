@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use berth_plan::{Input, Validate};
+use berth_plan::{Input, Money, Validate, parse_money};
 use berth_sandbox::{Ended, Line, Options};
 use clap::ValueEnum;
 
@@ -32,6 +32,12 @@ pub(crate) struct Args {
     exit_when_settled: bool,
     #[command(flatten)]
     solve: SolveArgs,
+    /// What nodes may cost an hour, in dollars, of each NodePool and in all; what is over it waits
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1, value_parser = parse_money)]
+    max_cost: Vec<Money>,
+    /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
+    max_launches: Vec<u32>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -77,6 +83,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     options.controllers.solve = solve.solving();
     options.controllers.convert = solve.gates;
+    let ceilings = &mut options.controllers.ceilings;
+    for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&args.max_cost) {
+        ceiling.dollars_per_hour = Some(*most);
+    }
+    for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&args.max_launches) {
+        ceiling.launches_per_hour = Some(*most);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

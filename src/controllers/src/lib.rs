@@ -32,9 +32,10 @@ mod write;
 mod writer;
 
 pub use berth_decisions::{Effort, SolveOptions};
+pub use berth_model::Money;
 pub use clock::Clock;
 pub use fence::{Closed, Fence};
 pub use kind::{Key, Kind};
 pub use lease::{Candidate, LeaseOptions};
-pub use options::{Options, Timings};
+pub use options::{Ceiling, Ceilings, Options, Timings};
 pub use run::Controllers;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use berth_model::Money;
+
 use crate::lease::LeaseOptions;
 
 /// How the controllers act.
@@ -17,12 +19,40 @@ pub struct Options {
     pub scheduler_names: Option<BTreeSet<String>>,
     /// Whether pods are bound and nodes are planned at all; without, only NodeClaims are cared for.
     pub only_lifecycle: bool,
+    /// The guard against runaways.
+    pub ceilings: Ceilings,
     /// Decides the names of NodeClaims.
     pub seed: u64,
     /// How long things may take.
     pub timings: Timings,
     /// How the lead is found; `None` where there is no other process.
     pub lease: Option<LeaseOptions>,
+}
+
+/// How much may be launched, by NodePool and in all. What is over a ceiling waits, with an event on its NodePool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ceilings {
+    /// Of each NodePool.
+    pub of_each_pool: Ceiling,
+    /// Of all NodePools together.
+    pub in_all: Ceiling,
+}
+
+/// How much may be launched; `None` is without end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ceiling {
+    /// How many nodes one process launches within an hour.
+    pub launches_per_hour: Option<u32>,
+    /// What the nodes may cost an hour, those that run included. Reserved instances count nothing.
+    pub dollars_per_hour: Option<Money>,
+}
+
+impl Default for Ceilings {
+    /// More launches than a large cluster needs; no end to their cost.
+    fn default() -> Self {
+        let launches = |n| Ceiling { launches_per_hour: Some(n), dollars_per_hour: None };
+        Self { of_each_pool: launches(5_000), in_all: launches(10_000) }
+    }
 }
 
 /// How long things may take.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_cloudprovider::CloudError;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -76,6 +77,9 @@ impl Core {
         if let Answer::Created(_, created) = &answer {
             let class = claim.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
             self.learn_from_launch(&class, created, now);
+            if let Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) = created {
+                self.launch_was_refused(name);
+            }
         }
         let memory = self.memories.entry(claim.metadata.uid.clone().unwrap_or_default()).or_default();
         let verdict = match answer {

@@ -5,6 +5,7 @@
 //! effects, in the same order.
 
 mod budget;
+mod ceilings;
 mod claims;
 mod empty;
 mod evictions;
@@ -37,6 +38,7 @@ use crate::write::{Outcome, Write};
 
 use berth_decisions::Decider;
 use berth_state::State;
+use ceilings::Launches;
 use empty::Removal;
 use live::{Assumed, ToldOffers};
 use provision::AllPlanned;
@@ -147,6 +149,8 @@ pub(crate) struct Core {
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     expected_nodes: ExpectedNodes,
     n_named: u64,
+    /// Launches of the last hour.
+    launches: Launches,
     options: Options,
     provider: Arc<dyn CloudProvider>,
     queue: Queue<Job>,
@@ -191,6 +195,7 @@ impl Core {
             unbindable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
             n_named: 0,
+            launches: Launches::new(),
             options,
             provider,
             queue: Queue::default(),

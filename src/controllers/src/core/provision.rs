@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedOffering, ResourceRequirements, labels};
 use berth_decisions::Launch;
+use berth_model::Money;
 use berth_state::{ObjectRef, Patch, State};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rustc_hash::FxHasher;
 
+use super::ceilings::Spend;
 use super::pools::{HASH_VERSION, template_hash};
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
@@ -54,8 +56,9 @@ impl Core {
         };
         self.bind_all(&decision, now);
         let mut n_put_off = 0;
+        let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend() };
         for launch in &decision.launches {
-            if !self.launch(launch, now) {
+            if !self.launch(launch, &mut spend, now) {
                 n_put_off += 1;
             }
         }
@@ -72,7 +75,7 @@ impl Core {
     }
 
     /// Creates the NodeClaim of a planned node; false where that must wait.
-    fn launch(&mut self, launch: &Launch, now: Timestamp) -> bool {
+    fn launch(&mut self, launch: &Launch, spend: &mut Spend, now: Timestamp) -> bool {
         let pool_name = launch.node_pool.key.name.to_string();
         let Some(pool) = self.view.pools.get(&pool_name).cloned() else { return false };
         if !self.is_pool_usable(&pool) {
@@ -81,6 +84,10 @@ impl Core {
         }
         let waiting: Vec<&ObjectRef> = launch.pods.iter().chain(&launch.reservations).collect();
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
+            return false;
+        }
+        if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
+            self.tell_ceiling(&pool, &why, now);
             return false;
         }
         let claim = self.node_claim(&pool, launch, now);
@@ -93,6 +100,8 @@ impl Core {
         if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
             return false;
         }
+        self.launches.push_back((now, pool_name.clone()));
+        *spend.entry(pool_name.clone()).or_insert(Money::ZERO) += launch.offering.price;
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
             let planned = self.planned.entry(uid.to_owned());
@@ -145,8 +154,19 @@ impl Core {
             planned.n_launches
         );
         let uid = object.uid.as_deref().unwrap_or_default().to_owned();
+        match object.key.kind {
+            berth_state::Kind::Pod => self.explain_pod(object, &message, now),
+            _ => self.explain_reservation(object, &message, now),
+        }
         self.tell(Notice { object: key, uid, reason: "LaunchBackoff", message, is_warning: true }, now);
         true
+    }
+
+    /// The cloud would not launch a NodeClaim: nothing came up for its pods, so it does not count against them.
+    pub(super) fn launch_was_refused(&mut self, claim: &str) {
+        for planned in self.planned.values_mut().filter(|planned| planned.claim == claim) {
+            planned.n_launches = planned.n_launches.saturating_sub(1);
+        }
     }
 
     /// Whether another scheduler places a pod, and has not said yet that it cannot.

@@ -176,7 +176,7 @@ impl Core {
         }
     }
 
-    fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
+    pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
         let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name).cloned() else { return };
         if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(State::scheduler_of(&pod))) {
             return;

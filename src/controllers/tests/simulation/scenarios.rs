@@ -6,6 +6,7 @@ use std::time::Duration;
 use berth_catalogue::{CapacityType, Catalogue};
 use berth_cloudprovider::OfferingKey;
 use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
+use berth_controllers::{Ceiling, Ceilings, Money};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
@@ -214,4 +215,46 @@ async fn a_daemon_and_startup_taints_do_not_keep_pods_from_their_node() {
     let runs = world.settles(5, async |world| world.all_run().await.is_some_and(|n| n >= 4)).await;
     assert!(runs, "{}", state_of(&world).await);
     assert_eq!(world.claims().await.len(), 1, "nothing more was launched meanwhile: {}", state_of(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_beyond_a_ceiling_are_not_launched() {
+    for (ceiling, most) in [
+        (Ceiling { launches_per_hour: Some(2), dollars_per_hour: None }, 2),
+        // An m5.xlarge is $0.192.
+        (Ceiling { launches_per_hour: None, dollars_per_hour: Some(Money::from_pico(600_000_000_000)) }, 3),
+    ] {
+        let mut world = World::with(3, Rates::default(), CloudFaults::default(), catalogue()).await;
+        world.options.ceilings = Ceilings { of_each_pool: ceiling, ..Ceilings::default() };
+        world.start_controllers(false);
+        let mut small = pool("web", &["on-demand"]);
+        small["spec"]["template"]["spec"]["requirements"] = json!([
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]},
+        ]);
+        world.create::<berth_api::NodePool>(small).await;
+        world.deploy(web(30)).await;
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(world.alive().len(), most, "{}", state_of(&world).await);
+        let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
+        assert!(events.items.iter().any(|event| event.reason.as_deref() == Some("LaunchCeiling")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_no_node_gets_to_run_backs_off() {
+    // Machines run and never join: each NodeClaim ends after fifteen minutes.
+    let lost = CloudFaults { never_joins: 1.0, ..CloudFaults::default() };
+    let world = world(lost, &["on-demand"]).await;
+    world.deploy(web(1)).await;
+    tokio::time::sleep(Duration::from_secs(4 * 3600)).await;
+    let pods = world.pods().await;
+    let conditions =
+        pods.iter().flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten()));
+    let said: Vec<&str> = conditions.filter_map(|known| known.message.as_deref()).collect();
+    let [said] = said[..] else { panic!("{said:?}") };
+    assert!(said.contains(" nodes were launched for it and it was bound to none"), "{said}");
+    // Sixteen would come one after the other; the waits between them grow to half an hour.
+    let n: u32 = said.split(' ').next().unwrap().parse().unwrap();
+    assert!((3..=12).contains(&n), "{said}");
 }

@@ -1,0 +1,96 @@
+//! The guard against runaways: how much may be launched within an hour, and what nodes may cost an hour.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use berth_api::{NodeClaim, NodePool, PlannedOffering, labels};
+use berth_catalogue::Catalogue;
+use berth_model::Money;
+use jiff::Timestamp;
+
+use super::Core;
+use crate::clock::elapsed;
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::options::Ceiling;
+use crate::view::pool_of;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What was launched within the last hour, as far as this process knows, by time: the NodePool of each.
+pub(super) type Launches = VecDeque<(Timestamp, String)>;
+
+/// What the NodeClaims cost an hour that there are or that are being created, by NodePool.
+pub(super) type Spend = BTreeMap<String, Money>;
+
+impl Core {
+    /// What is spent now. Reserved instances are paid for anyhow and count nothing.
+    pub(super) fn spend(&self) -> Spend {
+        let mut spend = Spend::new();
+        // One catalogue serves every NodePool.
+        let Some(offers) = self.offers.values().next() else { return spend };
+        let prices = prices(&offers.types.catalogue);
+        for claim in self.state.all::<NodeClaim>() {
+            let pool = pool_of(&claim.metadata).unwrap_or_default();
+            let price = offering_of(claim).and_then(|key| prices.get(&key).copied());
+            *spend.entry(pool.to_owned()).or_insert(Money::ZERO) += price.unwrap_or(Money::ZERO);
+        }
+        spend
+    }
+
+    /// Why one more node of this price may not be launched now; `None` where it may.
+    pub(super) fn over_ceiling(&mut self, pool: &str, price: Money, spend: &Spend, now: Timestamp) -> Option<String> {
+        while self.launches.front().is_some_and(|(time, _)| elapsed(*time, now) >= HOUR) {
+            self.launches.pop_front();
+        }
+        let of_pool = self.launches.iter().filter(|(_, known)| known == pool).count();
+        let spent_in_all: Money = spend.values().copied().sum();
+        let spent_of_pool = spend.get(pool).copied().unwrap_or(Money::ZERO);
+        let ceilings = &self.options.ceilings;
+        let over = |ceiling: &Ceiling, n: usize, spent: Money, of: &str| {
+            if let Some(most) = ceiling.launches_per_hour.filter(|most| u32::try_from(n).is_ok_and(|n| n >= *most)) {
+                return Some(format!("{n} nodes were launched within an hour{of}, and {most} is the ceiling"));
+            }
+            let most = ceiling.dollars_per_hour.filter(|most| price > Money::ZERO && spent + price > *most)?;
+            let (with, most) = ((spent + price).dollars(), most.dollars());
+            Some(format!("the nodes{of} would cost ${with:.4} an hour, and ${most:.4} is the ceiling"))
+        };
+        let of = format!(" of NodePool {pool}");
+        over(&ceilings.of_each_pool, of_pool, spent_of_pool, &of)
+            .or_else(|| over(&ceilings.in_all, self.launches.len(), spent_in_all, ""))
+    }
+
+    /// Tells on a NodePool that a ceiling keeps it from launching.
+    pub(super) fn tell_ceiling(&mut self, pool: &NodePool, why: &str, now: Timestamp) {
+        let message = format!("nothing is launched: {why}");
+        self.tell(Notice::about(Kind::NodePool, &pool.metadata, "LaunchCeiling", message), now);
+    }
+}
+
+/// Instance type, zone and capacity type.
+type Key = (String, Option<String>, String);
+
+fn prices(catalogue: &Catalogue) -> BTreeMap<Key, Money> {
+    let mut prices = BTreeMap::new();
+    for of_type in catalogue.types() {
+        for offering in &of_type.offerings {
+            let Some(capacity_type) = offering.capacity_type().filter(|own| own.as_str() != "reserved") else {
+                continue;
+            };
+            let key = (of_type.name.clone(), offering.zone().map(str::to_owned), capacity_type.as_str().to_owned());
+            prices.insert(key, Money::from_pico(offering.price.pico_dollars()));
+        }
+    }
+    prices
+}
+
+/// What a NodeClaim is, or is planned as.
+fn offering_of(claim: &NodeClaim) -> Option<Key> {
+    let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
+    if let (Some(of_type), Some(capacity_type)) = (label(labels::INSTANCE_TYPE), label(labels::CAPACITY_TYPE)) {
+        return Some((of_type, label(labels::ZONE), capacity_type));
+    }
+    let planned = claim.metadata.annotations.as_ref()?.get(labels::PLANNED_OFFERING)?;
+    let planned: PlannedOffering = serde_json::from_str(planned).ok()?;
+    Some((planned.instance_type, planned.zone, planned.capacity_type))
+}
