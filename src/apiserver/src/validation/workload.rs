@@ -1,9 +1,9 @@
 //! Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{immutable, not_negative, pod};
-use crate::meta::{at, text_at};
+use super::{immutable, not_negative, pod, volumes};
+use crate::meta::{at, list_at, text_at};
 use crate::resource::Resource;
 use crate::selector::LabelSelector;
 use crate::status::Cause;
@@ -19,7 +19,12 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
             not_negative(object, &["spec", "minReadySeconds"], causes);
             not_negative(object, &["spec", "revisionHistoryLimit"], causes);
             selector(object, causes);
-            template(object, "spec.template", ALWAYS, causes);
+            if resource.storage == "statefulsets.apps" {
+                claim_templates(object, causes);
+                template_at(template_with_claims(object).as_ref(), "spec.template", ALWAYS, causes);
+            } else {
+                template(object, "spec.template", ALWAYS, causes);
+            }
             match resource.storage.as_str() {
                 "deployments.apps" => {
                     strategy(object, causes);
@@ -129,6 +134,33 @@ fn template_at(template: Option<&Value>, path: &str, policies: &[&str], causes: 
         Some(template) => pod::template(template, path, policies, causes),
         None => causes.push(Cause::required(path, "")),
     }
+}
+
+/// What the claims that a StatefulSet makes must say.
+fn claim_templates(set: &Value, causes: &mut Vec<Cause>) {
+    for (index, claim) in list_at(set, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
+        let mut own = Vec::new();
+        volumes::claim(claim, &mut own);
+        for mut cause in own {
+            cause.field = format!("spec.volumeClaimTemplates[{index}].{}", cause.field);
+            causes.push(cause);
+        }
+    }
+}
+
+/// The template of a StatefulSet's pods with the volumes that its claims become, which containers mount by name. A claim
+/// takes the place of a volume of the same name.
+fn template_with_claims(set: &Value) -> Option<Value> {
+    let mut template = at(set, &["spec", "template"])?.clone();
+    let claims = list_at(set, &["spec", "volumeClaimTemplates"]);
+    if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut).filter(|_| !claims.is_empty()) {
+        let names: Vec<&str> = claims.iter().map(|claim| text_at(claim, &["metadata", "name"])).collect();
+        let given = spec.get("volumes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let made = names.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        let kept = given.into_iter().filter(|volume| !names.contains(&text_at(volume, &["name"])));
+        spec.insert("volumes".to_owned(), made.chain(kept).collect());
+    }
+    Some(template)
 }
 
 fn strategy(object: &Value, causes: &mut Vec<Cause>) {
