@@ -86,7 +86,7 @@ pub async fn run(
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();
-    begin(&client, &cloud, &options.objects, &mut moment).await?;
+    begin(&client, &cloud, &options, &mut moment).await?;
     for spec in options.objects.iter().filter_map(node_of) {
         kubelets.join(spec);
     }
@@ -149,12 +149,8 @@ pub async fn run(
 }
 
 /// Makes the objects to begin with.
-async fn begin(
-    client: &Client,
-    cloud: &FakeCloud,
-    objects: &[Object],
-    moment: &mut Moment,
-) -> Result<(), SandboxError> {
+async fn begin(client: &Client, cloud: &FakeCloud, options: &Options, moment: &mut Moment) -> Result<(), SandboxError> {
+    let objects = &options.objects[..];
     for class in apply::missing_node_classes(objects) {
         // As the object will say, but at once.
         cloud.set_node_class(&class, NodeClass::default());
@@ -166,9 +162,12 @@ async fn begin(
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
     }
     let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
-    if !has_pool && objects.iter().any(wants_nodes) {
+    // Whoever starts with nothing but kubectl wants to see nodes, too.
+    let is_empty = objects.is_empty() && !options.story;
+    if !has_pool && (is_empty || objects.iter().any(wants_nodes)) {
         apply::open_pool(client).await?;
-        let message = "no NodePool is among the objects: one is made that is open to linux on amd64".to_owned();
+        let message =
+            "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned();
         moment.add(Happened::Said { event: "NodePool", message }, "default");
     }
     Ok(())

@@ -64,7 +64,7 @@ spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i, resource
     assert_eq!(
         lines,
         [
-            "no NodePool is among the objects: one is made that is open to linux on amd64",
+            "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64",
             "1 pod of big waits for a node",
         ]
     );

@@ -204,7 +204,16 @@ impl Core {
     /// Tells the state what is to be had: what the cloud said, less what launches found empty since.
     pub(super) fn tell_offers(&mut self, now: Timestamp) {
         // One catalogue serves every NodePool; node classes differ in how nodes are made.
-        let Some(offers) = self.offers.values().next() else { return };
+        let Some(offers) = self.offers.values().next() else {
+            // Without a NodePool nothing is asked of the cloud, and pods are still bound, or told why not.
+            if self.node_classes.is_empty()
+                && !self.state.has_offerings()
+                && let Ok(nothing) = Catalogue::new(Vec::new())
+            {
+                self.apply(Event::Offered { catalogue: Arc::new(nothing), seen: None }, now);
+            }
+            return;
+        };
         let exhausted: BTreeSet<&OfferingKey> = offers.exhausted.keys().collect();
         let catalogue = if exhausted.is_empty() {
             Arc::clone(&offers.types.catalogue)

@@ -236,6 +236,7 @@ impl Core {
                 // What was there at the start is no event.
                 self.pod_events.clear();
                 self.start_state(now);
+                self.tell_offers(now);
                 self.queue.add(Job::Garbage);
                 self.queue.add(Job::Disrupt);
             }

@@ -158,14 +158,16 @@ impl Core {
 
     /// Tells who stays, and why.
     pub(super) fn explain(&mut self, refusals: &[Refusal], now: Timestamp) {
-        let n_nodes = self.view.nodes.values().count();
+        // A launch in flight is a node that pods were compared with.
+        let in_flight = self
+            .view
+            .claims
+            .values()
+            .filter(|claim| claim.status.as_ref().is_none_or(|status| status.node_name.is_none()))
+            .count();
+        let n_nodes = self.view.nodes.values().count() + in_flight;
         for refusal in refusals {
-            let reasons: Vec<String> = refusal
-                .reasons
-                .iter()
-                .map(|(reason, count)| if *count == 0 { reason.clone() } else { format!("{count} {reason}") })
-                .collect();
-            let message = format!("0/{n_nodes} nodes are available: {}.", reasons.join(", "));
+            let message = why_unschedulable(n_nodes, &refusal.reasons, self.view.pools.values().next().is_some());
             for object in &refusal.objects {
                 match object.key.kind {
                     berth_state::Kind::Pod => self.explain_pod(object, &message, now),
@@ -220,6 +222,37 @@ impl Core {
     }
 }
 
+/// Reasons in kube-scheduler's form, and after them what NodePools say of a new node, counted in instance types.
+fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
+    let (of_pools, of_nodes): (Vec<_>, Vec<_>) =
+        reasons.iter().partition(|(reason, _)| reason.starts_with("NodePool "));
+    let counted = |(reason, count): &&(String, u32)| match count {
+        0 => reason.clone(),
+        _ => format!("{count} {reason}"),
+    };
+    let on_nodes: Vec<String> = of_nodes.iter().map(counted).collect();
+    let in_pools: Vec<String> = of_pools
+        .iter()
+        .map(|(reason, count)| match count {
+            0 => reason.clone(),
+            1 => format!("{reason} (1 instance type)"),
+            _ => format!("{reason} ({count} instance types)"),
+        })
+        .collect();
+    let mut message = format!("0/{n_nodes} nodes are available");
+    if !on_nodes.is_empty() {
+        message.push_str(": ");
+        message.push_str(&on_nodes.join(", "));
+    }
+    message.push('.');
+    if !in_pools.is_empty() {
+        message.push_str(&format!(" No new node: {}.", in_pools.join(", ")));
+    } else if !has_pools {
+        message.push_str(" No new node: there is no NodePool.");
+    }
+    message
+}
+
 /// The name of a pod that is referred to.
 pub(super) fn pod_name(object: &ObjectRef) -> PodName {
     PodName { namespace: object.key.namespace.to_string(), name: object.key.name.to_string() }
@@ -227,3 +260,19 @@ pub(super) fn pod_name(object: &ObjectRef) -> PodName {
 
 /// Who is planned for which node.
 pub(super) type ExpectedNodes = BTreeMap<String, Vec<ObjectRef>>;
+
+#[cfg(test)]
+mod tests {
+    use super::why_unschedulable;
+
+    #[test]
+    fn reasons_of_nodes_and_of_pools_are_counted_apart() {
+        let reasons = [("Insufficient cpu".to_owned(), 20), ("NodePool general: Insufficient cpu".to_owned(), 225)];
+        assert_eq!(
+            why_unschedulable(20, &reasons, true),
+            "0/20 nodes are available: 20 Insufficient cpu. \
+             No new node: NodePool general: Insufficient cpu (225 instance types)."
+        );
+        assert_eq!(why_unschedulable(0, &[], false), "0/0 nodes are available. No new node: there is no NodePool.");
+    }
+}
