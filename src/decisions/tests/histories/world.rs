@@ -35,8 +35,8 @@ pub(crate) enum Step {
     Offer(u8, bool),
     /// Some seconds pass.
     Wait(u8),
-    /// A decision is made meanwhile.
-    Look,
+    /// A decision is made meanwhile, and held to one after a conversion of everything.
+    Look(bool),
 }
 
 pub(crate) struct World {
@@ -99,6 +99,33 @@ impl World {
         let catalogue: Catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
         state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, self.now).unwrap();
+    }
+
+    /// A pod comes, changes or goes, with writes, forks and lists between, and the state is told at once; of some changes a
+    /// decision is made between.
+    pub(crate) fn pod_event(&mut self, name: u8, variant: u8, what: u8) {
+        match what % 8 {
+            0 => self.take(Step::Delete(Kind::Pod, name)),
+            1 => self.take(Step::Recreate(Kind::Pod, name, variant)),
+            2 | 3 => self.take(Step::Put(Kind::Pod, name, variant)),
+            4 => {
+                self.take(Step::Assume(variant % 4, name, what));
+                self.take(Step::Write(0, variant));
+                self.take(Step::Answer(0));
+            }
+            5 => self.take(Step::Fork(vec![(variant % 4, name, what)], variant.is_multiple_of(2))),
+            6 => {
+                self.take(Step::Delete(Kind::Pod, name));
+                self.take(Step::Relist(Kind::Pod, true));
+            }
+            _ => self.take(Step::Redeliver(name)),
+        }
+        for at in std::mem::take(&mut self.untold) {
+            self.tell(self.log[at].clone());
+        }
+        if what.is_multiple_of(3) {
+            self.decision();
+        }
     }
 
     /// What is decided now.
@@ -176,6 +203,15 @@ impl World {
                 let objects = self.truth.values().filter(|object| object.kind() == kind).cloned().collect();
                 let resource_version = with_version.then(|| self.version.to_string());
                 self.tell(Event::Relisted { kind, objects, resource_version });
+                if with_version {
+                    // The watch goes on after the list: what it missed is never told.
+                    let is_other = |at: &usize| match &self.log[*at] {
+                        Event::Applied(object) => object.kind() != kind,
+                        Event::Deleted { object, .. } => object.key.kind != kind,
+                        _ => true,
+                    };
+                    self.untold.retain(is_other);
+                }
             }
             Step::Assume(what, a, b) => {
                 if let Some((object, patch)) = self.change(what, a, b)
@@ -213,8 +249,12 @@ impl World {
                 let now = self.now.as_second() + i64::from(seconds % 4);
                 self.now = Time::from_second(now).unwrap();
             }
-            Step::Look => {
-                self.decision();
+            Step::Look(is_held) => {
+                let decision = self.decision();
+                if is_held {
+                    self.state.forget_cluster();
+                    assert_eq!(decision, self.decision(), "after everything was converted anew");
+                }
             }
         }
     }
