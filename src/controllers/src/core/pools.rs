@@ -122,7 +122,7 @@ pub(super) fn template_hash(pool: &NodePool) -> String {
 }
 
 /// A merge patch of a map, which takes away what is no more.
-fn replaced(before: &ResourceList, now: &ResourceList) -> serde_json::Value {
+pub(super) fn replaced(before: &ResourceList, now: &ResourceList) -> serde_json::Value {
     let mut patch = json!(now);
     if let Some(patch) = patch.as_object_mut() {
         for gone in before.keys().filter(|name| !now.contains_key(*name)) {

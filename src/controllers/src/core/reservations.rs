@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
+use super::pools::replaced;
 use super::{Core, Effect, Job};
 use crate::claim::on;
 use crate::clock::after;
@@ -71,8 +72,13 @@ impl Core {
         }
         let next = lifecycle::sync(&terms, &status, &seen, seconds);
         if differs(&status, &next) {
-            let body = written(&next, self.state.cluster(now));
-            let body = json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": body});
+            let next = written(&next, self.state.cluster(now));
+            let mut body =
+                json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": next});
+            let before = reservation.status.clone().unwrap_or_default();
+            // A merge leaves what it does not name.
+            body["status"]["currentOwners"] = json!(next.current_owners);
+            body["status"]["allocated"] = replaced(&before.allocated, &next.allocated);
             return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body)));
         }
         if let Some(wait) = lifecycle::next_check(&terms, &next, seconds) {
@@ -101,20 +107,18 @@ impl Core {
     fn status_of(&mut self, reservation: &Reservation, now: Timestamp) -> Option<(Status, berth_model::Resources)> {
         let name = reservation.metadata.name.as_deref()?;
         let cluster = self.state.cluster(now);
-        let sym = cluster.symbols.get(name)?;
-        let known = cluster.reservations.iter().find(|known| known.name == sym)?;
+        let sym = cluster.symbols.get(name);
+        let known = cluster.reservations.iter().find(|known| Some(known.name) == sym);
         let api = reservation.status.clone().unwrap_or_default();
+        // One that has expired is not in the cluster any more: what is left to do is to say so.
+        let reserves = known.map_or_else(|| read_amounts(&api.allocatable, cluster), |known| known.allocatable.clone());
         let condition = |type_: &str| read_condition(&api, type_);
         let status = Status {
             phase: phase_of(api.phase),
             scheduled: condition("Scheduled"),
             ready: condition("Ready"),
             node: api.node_name.clone(),
-            allocatable: if api.node_name.is_some() {
-                known.allocatable.clone()
-            } else {
-                berth_model::Resources::new()
-            },
+            allocatable: if api.node_name.is_some() { reserves.clone() } else { berth_model::Resources::new() },
             allocated: read_amounts(&api.allocated, cluster),
             current_owners: api
                 .current_owners
@@ -126,7 +130,7 @@ impl Core {
                 })
                 .collect(),
         };
-        Some((status, known.allocatable.clone()))
+        Some((status, reserves))
     }
 
     /// What is seen of a Reservation's node and of the pods that draw from it.

@@ -136,6 +136,10 @@ impl Core {
     pub(super) fn bound(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
         self.settle(job, write, outcome, now);
         self.queue.done(job);
+        if let Job::Hold(reservation) = job {
+            // Its watch may have told before this answer came, when nothing could be done about it.
+            self.queue.add(Job::Reservation(reservation.clone()));
+        }
         match outcome {
             Outcome::Done(_) => {
                 self.unbindable.remove(&write.uid);

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod no_pool;
+mod rooms;
 mod scenarios;
 mod trouble;
 mod world;

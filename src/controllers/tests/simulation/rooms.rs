@@ -1,0 +1,128 @@
+//! Reservations through their life: scenarios against the Kubernetes API alone, in virtual time.
+
+use std::time::Duration;
+
+use berth_api::{Reservation, ReservationPhase, ReservationStatus};
+use berth_cloudprovider_fake::cloud::CloudFaults;
+use kube::Api;
+use serde_json::{Value, json};
+
+use crate::scenarios::{catalogue, pool, state_of, web};
+use crate::trouble::Rates;
+use crate::world::World;
+
+fn room(cpu: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "room"}, "spec": {
+            "ttl": "0s",
+            "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}],
+            "template": {"spec": {"containers": [{
+                "name": "room", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": "3Gi"}}}]}}}});
+    change(&mut room);
+    room
+}
+
+async fn world(room: Value) -> World {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(60);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create::<Reservation>(room).await;
+    world
+}
+
+async fn status(world: &World) -> Option<ReservationStatus> {
+    let found = Api::<Reservation>::all(world.client.clone()).get_opt("room").await.unwrap();
+    found.map(|found| found.status.unwrap_or_default())
+}
+
+async fn is(world: &World, phase: ReservationPhase) -> ReservationStatus {
+    let there = world.settles(15, async |world| status(world).await.is_some_and(|status| status.phase == phase)).await;
+    let status = status(world).await;
+    assert!(there, "expected {phase:?}: {status:#?} {}", state_of(world).await);
+    status.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_gets_a_node_and_serves_one_owner() {
+    let world = world(room("2", |_| {})).await;
+    let held = is(&world, ReservationPhase::Available).await;
+    let node = held.node_name.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.nodes().await.len(), 1, "a node that holds room is not empty: {}", state_of(&world).await);
+    world.deploy(web(1)).await;
+    let spent = is(&world, ReservationPhase::Succeeded).await;
+    let pods = world.pods().await;
+    let pod = pods.first().unwrap();
+    assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some(node.as_str()));
+    let drawn = &pod.metadata.annotations.as_ref().unwrap()["scheduling.koordinator.sh/reservation-allocated"];
+    assert!(drawn.contains("\"name\":\"room\""), "{drawn}");
+    let owners: Vec<_> = spent.current_owners.iter().map(|owner| owner.uid.clone()).collect();
+    assert_eq!(owners, std::slice::from_ref(&pod.metadata.uid));
+    assert_eq!(world.claims().await.len(), 1, "its owner needed no other node: {}", state_of(&world).await);
+    world.scale("web", 0).await;
+    let gone = world.settles(10, async |world| world.alive().is_empty()).await;
+    assert!(gone, "{}", state_of(&world).await);
+    // Its node is gone, and it is over: nobody needs it any more.
+    let deleted = world.settles(26 * 60, async |world| status(world).await.is_none()).await;
+    assert!(deleted, "{:#?}", status(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_expires_lets_its_node_go() {
+    let world = world(room("2", |room| room["spec"]["ttl"] = json!("5m"))).await;
+    is(&world, ReservationPhase::Available).await;
+    let over = is(&world, ReservationPhase::Failed).await;
+    let ready = over.conditions.iter().find(|known| known.type_ == "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Expired"));
+    let gone = world.settles(10, async |world| world.alive().is_empty() && world.nodes().await.is_empty()).await;
+    assert!(gone, "{}", state_of(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_ends_with_its_node() {
+    let world = world(room("2", |_| {})).await;
+    is(&world, ReservationPhase::Available).await;
+    for instance in world.alive() {
+        world.cloud.terminate(&instance.provider_id);
+    }
+    // It has failed, and what has failed and has no node is of no use to anybody.
+    let gone = world.settles(15, async |world| status(world).await.is_none()).await;
+    assert!(gone, "{:#?}", status(&world).await);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.alive().is_empty(), "no node is launched for it any more: {}", state_of(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_fits_nowhere_says_why() {
+    let world = world(room("1000", |_| {})).await;
+    let said = world
+        .settles(5, async |world| {
+            let conditions = status(world).await.unwrap_or_default().conditions;
+            conditions.iter().any(|known| known.type_ == "Scheduled" && known.reason == "Unschedulable")
+        })
+        .await;
+    let status = status(&world).await.unwrap();
+    assert!(said && status.phase == ReservationPhase::Pending, "{status:#?}");
+    assert!(world.alive().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_for_several_owners_counts_what_they_draw() {
+    let world = world(room("3", |room| room["spec"]["allocateOnce"] = json!(false))).await;
+    is(&world, ReservationPhase::Available).await;
+    world.deploy(web(2)).await;
+    let drawn = world
+        .settles(5, async |world| status(world).await.is_some_and(|status| status.current_owners.len() == 2))
+        .await;
+    let status_now = status(&world).await.unwrap();
+    assert!(drawn, "{status_now:#?}");
+    assert_eq!(status_now.phase, ReservationPhase::Available);
+    assert_eq!(status_now.allocated["cpu"].to_string(), "2400m");
+    world.scale("web", 0).await;
+    let returned = world
+        .settles(5, async |world| status(world).await.is_some_and(|status| status.current_owners.is_empty()))
+        .await;
+    assert!(returned, "{:#?}", status(&world).await);
+}
