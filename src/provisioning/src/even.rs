@@ -77,6 +77,11 @@ impl Planner<'_> {
         found
     }
 
+    /// How many combinations of values of shares admit a demand.
+    pub(crate) fn n_combinations(&self, prepared: &Prepared<'_>) -> usize {
+        self.combinations(prepared).len()
+    }
+
     fn share_keys(&self) -> Vec<ShareKey> {
         let mut keys: Vec<ShareKey> = self.options.max_shares.iter().map(|share| share.key).collect();
         keys.sort_unstable();

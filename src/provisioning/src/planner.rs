@@ -265,10 +265,14 @@ impl<'a> Planner<'a> {
         heaviest
     }
 
-    // How many columns and nodes admit a class, resources of an empty node included.
+    // How many columns and nodes admit a class, resources of an empty node included; for an even split, how many values
+    // of shares.
     fn n_admitting(&self, id: ClassId) -> usize {
         let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return 0 };
         let prepared = Prepared::new(self, &demand);
+        if self.strategy.splits_evenly {
+            return self.n_combinations(&prepared);
+        }
         let columns = prepared.admissions.iter().zip(&self.tables).map(|(admission, table)| {
             let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else { return 0 };
             table.keep_fitting(&mut columns, prepared.requests);

@@ -48,8 +48,9 @@ const HIGH_BUDGET: usize = 12_000;
 /// Packings with a whole that is just what was packed before, until it is taken for much less.
 const PATIENT_ROUNDS: u32 = 8;
 
-/// Classes up to which smaller shares are tried where shares leave pods out.
+/// Classes up to which smaller shares are tried where shares leave pods out, and up to which all whole percents are.
 const MOST_CLASSES_TIGHTENED: usize = 64;
+const MOST_CLASSES_BY_PERCENT: usize = 16;
 
 /// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
 /// preferences given up, cost, list price of the slots used, nodes.
@@ -105,10 +106,9 @@ impl Planner<'_> {
     }
 
     // Where shares leave pods out, a smaller share may leave out fewer, as packings differ: its plan keeps the larger one,
-    // too. Of smaller shares, every fifth percent is tried with the least effort, so that of two such shares the larger
+    // too. All smaller shares of a fixed list are tried with the least effort, so that of two shares on the list the larger
     // never places fewer.
     fn pack_within_shares_or_tighter(&mut self, effort: Effort) {
-        const STEP: i128 = ALL / 20;
         let start = self.state.mark();
         self.pack_by_best_strategy(effort);
         let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count();
@@ -116,7 +116,8 @@ impl Planner<'_> {
         let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
         if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED {
             let largest = self.shares.largest();
-            for cap in (1..20).rev().map(|step| step * STEP).filter(|cap| *cap < largest) {
+            let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
+            for cap in smaller_shares(self.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
                 self.pack_capped(start, cap, Effort::Low);
                 let left = self.score().0;
                 if left < best.0 {
@@ -304,4 +305,12 @@ impl Planner<'_> {
         }
         (left, lighter, self.relaxations, self.marginal_cost(), list_price, nodes)
     }
+}
+
+// The shares that are tried below the one asked for, the largest first: each whole percent down to just below an even
+// split, where that is not too much work, and every fifth, beneath it too, where only rounding to whole pods lets a plan be.
+fn smaller_shares(n_values: usize, by_percent: bool) -> impl Iterator<Item = i128> {
+    let even = i128::try_from(100 / n_values.max(1)).unwrap_or(0);
+    let is_tried = move |percent: &i128| (by_percent && *percent >= even - 2) || percent % 5 == 0;
+    (1..100).rev().filter(is_tried).map(|percent| percent * ALL / 100)
 }

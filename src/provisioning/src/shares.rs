@@ -199,6 +199,13 @@ impl Shares {
         self.cells.iter().map(|cell| cell.share).max().unwrap_or(ALL)
     }
 
+    /// The number of values of the share that has most of them.
+    pub(crate) fn n_values(&self) -> usize {
+        let of_rule = |rule| self.cells.iter().filter(|cell| cell.rule == rule).count();
+        let n_rules = self.cells.iter().map(|cell| cell.rule + 1).max().unwrap_or(0);
+        (0..n_rules).map(of_rule).max().unwrap_or(0)
+    }
+
     fn within(&self, cell: &Cell) -> i128 {
         cell.share.min(self.cap)
     }

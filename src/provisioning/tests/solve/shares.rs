@@ -291,3 +291,48 @@ fn a_job_for_gpus_beside_spread_pods_is_split_evenly_at_any_share() {
         }
     }
 }
+
+#[test]
+fn who_is_bound_to_one_value_comes_first_in_an_even_split_however_many_types_would_do() {
+    // The large pods fit one type in each zone, the small one five types of one zone.
+    for percent in 34..=60 {
+        let mut world = mk_world();
+        world.options.max_shares = vec![share(ShareKey::Zone, None, percent)];
+        world.mk_pool("default");
+        world.mk_type("huge", 8).on_demand("a", 100).on_demand("b", 101).on_demand("c", 102);
+        for name in ["s1", "s2", "s3", "s4"] {
+            world.mk_type(name, 2).on_demand("a", 30);
+        }
+        world.mk_pods("large", 2, &pod(6000));
+        world.mk_pods("bound", 1, &pod(1500).needs(ZONE, Operator::In, &["a"]));
+        let plan = world.plan();
+        assert!(plan.left().is_empty(), "{percent}%: {:?}", plan.left());
+    }
+}
+
+#[test]
+fn more_share_of_whole_percents_never_places_fewer() {
+    // A Job of large pods beside web pods that are spread over zones, and some that are bound to one.
+    for (n_large, cpu, n_web, n_bound) in [(4, 8000, 12, 0), (3, 10_000, 9, 5)] {
+        let mut left = u32::MAX;
+        for percent in [34, 35, 36, 38, 40, 45, 100] {
+            let mut world = mk_world();
+            world.options.max_shares = vec![share(ShareKey::Zone, None, percent)];
+            world.mk_pool("default");
+            for (name, cpus) in [("small", 2_u32), ("large", 8), ("huge", 32)] {
+                world
+                    .mk_type(name, cpus.into())
+                    .on_demand("a", 50 * cpus)
+                    .on_demand("b", 51 * cpus)
+                    .on_demand("c", 52 * cpus);
+            }
+            world.mk_pods("train", n_large, &pod(cpu));
+            world.mk_pods("web", n_web, &pod(1000).app("web").spread(ZONE, 1, "web"));
+            world.mk_pods("bound", n_bound, &pod(1500).needs(ZONE, Operator::In, &["b"]));
+            let now = world.plan().solution.unschedulable.iter().map(|left| left.count).sum::<u32>();
+            assert!(now <= left, "{n_large} × {cpu}, {n_web}, {n_bound} at {percent}%: {now} left, {left} at less");
+            left = now;
+        }
+        assert_eq!(left, 0, "all of it is no share");
+    }
+}
