@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use berth_model::{PodSpec, Requirements, Resources, Sym};
+use berth_model::{PodSpec, Requirements, ResourceId, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) demand: Demand,
     pub(crate) spec: &'a PodSpec,
     pub(crate) requests: &'a Resources,
+    /// The requests that are not zero.
+    pub(crate) asked: Vec<(ResourceId, i64)>,
     /// By NodePool.
     pub(crate) admissions: Vec<Option<Admission>>,
     nodes: OnceCell<Vec<usize>>,
@@ -45,7 +47,8 @@ impl<'a> Prepared<'a> {
                 return out;
             }
             let (demand, nodes, narrowed) = (demand.clone(), OnceCell::new(), RefCell::default());
-            out.push(Prepared { spec, requests: &spec.requests, admissions, demand, nodes, narrowed });
+            let (requests, asked) = (&spec.requests, spec.requests.iter().collect());
+            out.push(Prepared { demand, spec, requests, asked, admissions, nodes, narrowed });
         }
     }
 

@@ -164,7 +164,7 @@ impl Planner<'_> {
             return Some((0, reasons::AFFINITY_OF_TYPES.to_owned()));
         }
         if let Some(reason) =
-            Insufficient::of(prepared.requests, &column.room).in_words(self.cluster).into_iter().next()
+            Insufficient::first_of(&prepared.asked, &column.room).in_words(self.cluster).into_iter().next()
         {
             return Some((1, reason));
         }

@@ -47,6 +47,19 @@ impl Insufficient {
         Insufficient(requests.iter().filter(|&(id, need)| need > 0 && need > room.get(id)).map(|(id, _)| id).collect())
     }
 
+    /// The first of `requests`, which are a pod's resources without the zeros between them, that does not fit in `room`.
+    /// Where each pod asks for a resource of its own, vectors are as long as there are pods, and nearly all zeros.
+    pub fn first_of(requests: &[(ResourceId, i64)], room: &Resources) -> Self {
+        Insufficient(
+            requests
+                .iter()
+                .find(|&&(id, need)| need > 0 && need > room.get(id))
+                .map(|(id, _)| *id)
+                .into_iter()
+                .collect(),
+        )
+    }
+
     /// Whether nothing is lacking.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
