@@ -1,63 +1,83 @@
-//! HorizontalPodAutoscalers: a workload has at least as many pods as its autoscaler keeps.
+//! HorizontalPodAutoscalers: a workload has at least as many pods as its autoscaler keeps, or as many as it may have.
 
 use berth_model::{Sym, Symbols};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use crate::add_workload::MOST_PODS;
-use crate::builder::{FxIndexSet, name_of, namespace_of};
+use crate::builder::{FxIndexMap, FxIndexSet, name_of, namespace_of};
 use crate::workloads::{WorkloadKind, Workloads};
-use crate::{Builder, ConvertError, Problem};
+use crate::{Builder, ConvertError, Problem, Replicas};
 
 /// What a HorizontalPodAutoscaler keeps.
 pub(crate) struct Autoscaler {
-    name: Sym,
     /// Kind, namespace and name of the workload.
     target: (WorkloadKind, Sym, Sym),
-    least: u32,
+    replicas: u32,
+    /// Which number of the autoscaler's that is.
+    which: Replicas,
 }
 
 impl Builder {
-    /// A HorizontalPodAutoscaler: its workload is planned with `minReplicas` at least, unless it is scaled to nothing.
+    /// A HorizontalPodAutoscaler: its workload is planned with `minReplicas` at least, or with what the options choose,
+    /// unless it is scaled to nothing.
     pub fn add_horizontal_pod_autoscaler(&mut self, object: &HorizontalPodAutoscaler) -> Result<(), ConvertError> {
         let name = name_of("HorizontalPodAutoscaler", &object.metadata)?;
         let namespace = namespace_of(&object.metadata);
         let Some(spec) = &object.spec else { return Ok(()) };
-        let least = u32::try_from(spec.min_replicas.unwrap_or(1)).unwrap_or(0);
+        let which = self.options.replicas;
+        let (field, replicas) = match which {
+            Replicas::Current | Replicas::Min => ("spec.minReplicas", spec.min_replicas.unwrap_or(1)),
+            Replicas::Max => ("spec.maxReplicas", spec.max_replicas),
+        };
+        let replicas = u32::try_from(replicas).unwrap_or(0);
         let others = self.n_pods();
-        if others + u64::from(least) > MOST_PODS {
+        if others + u64::from(replicas) > MOST_PODS {
             let message =
-                format!("found {least}, expected at most {} beside {others} pods", MOST_PODS.saturating_sub(others));
-            let problems = vec![Problem::new("spec.minReplicas", message)];
+                format!("found {replicas}, expected at most {} beside {others} pods", MOST_PODS.saturating_sub(others));
+            let problems = vec![Problem::new(field, message)];
             return Err(ConvertError::new("HorizontalPodAutoscaler", format!("{namespace}/{name}"), problems));
         }
         let symbols = &mut self.cluster.symbols;
         if let Some(kind) = WorkloadKind::from_name(&spec.scale_target_ref.kind) {
             let target = (kind, symbols.intern(namespace), symbols.intern(&spec.scale_target_ref.name));
-            self.autoscalers.push(Autoscaler { name: symbols.intern(name), target, least });
+            let autoscaler = Autoscaler { target, replicas, which };
+            let id = (symbols.intern(namespace), symbols.intern(name));
+            if self.autoscalers.insert(id, autoscaler).is_some() {
+                self.warn_of_repeat("HorizontalPodAutoscaler", &format!("{namespace}/{name}"));
+            }
         }
         Ok(())
     }
 
     /// Pods that workloads want and autoscalers keep, and single ones.
     pub(crate) fn n_pods(&self) -> u64 {
-        let kept: u64 = self.autoscalers.iter().map(|autoscaler| u64::from(autoscaler.least)).sum();
+        let kept: u64 = self.autoscalers.values().map(|autoscaler| u64::from(autoscaler.replicas)).sum();
         self.workloads.n_wanted() + kept + self.pods.len() as u64
     }
 }
 
 /// Raises what workloads want to what their autoscalers keep, and says so.
 pub(crate) fn apply(
-    autoscalers: &[Autoscaler],
+    autoscalers: &FxIndexMap<(Sym, Sym), Autoscaler>,
     workloads: &mut Workloads,
     symbols: &Symbols,
     warnings: &mut FxIndexSet<String>,
 ) {
-    for Autoscaler { name, target, least } in autoscalers {
-        let Some(before) = workloads.raise(*target, *least) else { continue };
+    for ((_, name), Autoscaler { target, replicas, which }) in autoscalers {
+        let before = match which {
+            Replicas::Current => workloads.raise(*target, *replicas),
+            Replicas::Min | Replicas::Max => workloads.scale(*target, *replicas),
+        };
+        let Some(before) = before else { continue };
+        let keeps = match which {
+            Replicas::Current => "keeps at least",
+            Replicas::Min => "has minReplicas",
+            Replicas::Max => "has maxReplicas",
+        };
         let (kind, namespace, workload) = *target;
         let text = |sym| symbols.text(sym);
         warnings.insert(format!(
-            "{} {}/{}: has {before} replicas, but HorizontalPodAutoscaler {} keeps at least {least}: planned with {least}",
+            "{} {}/{}: has {before} replicas, but HorizontalPodAutoscaler {} {keeps} {replicas}: planned with {replicas}",
             kind.name(),
             text(namespace),
             text(workload),

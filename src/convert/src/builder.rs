@@ -1,18 +1,20 @@
 //! Objects are folded in one at a time, in any order; what they mean together is decided at the end.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 
 use berth_api::{
     Device, FieldError, NodeClaim, NodeClassRef, NodeOverlay, NodePool, NodeResourceTopology, Reservation,
 };
 use berth_catalogue::Catalogue;
 use berth_model::{
-    Assigned, Cluster, DisruptionBudget, Labels, Namespace, OwnerReference, Refusal, Reservation as Held, Sym,
+    Assigned, Cluster, DisruptionBudget, Keyed, Labels, Namespace, OwnerReference, Refusal, Reservation as Held, Sym,
 };
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use rustc_hash::{FxBuildHasher, FxHashMap, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::autoscalers::Autoscaler;
 use crate::claims::Storage;
@@ -52,7 +54,9 @@ pub struct Builder {
     pub(crate) owners: FxIndexSet<Owner>,
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     pub(crate) pods: Vec<PodRecord>,
-    pod_ids: FxHashMap<u64, u32>,
+    /// Positions in `pods`, by namespace and name.
+    pod_ids: HashTable<u32>,
+    names: Keyed,
     pub(crate) memo: memo::Memo,
     n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
@@ -70,7 +74,7 @@ pub struct Builder {
     supplies: catalogue::Supplies,
     /// The node classes with a catalogue of their own.
     pub(crate) class_catalogues: FxIndexSet<Sym>,
-    pub(crate) autoscalers: Vec<Autoscaler>,
+    pub(crate) autoscalers: FxIndexMap<(Sym, Sym), Autoscaler>,
     pub(crate) expansion: Expansion,
 }
 
@@ -86,8 +90,11 @@ pub enum Expansion {
     PodsThatExist,
 }
 
+/// How warnings of objects end that were given before.
+pub const REPEATED: &str = "given more than once; the last counts";
+
 /// What became of the objects.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Converted {
     /// The input of every decision.
     pub cluster: Cluster,
@@ -176,7 +183,8 @@ impl Builder {
             owners: FxIndexSet::default(),
             references: std::iter::once(Vec::new()).collect(),
             pods: Vec::new(),
-            pod_ids: FxHashMap::default(),
+            pod_ids: HashTable::new(),
+            names: Keyed::default(),
             memo: memo::Memo::default(),
             n_generated: 0,
             namespaces: FxIndexMap::default(),
@@ -195,7 +203,7 @@ impl Builder {
             overlays: FxIndexMap::default(),
             supplies: catalogue::Supplies::default(),
             class_catalogues: FxIndexSet::default(),
-            autoscalers: Vec::new(),
+            autoscalers: FxIndexMap::default(),
             expansion: Expansion::default(),
         }
     }
@@ -206,7 +214,7 @@ impl Builder {
     }
 
     pub(crate) fn warn_of_repeat(&mut self, kind: &str, name: &str) {
-        self.warnings.insert(format!("{kind} {name}: given more than once; the last counts"));
+        self.warnings.insert(format!("{kind} {name}: {REPEATED}"));
     }
 
     /// The index of an object's owner references; the first are none.
@@ -330,20 +338,27 @@ impl Builder {
     }
 
     fn keep_pod(&mut self, record: PodRecord) {
-        let mut hasher = FxHasher::default();
-        (record.namespace, &record.name).hash(&mut hasher);
-        let next = index(self.pods.len());
-        let known = *self.pod_ids.entry(hasher.finish()).or_insert(next);
-        match self.pods.get_mut(known as usize) {
-            Some(pod) if pod.namespace == record.namespace && pod.name == record.name => {
-                let namespace = self.cluster.symbols.text(record.namespace);
-                let name = format!("{namespace}/{}", record.name);
-                *pod = record;
-                self.warn_of_repeat("Pod", &name);
+        let (pods, names) = (&self.pods, &self.names);
+        let hash_of = |pod: &PodRecord| names.hash_one((pod.namespace, &pod.name));
+        let is_it = |at: &u32| {
+            let known = pods.get(*at as usize);
+            known.is_some_and(|pod| pod.namespace == record.namespace && pod.name == record.name)
+        };
+        let hash_at = |at: &u32| pods.get(*at as usize).map_or(0, hash_of);
+        let at = match self.pod_ids.entry(hash_of(&record), is_it, hash_at) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                new.insert(index(pods.len()));
+                self.pods.push(record);
+                return;
             }
-            // None: it is new. Another pod: two names with one hash, of which a repetition may go unnoticed.
-            _ => self.pods.push(record),
+        };
+        let namespace = self.cluster.symbols.text(record.namespace);
+        let name = format!("{namespace}/{}", record.name);
+        if let Some(pod) = self.pods.get_mut(at as usize) {
+            *pod = record;
         }
+        self.warn_of_repeat("Pod", &name);
     }
 
     pub(crate) fn intern_draft(&mut self, draft: Draft) -> u32 {

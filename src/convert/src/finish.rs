@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::autoscalers::Autoscaler;
-use crate::builder::{Builder, Converted, Expansion, FxIndexSet, PodRecord};
+use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet, PodRecord};
 use crate::live::{Known, Live, Place, Rooms};
 use crate::ownership::{Ownership, Who};
 use crate::pod::Draft;
@@ -148,7 +148,7 @@ fn valid_seconds<'a>(
 
 /// How many pods workloads want, and whose they are.
 fn settle_workloads(
-    autoscalers: &[Autoscaler],
+    autoscalers: &FxIndexMap<(Sym, Sym), Autoscaler>,
     workloads: &mut Workloads,
     cluster: &Cluster,
     warnings: &mut FxIndexSet<String>,

@@ -52,7 +52,7 @@ mod tests;
 mod units;
 mod workloads;
 
-pub use builder::{Builder, Converted, Expansion};
+pub use builder::{Builder, Converted, Expansion, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Live, Patched, PodChange};
-pub use options::{Options, UnknownGate};
+pub use options::{Options, Replicas, UnknownGate};

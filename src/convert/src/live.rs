@@ -7,10 +7,10 @@
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
-use berth_model::{BoundPod, Cluster, MemberKind, PendingRow, Sym};
+use berth_model::{BoundPod, Cluster, KeyedMap, MemberKind, PendingRow, Sym};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::ConvertError;
 use crate::builder::{Builder, Converted, Expansion, FxIndexSet, PodRecord};
@@ -92,7 +92,7 @@ pub struct Live {
     rooms: Rooms,
     /// Images that nodes have and that no pod ran at first: the nodes do not say so.
     unwanted: FxHashSet<Sym>,
-    pods: FxHashMap<(Sym, Box<str>), (i64, bool, Place)>,
+    pods: KeyedMap<(Sym, Box<str>), (i64, bool, Place)>,
     /// How many specs, label sets and strings there were at first.
     at_first: [usize; 3],
     /// Whether pending rows are out of order.

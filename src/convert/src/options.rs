@@ -19,8 +19,23 @@ pub struct Options {
     pub node_repair: bool,
     /// What the scheduler's configuration says of Reservations.
     pub reservations: ReservationArgs,
+    /// How many replicas a HorizontalPodAutoscaler's workload has.
+    pub replicas: Replicas,
     /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
     pub now: Option<Timestamp>,
+}
+
+/// How many replicas of a workload are planned that a HorizontalPodAutoscaler scales. One that is scaled to none stays
+/// at none: its autoscaler is off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replicas {
+    /// As many as the workload says, and `minReplicas` at least.
+    #[default]
+    Current,
+    /// `minReplicas`.
+    Min,
+    /// `maxReplicas`.
+    Max,
 }
 
 /// A feature gate that does not exist, or a value that is neither `true` nor `false`.
@@ -40,6 +55,7 @@ impl Default for Options {
             spot_to_spot_consolidation: false,
             node_repair: false,
             reservations: ReservationArgs::default(),
+            replicas: Replicas::Current,
             now: None,
         }
     }

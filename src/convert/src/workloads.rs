@@ -239,6 +239,12 @@ impl Workloads {
         Some(std::mem::replace(&mut workload.wants, least))
     }
 
+    /// Sets what a workload wants, unless it wants none; says how many it wanted, if that was another number.
+    pub(crate) fn scale(&mut self, id: (WorkloadKind, Sym, Sym), replicas: u32) -> Option<u32> {
+        let workload = self.list.get_mut(&id).filter(|workload| workload.wants > 0 && workload.wants != replicas)?;
+        Some(std::mem::replace(&mut workload.wants, replicas))
+    }
+
     /// The workload of a position.
     pub(crate) fn get(&self, index: usize) -> Option<&Workload> {
         self.list.get_index(index).map(|(_, workload)| workload)

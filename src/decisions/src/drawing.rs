@@ -1,10 +1,9 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
+use berth_model::{Assigned, ClassId, Cluster, KeyedMap, MemberKind, Resources, Sym, Universe};
 use berth_provisioning::{NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
-use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
@@ -18,7 +17,7 @@ pub struct Drawing {
     /// Who goes with pending Reservations.
     draws: Draws,
     /// Pending Reservations that have owners in the plan, by name.
-    by_name: FxHashMap<Box<str>, u32>,
+    by_name: KeyedMap<Box<str>, u32>,
     /// Who draws where it was placed by itself.
     joined: Joined,
 }
@@ -81,7 +80,7 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
 
 impl Drawing {
     fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
-        let mut drawing = Drawing { existing, draws, by_name: FxHashMap::default(), joined: Joined::new() };
+        let mut drawing = Drawing { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
         drawing.set_names(cluster);
         drawing
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
+use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::{Options, launchable};
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Scheduler, expect_replacements};
@@ -21,7 +21,7 @@ pub(crate) struct Existing {
     /// By node: the pods that give way there, by `namespace/name`, in order.
     pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
-    pub(crate) stand_ins: FxHashMap<Box<str>, (Sym, u32, u32)>,
+    pub(crate) stand_ins: KeyedMap<Box<str>, (Sym, u32, u32)>,
     /// By spec.
     pub(crate) refusals: FxHashMap<u32, Vec<(String, u32)>>,
 }

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Holding, Labels, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe};
+use berth_model::{
+    ClassId, Cluster, Holding, KeyedMap, Labels, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe,
+};
 use berth_provisioning::{Came, Claims, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, draws_from};
-use rustc_hash::FxHashMap;
 
 use crate::deal::{Deal, Share};
 
@@ -66,7 +67,7 @@ struct Site<'a> {
     universe: &'a Universe,
     deal: &'a Deal<'a>,
     /// Reservations by name.
-    ids: FxHashMap<&'a str, u32>,
+    ids: KeyedMap<&'a str, u32>,
 }
 
 impl Site<'_> {

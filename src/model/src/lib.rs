@@ -18,6 +18,7 @@
 mod cluster;
 mod cpu_set;
 mod instance_type;
+mod keyed;
 mod labels;
 mod money;
 mod node;
@@ -35,6 +36,7 @@ mod universe;
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
+pub use keyed::{Keyed, KeyedMap, set_hash_key};
 pub use labels::{Labels, Selector};
 pub use money::Money;
 pub use node::{Cordon, Daemon, Node, NodePool};

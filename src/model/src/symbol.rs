@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use crate::KeyedMap;
 
 /// An interned string. Equal symbols of one [`Symbols`] are equal strings; the order of symbols is the order of
 /// interning, so sort by text where people see the result.
@@ -20,7 +20,7 @@ impl Sym {
 /// compare).
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
-    ids: FxHashMap<Arc<str>, Sym>,
+    ids: KeyedMap<Arc<str>, Sym>,
     texts: Vec<Arc<str>>,
     integers: Vec<Option<i64>>,
 }

@@ -1,11 +1,10 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
 use berth_model::{
-    BoundPod, ClassId, Cluster, Cordon, Holding, Labels, MemberKind, MemberRun, Node, Phase, PodStage, Reservation,
-    Resources, Sym,
+    BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, MemberKind, MemberRun, Node, Phase, PodStage,
+    Reservation, Resources, Sym,
 };
 use berth_provisioning::{Came, Claims, Taken};
-use rustc_hash::FxHashMap;
 
 use crate::Plan;
 use berth_decisions::{Deal, Place, Share};
@@ -185,7 +184,7 @@ impl Settled {
 
 fn coming(
     plan: &Plan,
-    ids: &FxHashMap<&str, u32>,
+    ids: &KeyedMap<&str, u32>,
     deal: &Deal<'_>,
     (shares, copy): (&[Share], u32),
     place: Place,

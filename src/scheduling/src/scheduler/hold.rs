@@ -1,6 +1,6 @@
 //! Reservations come to nodes and leave them, and pods draw from them.
 
-use berth_model::{Assigned, ClassId, HeldUnits, Holding, MemberKind, Phase, Reservation};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, KeyedMap, MemberKind, Phase, Reservation};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Scheduler};
@@ -21,7 +21,7 @@ impl Members {
         }
         let pending = |(_, known): &(u32, &Reservation)| known.phase == Phase::Pending;
         let names = (0_u32..).zip(&cluster.reservations).filter(pending);
-        let ids: FxHashMap<&str, u32> = names.map(|(id, known)| (cluster.symbols.text(known.name), id)).collect();
+        let ids: KeyedMap<&str, u32> = names.map(|(id, known)| (cluster.symbols.text(known.name), id)).collect();
         for (class, id) in universe.classes.iter().zip(0..) {
             if class.kind != MemberKind::Reservation {
                 continue;
