@@ -16,7 +16,7 @@ use crate::output::to_stdout;
 /// nothing, if an input cannot be used or has no such object.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// pod/NAME, pod/NAMESPACE/NAME, reservation/NAME or node/NAME (of a node, or of a claim in the plan)
+    /// pod/NAME, pod/NAMESPACE/NAME, deployment/NAME (or another workload, for one of its pods), reservation/NAME or node/NAME (of a node, or of a claim in the plan)
     #[arg(value_name = "KIND/NAME")]
     object: Option<ObjectRef>,
     #[command(flatten)]

@@ -4,10 +4,14 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use berth_plan::{Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Validate, parse_max_share, parse_money};
+use berth_plan::{
+    Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Replicas, Validate, parse_max_share, parse_money,
+};
 use clap::ValueEnum;
 use jiff::Timestamp;
 
+use crate::cluster::ClusterArgs;
+use crate::kustomize;
 use crate::output::to_stderr;
 
 /// More threads than parsing has work for; some thousand would only wait for each other.
@@ -19,6 +23,18 @@ pub(crate) struct InputArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
     #[arg(short, long = "filename", num_args = 1.., value_name = "FILE")]
     filename: Vec<String>,
+    /// Read the folders in folders, too
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// A folder with a kustomization, built by the kustomize or kubectl on the PATH; may be repeated
+    #[arg(short = 'k', long, value_name = "FOLDER")]
+    kustomize: Vec<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// How many replicas of workloads that a HorizontalPodAutoscaler scales: as many as they have (minReplicas at least),
+    /// minReplicas, or maxReplicas
+    #[arg(long, value_enum, default_value_t = ReplicasArg::Current)]
+    replicas: ReplicasArg,
     /// Instance catalogue, JSON or YAML; without it, the fake provider's (see `berth catalog`)
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
@@ -61,11 +77,15 @@ pub(crate) struct SolveArgs {
 
 /// What is to be found out beside the plan.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     /// What any plan costs at least.
     pub(crate) bound: bool,
     /// What each restriction costs.
     pub(crate) what_restrictions_cost: bool,
+    /// What the cluster costs planned from scratch.
+    pub(crate) repack: bool,
+    /// Files whose effect is asked for.
+    pub(crate) diff: &'a [String],
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -76,6 +96,13 @@ enum EffortArg {
     Default,
     /// Search longer, for up to minutes
     High,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ReplicasArg {
+    Current,
+    Min,
+    Max,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -103,15 +130,26 @@ impl InputArgs {
 
     /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used;
     /// `asked` is what is to be found out beside the plan.
-    pub(crate) fn plan(&self, what: &str, usage: &str, asked: Asked) -> Result<Plan> {
-        if self.filename.is_empty() {
-            bail!("nothing to {what}: give manifests with -f FILE, a folder, or - for standard input\n\n{usage}");
+    pub(crate) fn plan(&self, what: &str, usage: &str, asked: Asked<'_>) -> Result<Plan> {
+        if self.filename.is_empty() && self.kustomize.is_empty() && !self.cluster.is_asked() {
+            bail!(
+                "nothing to {what}: give manifests with -f FILE, a folder, or - for standard input, or --from-cluster\n\n{usage}"
+            );
+        }
+        let Asked { bound, what_restrictions_cost, repack, diff } = asked;
+        let reads_twice = self.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
+        if reads_twice {
+            bail!("standard input (-) is given more than once, and can be read once");
         }
         self.start_threads()?;
-        let inputs: Vec<Input> = self.filename.iter().map(|name| Input::from_arg(name)).collect();
-        let Asked { bound, what_restrictions_cost } = asked;
-        let options = Options { bound, what_restrictions_cost, ..self.options()? };
-        let plan = berth_plan::plan_inputs(&inputs, self.instance_types.as_deref(), &options)?;
+        let mut inputs = self.cluster.read()?;
+        for folder in &self.kustomize {
+            inputs.push(kustomize::build(folder)?);
+        }
+        inputs.extend(self.filename.iter().map(|name| Input::from_arg(name)));
+        let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
+        let options = Options { bound, what_restrictions_cost, repack, ..self.options()? };
+        let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         for warning in plan.warnings() {
             to_stderr(format_args!("warning: {warning}"));
         }
@@ -136,15 +174,22 @@ impl InputArgs {
 
     /// The options of the plan.
     pub(crate) fn options(&self) -> Result<Options> {
-        Ok(Options {
+        let mut options = Options {
             now: self.now,
+            recursive: self.recursive,
             validate: match self.validate {
                 ValidateArg::Strict => Validate::Strict,
                 ValidateArg::Warn => Validate::Warn,
                 ValidateArg::Ignore => Validate::Ignore,
             },
             ..self.solve.options()?
-        })
+        };
+        options.gates.replicas = match self.replicas {
+            ReplicasArg::Current => Replicas::Current,
+            ReplicasArg::Min => Replicas::Min,
+            ReplicasArg::Max => Replicas::Max,
+        };
+        Ok(options)
     }
 }
 

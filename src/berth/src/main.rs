@@ -1,19 +1,23 @@
 //! Berth's command line: flags in, exit code out. Everything else is in the libraries.
 //!
-//! Exit codes: 0 all placed (or what is explained is), 1 something is unschedulable (the plan is printed), 2 bad input
-//! (nothing on stdout).
+//! Exit codes: 0 all placed (or what is explained is), 1 something is unschedulable or above --max-cost (the plan is
+//! printed), 2 bad input (nothing on stdout).
 
 mod catalog;
+mod cluster;
+mod completions;
 mod crds;
 mod explain;
 mod input;
+mod kustomize;
 mod output;
 mod plan;
 mod sandbox;
 
+use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 // Reading and converting a million objects is mostly small allocations.
 #[global_allocator]
@@ -34,15 +38,21 @@ enum Command {
     Crds(crds::Args),
     Catalog(Box<catalog::Args>),
     Sandbox(Box<sandbox::Args>),
+    Completions(completions::Args),
+    Man(completions::ManArgs),
 }
 
 fn main() -> ExitCode {
+    // Names in the input must not be able to choose their hashes.
+    berth_plan::set_hash_key(std::array::from_fn(|i| RandomState::new().hash_one(i)));
     let result = match &Cli::parse().command {
         Command::Plan(args) => plan::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Catalog(args) => catalog::run(args),
         Command::Sandbox(args) => sandbox::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => completions::write_pages(args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
         output::to_stderr(format_args!("error: {error:#}"));

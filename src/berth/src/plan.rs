@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use berth_plan::Plan;
+use berth_plan::{Money, Plan, parse_money};
 use clap::ValueEnum;
 
 use crate::input::{Asked, InputArgs};
@@ -28,10 +28,20 @@ pub(crate) struct Args {
     /// NodePools; plans once more for each
     #[arg(long)]
     what_restrictions_cost: bool,
+    /// Say, too, what the whole cluster would cost planned from scratch, beside what its nodes cost now
+    #[arg(long)]
+    repack: bool,
+    /// Say what these files change: their objects take the place of those of the same kind, namespace and name, or are
+    /// added; the plan is the one with them
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    diff: Vec<String>,
+    /// Exit with 1 if the new nodes cost more, in dollars an hour, node cost included
+    #[arg(long, value_name = "N", value_parser = parse_money)]
+    max_cost: Option<Money>,
     /// Print how long it took: in JSON as solveSeconds, else on stderr
     #[arg(long)]
     timings: bool,
-    /// Print every row of long tables
+    /// Print every row of long tables, and the pods of each node
     #[arg(long)]
     wide: bool,
 }
@@ -40,27 +50,46 @@ pub(crate) struct Args {
 enum Format {
     Table,
     Json,
+    /// The JSON contract as YAML
+    Yaml,
     /// One self-contained page: every node with its pods and the room left
     Html,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let usage = "  berth plan -f deployment.yaml -f nodepools/\n  \
-                 kubectl get pods,nodes,deployments,nodepools -A -o yaml | berth plan -f -";
-    let asked = Asked { bound: args.bound, what_restrictions_cost: args.what_restrictions_cost };
+                 berth plan --from-cluster";
+    let asked = Asked {
+        bound: args.bound,
+        what_restrictions_cost: args.what_restrictions_cost,
+        repack: args.repack,
+        diff: &args.diff,
+    };
     let plan = args.input.plan("plan", usage, asked)?;
-    if args.timings && args.output != Format::Json {
+    if args.timings && !matches!(args.output, Format::Json | Format::Yaml) {
         print_timings(&plan);
     }
     to_stdout(|out| match args.output {
         Format::Table => plan.write_tables(args.wide, out),
         Format::Json => plan.write_json(out, args.timings),
+        Format::Yaml => plan.write_yaml(out, args.timings),
         Format::Html => plan.write_html(out),
     })?;
-    let code = if plan.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let is_affordable = is_affordable(&plan, args.max_cost);
+    let code = if plan.is_complete() && is_affordable { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     // A million names are not worth freeing one by one.
     std::mem::forget(plan);
     Ok(code)
+}
+
+/// Whether the plan costs no more than it may; if it does, says so.
+fn is_affordable(plan: &Plan, most: Option<Money>) -> bool {
+    let summary = plan.summary();
+    let cost = summary.hourly_cost + summary.node_cost;
+    let Some(most) = most.filter(|most| cost > *most) else { return true };
+    let (cost, most) = (berth_plan::dollars(cost), berth_plan::dollars(most));
+    to_stderr(format_args!("the new nodes cost ${cost}/h, more than --max-cost ${most}/h"));
+    false
 }
 
 fn print_timings(plan: &Plan) {

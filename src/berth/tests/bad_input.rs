@@ -69,7 +69,7 @@ fn a_hundred_thousand_labels_are_planned_or_refused_but_never_crash() {
 #[case::no_boolean(&["--feature-gates", "NodeOverlay=maybe"], &["NodeOverlay=maybe"])]
 #[case::negative_node_cost(&["--node-cost=-1"], &["dollars"])]
 #[case::unknown_effort(&["--effort", "heroic"], &["low", "default", "high"])]
-#[case::unknown_format(&["-o", "yaml"], &["table", "json", "html"])]
+#[case::unknown_format(&["-o", "xml"], &["table", "json", "yaml", "html"])]
 #[case::no_such_catalogue(&["--instance-types", "nowhere.yaml"], &["nowhere.yaml: No such file or directory (os error 2)\n"])]
 fn flags_that_make_no_sense(#[case] flags: &[&str], #[case] words: &[&str]) {
     assert_refused(&plan(&format!("{POD}spec: {{containers: [{{name: a, image: a}}]}}\n"), flags), words);

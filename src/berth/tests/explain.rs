@@ -31,6 +31,15 @@ fn story(#[case] example: &str, #[case] object: &str, #[case] expected: &str, #[
 }
 
 #[test]
+fn a_workload_tells_of_its_first_pod_without_a_place() {
+    let run = explain("reserved-only", "deploy/web", &[]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stdout.starts_with("Pod default/web-12 is unschedulable"), "{}", run.stdout);
+    let run = explain("reserved-first", "deployment/default/web", &[]);
+    assert!(run.code == 0 && run.stdout.starts_with("Pod default/web-0 goes to"), "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
 fn the_same_story_as_json() {
     let run = explain("reserved-only", "pod/web-13", &["-o", "json"]);
     let story: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -42,7 +51,8 @@ fn the_same_story_as_json() {
 #[rstest]
 #[case::no_such_object("pod/nobody", "no Pod \"default/nobody\" in the input")]
 #[case::no_such_namespace("pod/team/web-0", "there is one in namespace default (pod/default/web-0)")]
-#[case::no_such_kind("deployment/web", "expected pod/NAME, pod/NAMESPACE/NAME, reservation/NAME or node/NAME")]
+#[case::no_such_kind("daemonset/web", "expected pod/NAME, pod/NAMESPACE/NAME, the same of deployment")]
+#[case::no_such_workload("deployment/nobody", "no Pod of workload \"default/nobody\" in the input")]
 fn what_is_not_there_is_an_error_and_prints_nothing(#[case] object: &str, #[case] says: &str) {
     let run = explain("reserved-only", object, &["-o", "json"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));

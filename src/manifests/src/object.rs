@@ -67,6 +67,13 @@ macro_rules! objects {
     };
 }
 
+/// Every kind that is read, as (`apiVersion`, `kind`), those of one `apiVersion` together.
+pub fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut kinds: Vec<_> = KNOWN_KINDS.iter().map(|known| (known.api_version, known.kind)).collect();
+    kinds.sort_unstable();
+    kinds.into_iter()
+}
+
 objects! {
     Pod(core::v1::Pod) in "v1",
     Node(core::v1::Node) in "v1",

@@ -12,10 +12,19 @@ pub const MAX_OBJECT_BYTES: usize = 3 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A file, or a folder, of which `*.json`, `*.yaml` and `*.yml` are read, sorted by name and
-    /// not recursively, as kubectl does.
+    /// not recursively unless [`Options::recursive`] says so, as kubectl does.
     Path(PathBuf),
     /// Standard input.
     Stdin,
+    /// What somebody has read already.
+    Text {
+        /// What it is called, in place of a file.
+        name: String,
+        /// Manifests as in a file.
+        text: Vec<u8>,
+        /// Whether an API server wrote it: fields that its kinds do not have here are those of a newer version, and dropped.
+        is_of_server: bool,
+    },
 }
 
 impl Input {
@@ -48,11 +57,13 @@ pub struct Options {
     /// Parse on rayon's current pool (the default) or, if false, on the calling thread alone. The
     /// result is the same.
     pub parallel: bool,
+    /// Read the folders in folders, too; links to folders are not followed.
+    pub recursive: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { validate: Validate::default(), max_object_bytes: MAX_OBJECT_BYTES, parallel: true }
+        Self { validate: Validate::default(), max_object_bytes: MAX_OBJECT_BYTES, parallel: true, recursive: false }
     }
 }
 

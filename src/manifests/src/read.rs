@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::document::Role;
 use crate::error::ManifestError;
 use crate::object::Object;
-use crate::options::{Input, Options, Source};
+use crate::options::{Input, Options, Source, Validate};
 use crate::parse::{Outcome, add_places};
 use crate::pipeline;
 use crate::split::Documents;
@@ -60,6 +60,16 @@ where
                 Holds::None(error) => reader.fault(error),
             },
             Input::Path(path) => reader.path(path, &mut deliver)?,
+            Input::Text { name, text, is_of_server } => {
+                let validate = if *is_of_server { Validate::Ignore } else { options.validate };
+                let lenient = Options { validate, ..options.clone() };
+                let of_file = std::mem::replace(&mut reader.options, lenient);
+                let holds = reader.stream(name, text.as_slice(), &mut deliver)?;
+                reader.options = of_file;
+                if let Holds::None(error) = holds {
+                    reader.fault(error);
+                }
+            }
         }
     }
     Ok(reader.finish()?)
@@ -96,8 +106,8 @@ pub fn with_places(mut fault: ManifestError, options: &Options) -> ManifestError
 }
 
 /// What is being read: the summary so far, and what is wrong so far.
-struct Reader<'a> {
-    options: &'a Options,
+struct Reader {
+    options: Options,
     summary: Summary,
     faults: Vec<ManifestError>,
     n_faults: usize,
@@ -112,9 +122,9 @@ enum Holds {
 
 // === impl Reader ===
 
-impl<'a> Reader<'a> {
-    fn new(options: &'a Options) -> Self {
-        Reader { options, summary: Summary::default(), faults: Vec::new(), n_faults: 0 }
+impl Reader {
+    fn new(options: &Options) -> Self {
+        Reader { options: options.clone(), summary: Summary::default(), faults: Vec::new(), n_faults: 0 }
     }
 
     fn fault(&mut self, error: ManifestError) {
@@ -142,7 +152,7 @@ impl<'a> Reader<'a> {
     where
         F: FnMut(Source, Object) -> Result<(), E>,
     {
-        let (files, is_folder) = match files(path) {
+        let (files, is_folder) = match files(path, self.options.recursive) {
             Ok(found) => found,
             Err(error) => {
                 self.fault(error);
@@ -183,9 +193,10 @@ impl<'a> Reader<'a> {
         R: Read,
         F: FnMut(Source, Object) -> Result<(), E>,
     {
-        let documents = Documents::new(Arc::from(name), reader, self.options.max_object_bytes);
+        let options = self.options.clone();
+        let documents = Documents::new(Arc::from(name), reader, options.max_object_bytes);
         let (mut foreign, mut has_objects): (Option<ManifestError>, bool) = (None, false);
-        let n_documents = pipeline::run(documents, self.options, |outcome| {
+        let n_documents = pipeline::run(documents, &options, |outcome| {
             if !matches!(outcome, Outcome::Foreign(_)) {
                 has_objects = true;
                 if let Some(error) = foreign.take() {
@@ -218,21 +229,33 @@ impl<'a> Reader<'a> {
 }
 
 /// The file itself, or the manifests of a folder by name; and whether it is a folder.
-fn files(path: &Path) -> Result<(Vec<PathBuf>, bool), ManifestError> {
+fn files(path: &Path, recursive: bool) -> Result<(Vec<PathBuf>, bool), ManifestError> {
     let unreadable = |error: io::Error| unreadable(path, &error);
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Ok((vec![path.to_owned()], false));
     }
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
-        let file = entry.map_err(unreadable)?.path();
-        let extension = file.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("json" | "yaml" | "yml")) && !file.is_dir() {
-            files.push(file);
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let file = entry.path();
+            if recursive && entry.file_type().map_err(unreadable)?.is_dir() {
+                folders.push(file);
+                continue;
+            }
+            let extension = file.extension().and_then(|extension| extension.to_str());
+            if matches!(extension, Some("json" | "yaml" | "yml")) && !file.is_dir() {
+                files.push(file);
+            }
         }
     }
     if files.is_empty() {
-        let message = "holds no manifest, expected *.yaml, *.yml or *.json in this folder";
+        let message = if recursive {
+            "holds no manifest, expected *.yaml, *.yml or *.json in it"
+        } else {
+            "holds no manifest, expected *.yaml, *.yml or *.json in this folder (-R reads the folders in it, too)"
+        };
         return Err(ManifestError::of_file(path.display().to_string(), message));
     }
     files.sort_unstable();

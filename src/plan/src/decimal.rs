@@ -31,7 +31,7 @@ pub fn parse_money(text: &str) -> Result<Money, ParseMoneyError> {
 }
 
 /// The exact number of dollars, with at least one digit after the point: `0.0464`, `3.0`.
-pub(crate) fn exact(money: Money) -> String {
+pub fn exact(money: Money) -> String {
     let pico = money.pico();
     let sign = if pico < 0 { "-" } else { "" };
     let (whole, fraction) = (pico.unsigned_abs() / PICO, pico.unsigned_abs() % PICO);

@@ -10,15 +10,20 @@ use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
 
-use crate::{Options, PlanError, skipped};
+use crate::{Options, PlanError, repack, skipped};
 
 /// A cluster with what was noticed on the way.
+#[derive(Default)]
 pub(crate) struct Gathered {
     pub(crate) converted: Converted,
     /// About unknown fields and passed-over objects, a line each.
     pub(crate) notes: Vec<String>,
     /// What the catalogue says of itself, a line each.
     pub(crate) catalogue_notes: Vec<String>,
+    /// The cluster without what is to change.
+    pub(crate) before: Option<Converted>,
+    /// The cluster as if it had no nodes.
+    pub(crate) scratch: Option<Converted>,
     /// Time spent converting, reading and parsing aside.
     pub(crate) time: Duration,
 }
@@ -26,6 +31,12 @@ pub(crate) struct Gathered {
 /// Folds objects into a cluster and takes the time.
 pub(crate) struct Gatherer {
     builder: Builder,
+    /// What is given before the change.
+    before: Option<Builder>,
+    /// Everything as if there were no nodes.
+    scratch: Option<Builder>,
+    /// Whether what comes now is the change.
+    is_change: bool,
     time: Duration,
     notes: Vec<String>,
     skipped: BTreeMap<(String, String), u64>,
@@ -55,6 +66,9 @@ impl Gatherer {
     pub(crate) fn new(options: &Options) -> Self {
         Gatherer {
             builder: Builder::new(options.gates.clone()),
+            before: None,
+            scratch: options.repack.then(|| Builder::new(options.gates.clone())),
+            is_change: false,
             time: Duration::ZERO,
             notes: Vec::new(),
             skipped: BTreeMap::new(),
@@ -65,10 +79,29 @@ impl Gatherer {
         }
     }
 
+    /// Keeps what has been given apart from the change that is to come. To be called before anything is added.
+    pub(crate) fn expect_change(&mut self, options: &Options) {
+        self.before = Some(Builder::new(options.gates.clone()));
+    }
+
+    /// What comes now is the change.
+    pub(crate) fn begin_change(&mut self) {
+        self.is_change = true;
+    }
+
     /// One object, as the reader delivers it. What is wrong with it is told by [`Gatherer::note`].
     pub(crate) fn add(&mut self, source: Source, object: &Object) {
         let start = Instant::now();
         let added = fold(&mut self.builder, object);
+        // What is wrong with it is told once.
+        if let Some(before) = self.before.as_mut().filter(|_| !self.is_change) {
+            let _ = fold(before, object);
+        }
+        if let Some(scratch) = &mut self.scratch
+            && let Some(object) = repack::without_nodes(object)
+        {
+            let _ = fold(scratch, &object);
+        }
         self.node_classes.add(object);
         self.time += start.elapsed();
         if let Err(error) = added {
@@ -123,10 +156,16 @@ impl Gatherer {
 
     pub(crate) fn set_catalogue(&mut self, catalogue: Catalogue) -> Result<(), PlanError> {
         let start = Instant::now();
-        self.builder.set_catalogue(&catalogue)?;
+        for builder in self.builders() {
+            builder.set_catalogue(&catalogue)?;
+        }
         self.catalogue = catalogue;
         self.time += start.elapsed();
         Ok(())
+    }
+
+    fn builders(&mut self) -> impl Iterator<Item = &mut Builder> {
+        [Some(&mut self.builder), self.before.as_mut(), self.scratch.as_mut()].into_iter().flatten()
     }
 
     /// What the catalogue says a plan must tell, each once.
@@ -142,11 +181,20 @@ impl Gatherer {
         for class in self.node_classes.in_use() {
             let view = class.view(&self.catalogue)?;
             self.notes.extend(view.warnings);
-            self.builder.add_class_catalogue(&class.reference(), &view.catalogue)?;
+            let builders = [Some(&mut self.builder), self.before.as_mut(), self.scratch.as_mut()];
+            for builder in builders.into_iter().flatten() {
+                builder.add_class_catalogue(&class.reference(), &view.catalogue)?;
+            }
         }
         let catalogue_notes = self.catalogue_notes();
         let converted = self.builder.finish()?;
-        Ok(Gathered { converted, notes: self.notes, catalogue_notes, time: self.time + start.elapsed() })
+        let before = self.before.map(Builder::finish).transpose()?;
+        let mut scratch = self.scratch.map(Builder::finish).transpose()?;
+        if let Some(scratch) = &mut scratch {
+            repack::free_slots(&mut scratch.cluster, &converted.cluster);
+        }
+        let time = self.time + start.elapsed();
+        Ok(Gathered { converted, notes: self.notes, catalogue_notes, before, scratch, time })
     }
 }
 

@@ -15,6 +15,7 @@
 //! # Ok::<(), berth_plan::PlanError>(())
 //! ```
 
+mod compare;
 mod decimal;
 mod error;
 mod explain;
@@ -26,21 +27,23 @@ mod max_share;
 mod options;
 mod outcome;
 mod plan;
+mod provenance;
+mod repack;
 mod restrictions;
 mod skipped;
 mod summary;
 mod table;
 
-pub use berth_convert::{Options as FeatureGates, UnknownGate};
-pub use berth_manifests::{Input, Validate, read_scheduler_config};
-pub use berth_model::Money;
+pub use berth_convert::{Options as FeatureGates, Replicas, UnknownGate};
+pub use berth_manifests::{Input, Validate, known_kinds, read_scheduler_config};
+pub use berth_model::{Money, set_hash_key};
 pub use berth_provisioning::{Effort, MaxShare, ShareKey};
-pub use decimal::{ParseMoneyError, parse_money};
+pub use decimal::{ParseMoneyError, exact as dollars, parse_money};
 pub use error::PlanError;
 pub use explain::{ExplainError, Explanation, Kind, ObjectRef, ParseObjectError};
 pub use max_share::{ParseShareError, UnkeepableShares, parse_max_share};
 pub use options::Options;
-pub use plan::{Plan, Timings, plan_documents, plan_inputs, plan_objects};
+pub use plan::{Plan, Timings, plan_change, plan_documents, plan_inputs, plan_objects};
 pub use summary::Summary;
 
 /// The catalogue that plans use without another: the fake provider's.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 /// Options of a plan.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct Options {
     /// How much work the solve does.
     pub effort: Effort,
@@ -19,10 +20,14 @@ pub struct Options {
     pub max_shares: Vec<MaxShare>,
     /// Whether to say what each restriction costs, which takes a plan for each.
     pub what_restrictions_cost: bool,
+    /// Whether to plan the cluster from scratch, too, as if it had no nodes yet.
+    pub repack: bool,
     /// Whether types with GPUs or other accelerators may be launched for pods that ask for none.
     pub gpu_types_for_any_pod: bool,
     /// Feature gates.
     pub gates: FeatureGates,
+    /// Whether to read the folders in folders, too.
+    pub recursive: bool,
     /// What becomes of unknown fields.
     pub validate: Validate,
     /// The time of the plan, at which Reservations have expired or not; the clock's where there is none.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use berth_convert::Converted;
 use berth_manifests::Input;
 use berth_model::{Cluster, Money, Universe};
 use berth_provisioning::Solution;
@@ -12,6 +13,8 @@ use serde_json::Value;
 
 use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
+use crate::provenance::Provenance;
+use crate::repack::Fleet;
 use crate::{Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Drawing;
 
@@ -35,6 +38,13 @@ pub struct Plan {
     pub(crate) options: berth_provisioning::Options,
     /// What the catalogue says of itself, such as that prices are estimates.
     pub(crate) notes: Vec<String>,
+    pub(crate) provenance: Provenance,
+    /// What the nodes that exist cost.
+    pub(crate) fleet: Fleet,
+    /// The plan without the change, where there is one.
+    pub(crate) before: Option<Box<Plan>>,
+    /// The plan as if there were no nodes, where that was asked for.
+    pub(crate) scratch: Option<Box<Plan>>,
     /// The time of the plan.
     pub(crate) now: Timestamp,
     warnings: Vec<String>,
@@ -46,8 +56,25 @@ pub struct Plan {
 /// # Errors
 /// The first input that cannot be used.
 pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options) -> Result<Plan, PlanError> {
+    plan_change(inputs, &[], catalogue, options)
+}
+
+/// Plans files as [`plan_inputs`] does, and what `changes` do: objects of the same kind, namespace and name take the place
+/// of those in `inputs`, others are added. The plan is the one with the changes; without any it has nothing to compare.
+///
+/// # Errors
+/// The first input that cannot be used.
+pub fn plan_change(
+    inputs: &[Input],
+    changes: &[Input],
+    catalogue: Option<&Path>,
+    options: &Options,
+) -> Result<Plan, PlanError> {
     let (options, time) = &options.at_a_time();
     let mut gatherer = Gatherer::new(options);
+    if !changes.is_empty() {
+        gatherer.expect_change(options);
+    }
     // First: a catalogue is small, and its errors should not wait for a million pods.
     gatherer.set_catalogue(read_catalogue(catalogue)?)?;
     let read = berth_manifests::read(inputs, &reading(options), |source, object| {
@@ -55,7 +82,16 @@ pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options
         Ok(())
     });
     gatherer.note(read)?;
+    if !changes.is_empty() {
+        gatherer.begin_change();
+        let read = berth_manifests::read(changes, &reading(options), |source, object| {
+            gatherer.add(source, &object);
+            Ok(())
+        });
+        gatherer.note(read)?;
+    }
     let mut plan = Plan::new(gatherer.finish()?, options, *time)?;
+    plan.provenance = Provenance::of(inputs, changes, catalogue);
     if catalogue.is_none() {
         let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
         plan.warnings.insert(0, note.to_owned());
@@ -79,6 +115,7 @@ pub fn plan_documents(objects: &[Value], catalogue: Option<&Value>, options: &Op
 pub fn plan_objects(objects: &[Value], catalogue: Option<&Value>, options: &Options) -> Result<Plan, PlanError> {
     let (options, time) = &options.at_a_time();
     let mut gatherer = Gatherer::new(options);
+    let provenance = Provenance::of_objects(catalogue.is_some());
     let catalogue = match catalogue {
         Some(value) => berth_catalogue::read(&serde_json::to_vec(value)?, "catalogue.json")?,
         None => berth_cloudprovider_fake::catalogue(),
@@ -93,12 +130,13 @@ pub fn plan_objects(objects: &[Value], catalogue: Option<&Value>, options: &Opti
         });
         gatherer.note(read)?;
     }
-    Plan::new(gatherer.finish()?, options, *time)
+    Ok(Plan { provenance, ..Plan::new(gatherer.finish()?, options, *time)? })
 }
 
 fn reading(options: &Options) -> berth_manifests::Options {
     let mut reading = berth_manifests::Options::default();
     reading.validate = options.validate;
+    reading.recursive = options.recursive;
     reading
 }
 
@@ -106,8 +144,17 @@ fn reading(options: &Options) -> berth_manifests::Options {
 
 impl Plan {
     fn new(gathered: Gathered, options: &Options, now: Timestamp) -> Result<Self, PlanError> {
-        let Gathered { converted, notes, catalogue_notes, time } = gathered;
+        let Gathered { converted, notes, catalogue_notes, before, scratch, time } = gathered;
+        // These are only compared.
+        let compared = |converted: Converted| -> Result<Box<Plan>, PlanError> {
+            let options = Options { bound: false, what_restrictions_cost: false, ..options.clone() };
+            let gathered = Gathered { converted, ..Gathered::default() };
+            Ok(Box::new(Plan::new(gathered, &options, now)?))
+        };
+        let before = before.map(compared).transpose()?;
+        let scratch = scratch.map(compared).transpose()?;
         let mut cluster = converted.cluster;
+        let fleet = Fleet::of(&cluster);
         let start = Instant::now();
         let solving = options.solving();
         max_share::check(&cluster, &solving)?;
@@ -116,7 +163,13 @@ impl Plan {
         let specs: Vec<_> =
             solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
         hints::add(&mut solution, &specs, &cluster, &options.gates);
-        let warnings = notes.into_iter().chain(converted.warnings).chain(unknown_values(&cluster, &options.max_shares));
+        // Whoever changes an object gives it twice.
+        let known = before.as_ref().map(|before| before.warnings.clone());
+        let is_told = |warning: &String| {
+            known.as_ref().is_none_or(|known| !warning.ends_with(berth_convert::REPEATED) || known.contains(warning))
+        };
+        let converted_warnings = converted.warnings.into_iter().filter(is_told);
+        let warnings = notes.into_iter().chain(converted_warnings).chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, warnings) = (options.node_cost, warnings.collect());
         Ok(Plan {
             cluster,
@@ -125,6 +178,10 @@ impl Plan {
             drawing,
             node_cost,
             options: solving,
+            provenance: Provenance::of_objects(false),
+            fleet,
+            before,
+            scratch,
             now,
             notes: catalogue_notes,
             warnings,
@@ -139,7 +196,24 @@ impl Plan {
         let (universe, solution, drawing) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
         let (node_cost, now) = (Money::ZERO, Timestamp::UNIX_EPOCH);
-        Plan { cluster, universe, solution, drawing, node_cost, options, notes, now, warnings, timings }
+        let (fleet, before, scratch) = (Fleet::default(), None, None);
+        let provenance = Provenance::of_objects(false);
+        Plan {
+            cluster,
+            universe,
+            solution,
+            drawing,
+            node_cost,
+            options,
+            notes,
+            provenance,
+            fleet,
+            before,
+            scratch,
+            now,
+            warnings,
+            timings,
+        }
     }
 
     /// What people should know beside the plan, a line each.
@@ -179,6 +253,18 @@ impl Plan {
         let mut text = Vec::new();
         self.write_json(&mut text, false).map_err(serde_json::Error::io)?;
         serde_json::from_slice(&text)
+    }
+
+    /// Writes the JSON contract as YAML; it is in memory meanwhile.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_yaml<W: Write>(&self, mut writer: W, with_timings: bool) -> io::Result<()> {
+        let mut text = Vec::new();
+        self.write_json(&mut text, with_timings)?;
+        let value: Value = serde_json::from_slice(&text)?;
+        writer.write_all(serde_saphyr::to_string(&value).map_err(io::Error::other)?.as_bytes())?;
+        writer.flush()
     }
 
     /// Writes tables for people. Long ones end in a summary of the rest, unless `is_wide`.

@@ -7,6 +7,7 @@ mod node;
 mod object;
 mod subject;
 mod text;
+mod workload;
 
 use std::io::{self, Write};
 
@@ -175,6 +176,10 @@ impl Plan {
         let solving = berth_provisioning::Options { bound: false, what_restrictions_cost: false, ..options.solving() };
         match object.kind {
             Kind::Pod => subject::pod(self, &solving, object),
+            Kind::Workload => {
+                let pod = workload::first_pod(&self, object)?;
+                subject::pod(self, &solving, &pod)
+            }
             Kind::Reservation => subject::reservation(self, &solving, object),
             Kind::Node => node::explain(self, &solving, object),
         }

@@ -1,4 +1,4 @@
-//! How an object is named: `pod/web-0`, `pod/team-a/web-0`, `reservation/room`, `node/n1`.
+//! How an object is named: `pod/web-0`, `pod/team-a/web-0`, `deployment/web`, `reservation/room`, `node/n1`.
 
 use std::str::FromStr;
 
@@ -7,6 +7,8 @@ use std::str::FromStr;
 pub enum Kind {
     /// A pod, pending or running.
     Pod,
+    /// A workload, which stands for one of its pods: the first without a place, or the first.
+    Workload,
     /// A Reservation of room.
     Reservation,
     /// A node that exists, or one that the plan launches, by the name of its claim in the plan.
@@ -18,7 +20,7 @@ pub enum Kind {
 pub struct ObjectRef {
     /// The kind.
     pub kind: Kind,
-    /// The namespace of a pod, `default` where none is given.
+    /// The namespace of a pod or workload, `default` where none is given.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -26,7 +28,10 @@ pub struct ObjectRef {
 
 /// The text names no object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no object: expected pod/NAME, pod/NAMESPACE/NAME, reservation/NAME or node/NAME")]
+#[error(
+    "{0:?} names no object: expected pod/NAME, pod/NAMESPACE/NAME, the same of deployment, statefulset, \
+     replicaset, job or cronjob, reservation/NAME or node/NAME"
+)]
 pub struct ParseObjectError(String);
 
 impl FromStr for ObjectRef {
@@ -37,12 +42,14 @@ impl FromStr for ObjectRef {
         let (kind, rest) = text.split_once('/').ok_or_else(wrong)?;
         let kind = match kind.to_ascii_lowercase().as_str() {
             "pod" | "pods" | "po" => Kind::Pod,
+            "deployment" | "deployments" | "deploy" | "statefulset" | "statefulsets" | "sts" | "replicaset"
+            | "replicasets" | "rs" | "job" | "jobs" | "cronjob" | "cronjobs" | "cj" => Kind::Workload,
             "reservation" | "reservations" => Kind::Reservation,
             "node" | "nodes" | "no" | "nodeclaim" | "nodeclaims" => Kind::Node,
             _ => return Err(wrong()),
         };
         let (namespace, name) = match rest.split_once('/') {
-            Some((namespace, name)) if kind == Kind::Pod => (namespace, name),
+            Some((namespace, name)) if matches!(kind, Kind::Pod | Kind::Workload) => (namespace, name),
             Some(_) => return Err(wrong()),
             None => ("default", rest),
         };
@@ -63,8 +70,9 @@ mod tests {
         let found = |kind, namespace: &str, name: &str| Some((kind, namespace.to_owned(), name.to_owned()));
         assert_eq!(read("pod/web-0"), found(Kind::Pod, "default", "web-0"));
         assert_eq!(read("Pods/team/web-0"), found(Kind::Pod, "team", "web-0"));
+        assert_eq!(read("deploy/team/web"), found(Kind::Workload, "team", "web"));
         assert_eq!(read("reservation/room"), found(Kind::Reservation, "default", "room"));
-        for wrong in ["web-0", "pod/", "pod//web", "node/a/b", "deployment/web", "pod/a/b/c"] {
+        for wrong in ["web-0", "pod/", "pod//web", "node/a/b", "daemonset/web", "pod/a/b/c"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

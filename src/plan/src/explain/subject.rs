@@ -252,6 +252,7 @@ fn is_reservation(cluster: &Cluster, object: &ObjectRef) -> bool {
 pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
     let (kind, name) = match object.kind {
         super::Kind::Pod => ("Pod", format!("{}/{}", object.namespace, object.name)),
+        super::Kind::Workload => ("Pod of workload", format!("{}/{}", object.namespace, object.name)),
         super::Kind::Reservation => ("Reservation", object.name.clone()),
         super::Kind::Node => ("Node", object.name.clone()),
     };

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use berth_model::Money;
 
 use super::escape::Escaped;
-use crate::Summary;
 use crate::decimal::{rounded, thousands};
 use crate::table::HOURS_A_MONTH;
+use crate::{Plan, Summary};
 
 /// The text of `title`.
 pub(super) fn write_title<W: Write>(summary: &Summary, writer: &mut W) -> io::Result<()> {
@@ -45,6 +45,14 @@ pub(super) fn write<W: Write>(summary: &Summary, relaxed: &[&str], preempted: u6
 pub(super) fn write_notes<W: Write>(notes: &[String], writer: &mut W) -> io::Result<()> {
     for note in notes {
         writeln!(writer, "<div><dt>Note</dt><dd><small>{}</small></dd></div>", Escaped(note.as_str()))?;
+    }
+    Ok(())
+}
+
+/// When the plan was made, and of what.
+pub(super) fn write_provenance<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+    for (name, value) in [("Time", plan.now.to_string())].into_iter().chain(plan.provenance.lines()) {
+        writeln!(writer, "<div><dt>{name}</dt><dd><small>{}</small></dd></div>", Escaped(value))?;
     }
     Ok(())
 }

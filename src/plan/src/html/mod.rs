@@ -40,6 +40,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
                 let relaxed = plan.solution.bound.as_ref().map_or(&[][..], |bound| &bound.relaxed);
                 headline::write(&plan.summary(), relaxed, plan.drawing.n_preempted() as u64, writer)?;
                 headline::write_notes(&plan.notes, writer)?;
+                headline::write_provenance(plan, writer)?;
             }
             "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
             "offerings" => tables::write_offerings(plan, writer)?,

@@ -2,6 +2,7 @@
 
 mod assigned;
 mod claim;
+mod compared;
 mod restrictions;
 mod terms;
 
@@ -20,9 +21,12 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
     let document = Document {
         api_version: "berth.sh/v1alpha1",
         kind: "Plan",
+        provenance: &plan.provenance,
         summary: SummaryJson::new(plan, with_timings),
         notes: &plan.notes,
         restrictions: restrictions::Restrictions(plan),
+        repack: compared::Repack::of(plan),
+        diff: compared::Diff::of(plan),
         reservations: Slots(plan),
         node_claims: claim::Claims::new(plan, &deal),
         nodes: Nodes(plan, &deal),
@@ -38,11 +42,16 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
 struct Document<'a> {
     api_version: &'static str,
     kind: &'static str,
+    provenance: &'a crate::provenance::Provenance,
     summary: SummaryJson,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
     #[serde(skip_serializing_if = "restrictions::Restrictions::is_empty")]
     restrictions: restrictions::Restrictions<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repack: Option<compared::Repack>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<compared::Diff<'a>>,
     reservations: Slots<'a>,
     node_claims: claim::Claims<'a>,
     nodes: Nodes<'a>,

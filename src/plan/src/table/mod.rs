@@ -1,6 +1,8 @@
 //! Tables for people.
 
+mod compared;
 mod grid;
+mod members;
 pub(crate) mod nodes;
 pub(crate) mod reservations;
 mod restrictions;
@@ -28,6 +30,11 @@ impl Rows {
         Rows((!is_wide).then_some(30))
     }
 
+    /// Whether everything is asked for.
+    fn are_all(self) -> bool {
+        self.0.is_none()
+    }
+
     /// How many of `total` rows are shown; one row too many is not worth a summary.
     fn shown(self, total: usize) -> usize {
         self.0.filter(|&most| total > most + 1).unwrap_or(total)
@@ -37,11 +44,16 @@ impl Rows {
 pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Result<()> {
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
     headline(plan, &mut writer)?;
+    compared::write_diff(plan, rows, &mut writer)?;
+    compared::write_repack(plan, &mut writer)?;
     nodes::write_claims(plan, rows, &mut writer)?;
     nodes::write_existing(plan, rows, &mut writer)?;
     reservations::write(plan, rows, &mut writer)?;
     restrictions::write(plan, &mut writer)?;
     unschedulable::write(plan, &deal, rows, &mut writer)?;
+    if rows.are_all() {
+        members::write(plan, &deal, &mut writer)?;
+    }
     writer.flush()
 }
 
@@ -53,6 +65,9 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         left => format!("{} placed, {} unschedulable", thousands(summary.placed), thousands(left)),
     };
     writeln!(writer, "Time:          {}", plan.now)?;
+    for (name, value) in plan.provenance.lines() {
+        writeln!(writer, "{:14} {value}", format!("{name}:"))?;
+    }
     writeln!(writer, "Pods:          {pods}")?;
     if summary.reservations > 0 {
         let left = summary.unschedulable_reservations;

@@ -110,7 +110,7 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
     write_alternatives(plan, writer)
 }
 
-/// Rows by NodePool; within one reserved first, then what costs most.
+/// What costs most first; slots, which cost nothing, by NodePool at the end.
 pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
     let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
@@ -123,8 +123,9 @@ pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
     let mut rows: Vec<(Key<'_>, Row)> = rows.into_iter().collect();
     let total = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
     rows.sort_by(|(a, x), (b, y)| {
-        let pools = (a.node_pool, a.capacity_type).cmp(&(b.node_pool, b.capacity_type));
-        pools.then_with(|| total(b, y).cmp(&total(a, x))).then_with(|| y.nodes.cmp(&x.nodes)).then_with(|| a.cmp(b))
+        let costs = total(b, y).cmp(&total(a, x));
+        let pools = || (a.node_pool, a.capacity_type).cmp(&(b.node_pool, b.capacity_type));
+        costs.then_with(pools).then_with(|| y.nodes.cmp(&x.nodes)).then_with(|| a.cmp(b))
     });
     rows
 }

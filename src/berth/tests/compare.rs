@@ -1,0 +1,156 @@
+//! `--repack`, `--diff` and `--max-cost`.
+#![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect; clippy looks only into test functions")]
+
+mod common;
+
+use common::{plan, plan_json};
+
+const CATALOGUE: &str = "
+- name: small
+  architecture: amd64
+  operatingSystems: [linux]
+  resources: {cpu: 2, memory: 8Gi, pods: 110}
+  offerings:
+  - {Price: 0.1, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+- name: large
+  architecture: amd64
+  operatingSystems: [linux]
+  resources: {cpu: 8, memory: 32Gi, pods: 110}
+  offerings:
+  - {Price: 0.3, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+  - Price: 0.3
+    ReservationCapacity: 0
+    Requirements:
+    - {key: karpenter.sh/capacity-type, operator: In, values: [reserved]}
+    - {key: topology.kubernetes.io/zone, operator: In, values: [a]}
+    - {key: berth.sh/capacity-reservation-id, operator: In, values: [cr-1]}
+";
+
+fn catalogue(name: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{}-{name}", std::process::id()));
+    std::fs::write(&file, CATALOGUE).unwrap();
+    file.display().to_string()
+}
+
+fn node(name: &str, instance_type: &str, cpu: u32, labels: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/os: linux, kubernetes.io/arch: amd64, \
+         node.kubernetes.io/instance-type: {instance_type}, topology.kubernetes.io/zone: a{labels}}}}}\n\
+         status: {{allocatable: {{cpu: {cpu}, memory: 32Gi, pods: 110}}}}\n"
+    )
+}
+
+fn running(name: &str, node: &str, owner: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}{owner}}}\nspec: {{nodeName: {node}, containers: \
+         [{{name: c, image: i, resources: {{requests: {{cpu: 1}}}}}}]}}\nstatus: {{phase: Running}}\n"
+    )
+}
+
+fn deployment(name: &str, replicas: u32, cpu: u32) -> String {
+    format!(
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  replicas: {replicas}\n  \
+         selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
+         spec: {{containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}\n"
+    )
+}
+
+#[test]
+fn a_cluster_planned_from_scratch_stands_beside_what_it_costs() {
+    // Two pods on four nodes of known types and one unknown: one small node would do.
+    let daemon = ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]";
+    let manifests = [
+        node("n1", "large", 8, ""),
+        node("n2", "large", 8, ""),
+        node("n3", "small", 2, ""),
+        node("n4", "metal", 64, ""),
+        running("p1", "n1", ""),
+        running("p2", "n2", ""),
+        running("agent", "n2", daemon),
+    ]
+    .concat();
+    let plan = plan_json(&manifests, &["--repack", "--instance-types", &catalogue("scratch"), "--node-cost", "0.01"]);
+    assert_eq!(plan["nodeClaims"].as_array().unwrap().len(), 0, "the plan itself launches nothing");
+    let now = &plan["repack"]["now"];
+    assert_eq!(
+        (&now["nodes"], now["hourlyCost"].as_f64(), now["nodeCost"].as_f64()),
+        (&4.into(), Some(0.7), Some(0.04))
+    );
+    assert_eq!(now["unpricedNodes"], serde_json::json!(["n4"]));
+    let scratch = &plan["repack"]["fromScratch"];
+    assert_eq!((&scratch["pods"], &scratch["nodeClaims"]), (&2.into(), &1.into()));
+    assert_eq!((scratch["hourlyCost"].as_f64(), scratch["nodeCost"].as_f64()), (Some(0.1), Some(0.01)));
+}
+
+#[test]
+fn a_slot_that_a_node_takes_is_free_from_scratch() {
+    let labels = ", karpenter.sh/capacity-type: reserved, berth.sh/capacity-reservation-id: cr-1";
+    let manifests = [node("n1", "large", 8, labels), running("p1", "n1", "")].concat();
+    let plan = plan_json(&manifests, &["--repack", "--instance-types", &catalogue("slots")]);
+    let (now, scratch) = (&plan["repack"]["now"], &plan["repack"]["fromScratch"]);
+    assert_eq!((now["hourlyCost"].as_f64(), now["listCost"].as_f64()), (Some(0.0), Some(0.3)));
+    assert_eq!((scratch["hourlyCost"].as_f64(), scratch["listCost"].as_f64()), (Some(0.0), Some(0.3)), "{plan}");
+}
+
+#[test]
+fn a_change_takes_the_place_of_what_it_names_and_adds_the_rest() {
+    let changes = [deployment("web", 4, 2), deployment("new", 1, 2)].concat();
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{}.yaml", std::process::id()));
+    std::fs::write(&file, changes).unwrap();
+    let file = file.display().to_string();
+    let args = ["--instance-types", &catalogue("diff"), "--diff", &file];
+    let before = deployment("web", 1, 2);
+    let run = plan(&before, &args);
+    assert!(!run.stderr.contains("more than once"), "a change is no repetition: {}", run.stderr);
+    for word in ["What the change does", "difference", "New nodes that differ"] {
+        assert!(run.stdout.contains(word), "{word} is not in {}", run.stdout);
+    }
+    let plan = plan_json(&before, &args);
+    let diff = &plan["diff"];
+    assert_eq!((&diff["before"]["pods"], &diff["after"]["pods"]), (&1.into(), &5.into()), "{diff}");
+    assert_eq!((&plan["summary"]["pods"], diff["before"]["hourlyCost"].as_f64()), (&5.into(), Some(0.1)));
+    let adds: f64 = diff["nodes"].as_array().unwrap().iter().map(|one| one["addsHourlyCost"].as_f64().unwrap()).sum();
+    let cost = |of: &str| diff[of]["hourlyCost"].as_f64().unwrap();
+    assert!((adds - (cost("after") - cost("before"))).abs() < 1e-9, "{diff}");
+}
+
+#[test]
+fn an_object_repeated_before_the_change_is_told() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("repeat-{}.yaml", std::process::id()));
+    std::fs::write(&file, deployment("new", 1, 1)).unwrap();
+    let twice = [deployment("web", 1, 1), deployment("web", 2, 1)].concat();
+    let run = plan(&twice, &["--diff", &file.display().to_string()]);
+    assert!(run.stderr.contains("Deployment default/web: given more than once"), "{}", run.stderr);
+}
+
+#[test]
+fn a_plan_above_its_most_exits_with_1_and_is_printed() {
+    let catalogue = catalogue("max");
+    let args = |most| ["--instance-types", catalogue.as_str(), "--max-cost", most];
+    let run = plan(&deployment("web", 1, 2), &args("0.1"));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = plan(&deployment("web", 1, 2), &args("0.09"));
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(run.stderr.contains("the new nodes cost $0.1/h, more than --max-cost $0.09/h"), "{}", run.stderr);
+    assert!(run.stdout.contains("Nodes to launch"));
+}
+
+#[test]
+fn replicas_of_an_autoscaler_are_planned_by_choice() {
+    let hpa = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec: {minReplicas: 2, \
+               maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
+    let manifests = [&deployment("web", 5, 1), hpa].concat();
+    for (choice, pods) in [("current", 5), ("min", 2), ("max", 9)] {
+        assert_eq!(plan_json(&manifests, &["--replicas", choice])["summary"]["pods"], pods, "{choice}");
+    }
+    let off = [&deployment("web", 0, 1), hpa].concat();
+    assert_eq!(plan_json(&off, &["--replicas", "max"])["summary"]["pods"], 0, "scaled to nothing, it is off");
+}
+
+#[test]
+fn yaml_holds_what_json_holds() {
+    let manifests = deployment("web", 3, 1);
+    let run = plan(&manifests, &["-o", "yaml", "--now", "2026-01-01T00:00:00Z"]);
+    let yaml: serde_json::Value = serde_saphyr::from_str(&run.stdout).unwrap();
+    assert_eq!(yaml, plan_json(&manifests, &["--now", "2026-01-01T00:00:00Z"]));
+}

@@ -1,0 +1,40 @@
+//! A workload: one of its pods tells its story.
+
+use berth_decisions::Deal;
+use berth_model::MemberKind;
+
+use super::{ExplainError, Kind, ObjectRef, subject};
+use crate::Plan;
+
+/// The first pod of a workload that has no place, or else the first that the plan places.
+///
+/// # Errors
+/// The plan places no pod of it: all run already, or there is no such workload.
+pub(super) fn first_pod(plan: &Plan, workload: &ObjectRef) -> Result<ObjectRef, ExplainError> {
+    let cluster = &plan.cluster;
+    let prefix = format!("{}/{}-", workload.namespace, workload.name);
+    let is_its = |name: &str| {
+        name.strip_prefix(&prefix)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let deal = Deal::new(cluster, &plan.universe, &plan.solution);
+    let left = plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0);
+    let mut left = left.flat_map(|(_, share)| deal.members(*share)).map(|member| member.to_string());
+    let pending = || {
+        let rows = cluster
+            .pending
+            .iter()
+            .filter(|row| row.kind == MemberKind::Pod && cluster.symbols.text(row.namespace) == workload.namespace);
+        let mut runs = rows.flat_map(|row| &row.members).filter(|run| *run.name == *workload.name && !run.is_empty());
+        runs.find_map(|run| run.numbers.map(|(first, _)| format!("{prefix}{first}")))
+    };
+    let bound = || {
+        let nodes = plan.solution.nodes.iter();
+        let mut there = nodes.flat_map(|entry| plan.drawing.on_node(entry.node, MemberKind::Pod, cluster));
+        there.find(|also| is_its(also.name)).map(|also| also.name.to_owned())
+    };
+    let found = left.find(|name| is_its(name)).or_else(pending).or_else(bound);
+    let name = found.and_then(|full| full.split_once('/').map(|(_, name)| name.to_owned()));
+    let name = name.ok_or_else(|| subject::missing(plan, workload))?;
+    Ok(ObjectRef { kind: Kind::Pod, namespace: workload.namespace.clone(), name })
+}
