@@ -25,6 +25,7 @@ declare -A allowed=(
     [berth-packing]=""
     [berth-provisioning]="berth-model berth-packing berth-scheduling"
     [berth-decisions]="berth-api berth-catalogue berth-convert berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
+    [berth-disruption]="berth-api berth-decisions berth-model berth-schedule berth-state"
     [berth-cloudprovider]="berth-api berth-catalogue berth-quantity"
     [berth-cloudprovider-fake]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
     [berth-cloudprovider-aws]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
@@ -32,11 +33,11 @@ declare -A allowed=(
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
     [berth-controller-manager]="berth-quantity berth-schedule"
     [berth-kubelet]="berth-api berth-quantity"
-    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling"
+    [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-disruption berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-apiserver]="berth-quantity berth-schedule"
     [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-controllers berth-plan berth-sandbox"
 )
-pure=(quantity catalogue model convert state scheduling packing provisioning decisions)
+pure=(quantity catalogue model convert state scheduling packing provisioning decisions disruption)
 
 # Names of the crates in a crate's tree of normal dependencies, itself aside.
 tree() {

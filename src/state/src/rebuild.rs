@@ -77,6 +77,12 @@ impl State {
                 let key = Key::new(Kind::NodePool, "", "the catalogue");
                 refused.push(RefusedObject::new(key, &error, CountsAs::Absent));
             }
+            for (class, catalogue) in &self.cloud.classes {
+                if let Err(error) = builder.add_class_catalogue(class, catalogue) {
+                    let key = Key::new(Kind::NodePool, "", &format!("the catalogue of {} {}", class.kind, class.name));
+                    refused.push(RefusedObject::new(key, &error, CountsAs::Absent));
+                }
+            }
             builder
                 .adjust_slots(|id, free| self.cloud.free(id, free, self.all::<berth_api::NodeClaim>().map(|c| &**c)));
         }

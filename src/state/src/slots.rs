@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::NodeClaim;
 use berth_api::labels::RESERVATION_IDS;
+use berth_api::{NodeClaim, NodeClassRef};
 use berth_catalogue::Catalogue;
 
 use crate::SlotCount;
@@ -13,6 +13,8 @@ use crate::SlotCount;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cloud {
     pub(crate) catalogue: Option<Arc<Catalogue>>,
+    /// What the catalogue is to NodePools of a node class.
+    pub(crate) classes: Vec<(NodeClassRef, Arc<Catalogue>)>,
     /// Instances that the catalogue's counts leave out; `None`: all that were launched.
     pub(crate) seen: Option<BTreeSet<String>>,
     /// Newer counts, by reservation.

@@ -187,6 +187,13 @@ impl State {
         self.built.as_ref().map(|built| built.live.tidied())
     }
 
+    /// Sets what the catalogue is to NodePools of these node classes, in place of what was set before: which reservations
+    /// they may use, and what their nodes offer.
+    pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
+        self.cloud.classes = classes;
+        self.built = None;
+    }
+
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
     /// place are held to.
     pub fn forget_cluster(&mut self) {

@@ -1,0 +1,356 @@
+//! The nodes of NodePools as disruption sees them: what each costs, what moving its pods costs, and what keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
+use berth_state::{Key, Kind, ObjectRef, State};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+
+use crate::budget::{Budgets, PoolNodes};
+use crate::drift::drift;
+use crate::pdb::Limits;
+use crate::pods::{self, DisruptionCost, Protection};
+use crate::prices::{Price, Prices};
+
+/// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
+pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
+
+/// Why something stays, and how many pods it is about (0: about none).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// In words.
+    pub reason: String,
+    /// How many pods.
+    pub count: usize,
+}
+
+/// A node of a NodePool.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) node: ObjectRef,
+    pub(crate) claim: Option<ObjectRef>,
+    pub(crate) pool: String,
+    pub(crate) capacity_type: String,
+    /// `None` where the catalogue does not have its offering.
+    pub(crate) price: Option<Price>,
+    pub(crate) cost: DisruptionCost,
+    /// The pods that move.
+    pub(crate) pods: Vec<ObjectRef>,
+    /// Of these, how many are worth something where they are.
+    pub(crate) n_evictions: usize,
+    pub(crate) is_empty: bool,
+    pub(crate) drift: Option<&'static str>,
+    /// When it was made, by which drifted nodes are ordered.
+    pub(crate) created: Option<Timestamp>,
+    /// What keeps it whatever the method.
+    pub(crate) blocked: Vec<Reason>,
+    /// What keeps it from being removed as empty, and from consolidation.
+    pub(crate) unripe: Vec<Reason>,
+    /// What keeps it from consolidation while pods are on it.
+    pub(crate) unconsolidatable: Vec<Reason>,
+}
+
+/// A NodePool, as disruption sees it.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) budgets: Result<Budgets, String>,
+    pub(crate) nodes: PoolNodes,
+    pub(crate) is_balanced: bool,
+    /// What all of its nodes cost, and what disrupting all of them would.
+    pub(crate) price: Price,
+    pub(crate) cost: DisruptionCost,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// By name of the node.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+}
+
+fn reason(text: impl Into<String>) -> Reason {
+    Reason { reason: text.into(), count: 0 }
+}
+
+// === impl Survey ===
+
+impl Survey {
+    /// Looks at every node that carries the label of a NodePool.
+    pub(crate) fn of(state: &State, prices: &Prices, now: Timestamp) -> Self {
+        let all_pods: Vec<&Pod> = state.all::<Pod>().map(|pod| &**pod).collect();
+        let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
+        let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in &all_pods {
+            if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+                on_node.entry(node).or_default().push(pod);
+            }
+        }
+        let claims = Claims::of(state);
+        let held = held(state);
+        let mut survey = Survey::default();
+        for node in state.all::<Node>() {
+            let Some(name) = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else { continue };
+            let pool = state.get_as::<NodePool>("", name);
+            let node_name = node.metadata.name.as_deref().unwrap_or_default();
+            let facts = Facts {
+                node,
+                claim: claims.of_node(node),
+                knows_claims: claims.are_known,
+                pool: pool.map(|pool| &**pool),
+                pool_name: name,
+                pods: on_node.get(node_name).map_or(&[], Vec::as_slice),
+                held: held.get(node_name).map_or(&[], Vec::as_slice),
+                now,
+            };
+            let candidate = facts.candidate(prices, &limits);
+            survey.count(pool.map(|pool| &**pool), &facts, &candidate);
+            survey.candidates.push(candidate);
+        }
+        survey
+    }
+
+    fn count(&mut self, pool: Option<&NodePool>, facts: &Facts<'_>, candidate: &Candidate) {
+        let entry = self.pools.entry(candidate.pool.clone()).or_insert_with(|| Pool {
+            budgets: match pool {
+                Some(pool) => Budgets::of(pool).map_err(|error| error.to_string()),
+                None => Err("expected its NodePool, found none of that name".to_owned()),
+            },
+            nodes: PoolNodes::default(),
+            is_balanced: pool
+                .is_some_and(|pool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced),
+            price: Price::default(),
+            cost: DisruptionCost::default(),
+        });
+        entry.nodes.total += usize::from(facts.is_initialized());
+        entry.nodes.off += usize::from(facts.is_initialized() && (facts.is_going() || !facts.is_ready()));
+        entry.price += candidate.price.unwrap_or_default();
+        entry.cost = [entry.cost, candidate.cost].into_iter().sum();
+    }
+}
+
+/// The Reservations that hold room, by node.
+fn held(state: &State) -> BTreeMap<&str, Vec<&str>> {
+    let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for known in state.all::<Reservation>() {
+        let Some(status) = &known.status else { continue };
+        if matches!(status.phase, ReservationPhase::Available | ReservationPhase::Waiting)
+            && let Some(node) = status.node_name.as_deref()
+        {
+            held.entry(node).or_default().push(known.metadata.name.as_deref().unwrap_or_default());
+        }
+    }
+    held
+}
+
+/// NodeClaims by what their nodes know of them.
+struct Claims<'s> {
+    by_provider_id: BTreeMap<&'s str, &'s NodeClaim>,
+    by_node: BTreeMap<&'s str, &'s NodeClaim>,
+    /// Whether there are any: manifests of nodes alone are planned, too.
+    are_known: bool,
+}
+
+impl<'s> Claims<'s> {
+    fn of(state: &'s State) -> Self {
+        let mut claims = Claims { by_provider_id: BTreeMap::new(), by_node: BTreeMap::new(), are_known: false };
+        for claim in state.all::<NodeClaim>() {
+            claims.are_known = true;
+            let Some(status) = &claim.status else { continue };
+            if let Some(id) = status.provider_id.as_deref().filter(|id| !id.is_empty()) {
+                claims.by_provider_id.insert(id, claim);
+            }
+            if let Some(node) = status.node_name.as_deref().filter(|name| !name.is_empty()) {
+                claims.by_node.insert(node, claim);
+            }
+        }
+        claims
+    }
+
+    fn of_node(&self, node: &Node) -> Option<&'s NodeClaim> {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        self.by_provider_id.get(id).or_else(|| self.by_node.get(name)).copied()
+    }
+}
+
+/// What is known of a node.
+struct Facts<'a> {
+    node: &'a Node,
+    claim: Option<&'a NodeClaim>,
+    knows_claims: bool,
+    pool: Option<&'a NodePool>,
+    pool_name: &'a str,
+    pods: &'a [&'a Pod],
+    held: &'a [&'a str],
+    now: Timestamp,
+}
+
+// === impl Facts ===
+
+impl Facts<'_> {
+    fn candidate(&self, prices: &Prices, limits: &Limits<'_>) -> Candidate {
+        let moved: Vec<&Pod> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
+        let none = BTreeMap::new();
+        let node_labels = self.node.metadata.labels.as_ref().unwrap_or(&none);
+        let key = Key::new(Kind::Node, "", self.node.metadata.name.as_deref().unwrap_or_default());
+        let claim = self.claim.and_then(|claim| {
+            let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref()?);
+            Some(key.with_uid(claim.metadata.uid.as_deref()))
+        });
+        let references = moved.iter().map(|pod| {
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let key = Key::new(Kind::Pod, namespace, pod.metadata.name.as_deref().unwrap_or_default());
+            key.with_uid(pod.metadata.uid.as_deref())
+        });
+        Candidate {
+            node: key.with_uid(self.node.metadata.uid.as_deref()),
+            claim,
+            pool: self.pool_name.to_owned(),
+            capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
+            price: prices.of_labels(node_labels),
+            cost: DisruptionCost::of_node(moved.iter().copied()),
+            pods: references.collect(),
+            n_evictions: moved.len(),
+            // Pods that cost nothing to move do not count, as in Karpenter.
+            is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
+            drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool)),
+            created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            blocked: self.blocked(limits),
+            unripe: self.unripe(node_labels, moved.is_empty()),
+            unconsolidatable: self.unconsolidatable(node_labels, prices),
+        }
+    }
+
+    fn is_going(&self) -> bool {
+        let taints = self.node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        self.node.metadata.deletion_timestamp.is_some()
+            || self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+            || taints.into_iter().flatten().any(|taint| taint.key == labels::DISRUPTED_TAINT)
+    }
+
+    /// Unless its kubelet says that it is not.
+    fn is_ready(&self) -> bool {
+        let conditions = self.node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().all(|condition| condition.type_ != "Ready" || condition.status == "True")
+    }
+
+    fn is_initialized(&self) -> bool {
+        let has_label = self.node.metadata.labels.as_ref().and_then(|all| all.get(labels::INITIALIZED));
+        match self.claim {
+            Some(claim) => {
+                let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+                let told = conditions.iter().find(|condition| condition.type_ == "Initialized");
+                told.map_or(has_label.is_some_and(|value| value == "true"), |told| told.status == "True")
+            }
+            None => !self.knows_claims || has_label.is_some_and(|value| value == "true"),
+        }
+    }
+
+    /// What keeps the node whatever the method, in Karpenter's words.
+    fn blocked(&self, limits: &Limits<'_>) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        let Some(pool) = self.pool else {
+            return vec![reason(format!("NodePool {:?} not found", self.pool_name))];
+        };
+        if self.is_going() {
+            reasons.push(reason("node is deleting or marked for deletion"));
+        }
+        if self.claim.is_none() && self.knows_claims {
+            reasons.push(reason("node has no NodeClaim"));
+        } else if !self.is_initialized() {
+            reasons.push(reason("node isn't initialized"));
+        }
+        if pool.metadata.deletion_timestamp.is_some() {
+            reasons.push(reason(format!("NodePool {:?} is being deleted", self.pool_name)));
+        }
+        if pool.spec.is_static() {
+            reasons.push(reason(format!("NodePool {:?} is static", self.pool_name)));
+        }
+        let own = [Some(&self.node.metadata), self.claim.map(|claim| &claim.metadata)];
+        let values =
+            own.into_iter().flatten().filter_map(|metadata| metadata.annotations.as_ref()?.get(labels::DO_NOT_DISRUPT));
+        let values: BTreeSet<&str> = values.map(String::as_str).filter(|value| *value != "false").collect();
+        for value in values {
+            reasons.push(reason(if value == "true" {
+                format!("disruption is blocked through the {:?} annotation", labels::DO_NOT_DISRUPT)
+            } else {
+                format!("{}: expected \"true\", found {value:?}", labels::DO_NOT_DISRUPT)
+            }));
+        }
+        let mut of_pods: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in self.pods {
+            let protection = match pods::protection(pod, self.now) {
+                Some(Protection::Annotation) => Some(format!("pod has {:?} annotation", labels::DO_NOT_DISRUPT)),
+                Some(Protection::Unreadable(found)) => Some(format!(
+                    "pod has {:?} annotation: expected \"true\" or a time such as 1h, found {found:?}",
+                    labels::DO_NOT_DISRUPT
+                )),
+                None => limits.refusal(pod),
+            };
+            if let Some(text) = protection {
+                *of_pods.entry(text).or_default() += 1;
+            }
+        }
+        reasons.extend(of_pods.into_iter().map(|(reason, count)| Reason { reason, count }));
+        if !self.held.is_empty() {
+            reasons.push(reason(format!("node holds Reservation {}", self.held.join(", "))));
+        }
+        reasons
+    }
+
+    /// What keeps a node that may be removed once pods have left it alone.
+    fn unripe(&self, node_labels: &BTreeMap<String, String>, is_empty: bool) -> Vec<Reason> {
+        let Some(pool) = self.pool else { return Vec::new() };
+        let mut reasons = Vec::new();
+        let after = &pool.spec.disruption.consolidate_after;
+        match after.duration() {
+            None => reasons.push(reason(format!("NodePool {:?} has consolidation disabled", self.pool_name))),
+            Some(wait) if !self.is_consolidatable(wait.to_std()) => {
+                let text = format!("pods came or went less than consolidateAfter ({}) ago", wait.as_str());
+                reasons.push(reason(text));
+            }
+            Some(_) => {}
+        }
+        let keeps = pool.metadata.annotations.as_ref().and_then(|all| all.get(KEEP_EMPTY_RESERVED));
+        let is_reserved = node_labels.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
+        if is_empty && is_reserved && keeps.is_some_and(|value| value == "true") {
+            reasons.push(reason(format!("empty and reserved, and NodePool {:?} keeps such nodes", self.pool_name)));
+        }
+        reasons
+    }
+
+    /// By its condition; else by the time of the last pod event; nodes that say neither are.
+    fn is_consolidatable(&self, wait: Option<std::time::Duration>) -> bool {
+        let Some(status) = self.claim.and_then(|claim| claim.status.as_ref()) else { return true };
+        if let Some(told) = status.conditions.iter().find(|condition| condition.type_ == "Consolidatable") {
+            return told.status == "True";
+        }
+        let initialized = status.conditions.iter().find(|condition| condition.type_ == "Initialized");
+        let since = status.last_pod_event_time.as_ref().map(|time| time.0);
+        let since = since.max(initialized.map(|condition| condition.last_transition_time.0));
+        let wait = wait.and_then(|wait| SignedDuration::try_from(wait).ok());
+        let ripe = since.zip(wait).and_then(|(since, wait)| since.checked_add(wait).ok());
+        ripe.is_none_or(|ripe| ripe <= self.now)
+    }
+
+    fn unconsolidatable(&self, node_labels: &BTreeMap<String, String>, prices: &Prices) -> Vec<Reason> {
+        let Some(pool) = self.pool else { return Vec::new() };
+        let mut reasons = Vec::new();
+        if pool.spec.disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty {
+            reasons.push(reason(format!("NodePool {:?} has non-empty consolidation disabled", self.pool_name)));
+        }
+        if prices.of_labels(node_labels).is_none() {
+            let label = |key: &str| node_labels.get(key).map_or("none", String::as_str);
+            reasons.push(reason(format!(
+                "no price is known of instance type {} in zone {} as {}",
+                label(labels::INSTANCE_TYPE),
+                label(labels::ZONE),
+                label(labels::CAPACITY_TYPE)
+            )));
+        }
+        reasons
+    }
+}

@@ -1,0 +1,93 @@
+//! What disruption decides: commands in order, what they save, and why every other node stays.
+
+use berth_decisions::Launch;
+use berth_model::Money;
+use berth_state::ObjectRef;
+
+use crate::candidate::Reason;
+use crate::pods::DisruptionCost;
+
+/// How a command was found, by Karpenter's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Nodes without pods that move.
+    Emptiness,
+    /// A node that is no longer as its NodePool says.
+    Drift,
+    /// Several nodes whose pods fit elsewhere, or on something cheaper.
+    MultiNodeConsolidation,
+    /// One such node.
+    SingleNodeConsolidation,
+}
+
+/// Nodes that go together, and what is launched in their place first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// How it was found.
+    pub method: Method,
+    /// The nodes that go, by name.
+    pub nodes: Vec<ObjectRef>,
+    /// What is launched first, each with the name that later commands know it by.
+    pub replacements: Vec<(String, Launch)>,
+    /// What it saves an hour. Below zero where drift costs more.
+    pub savings: Money,
+    /// What it saves by the price list, where slots cost as on demand.
+    pub list_savings: Money,
+    /// How many pods are evicted.
+    pub evictions: usize,
+    /// What that costs, as Karpenter counts it.
+    pub cost: DisruptionCost,
+    /// In which round budgets let it begin; 0 is now.
+    pub batch: usize,
+}
+
+/// A node that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The node.
+    pub node: ObjectRef,
+    /// Why; never empty.
+    pub reasons: Vec<Reason>,
+}
+
+/// The answer. Every list is in a fixed order: the same state gives the same bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Disruption {
+    /// What is done, in order: each is worth it by itself once those before it are done.
+    pub commands: Vec<Command>,
+    /// Every other node of a NodePool, by name.
+    pub kept: Vec<Kept>,
+    /// What all nodes of known types, of NodePools or not, cost an hour now, reserved as 0.
+    pub hourly_cost: Money,
+    /// And once every command is done.
+    pub settled_hourly_cost: Money,
+    /// How many what-ifs were asked.
+    pub what_ifs: usize,
+    /// Whether the search stopped for want of what-ifs, and may have left something.
+    pub is_cut_off: bool,
+}
+
+// === impl Method ===
+
+impl Method {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Method::Emptiness => "Emptiness",
+            Method::Drift => "Drift",
+            Method::MultiNodeConsolidation => "MultiNodeConsolidation",
+            Method::SingleNodeConsolidation => "SingleNodeConsolidation",
+        }
+    }
+
+    /// The reason that budgets know it by.
+    pub const fn reason(self) -> berth_api::DisruptionReason {
+        match self {
+            Method::Emptiness => berth_api::DisruptionReason::Empty,
+            Method::Drift => berth_api::DisruptionReason::Drifted,
+            Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
+                berth_api::DisruptionReason::Underutilized
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Which nodes are removed or replaced, in which order, and why every other node stays.
+//!
+//! The crate decides who is a candidate (PodDisruptionBudgets, `karpenter.sh/do-not-disrupt`, budgets of NodePools and
+//! their schedules), what a removal is worth, and the order of commands: emptiness, drift, and consolidation of several
+//! nodes or one, as in Karpenter, with any number of replacements. Where the pods of a node that goes find their place it
+//! does not decide: a what-if is a fork of the [`State`](berth_state::State), and the provisioner and the scheduler
+//! answer it. So on-demand and spot nodes move to slots of capacity reservations as these appear: slots are used first
+//! and cost nothing. It writes nothing and knows no clock.
+//!
+//! ```
+//! let mut state = berth_state::State::new(berth_state::Options::default());
+//! let now = berth_state::Time::UNIX_EPOCH;
+//! let refused = berth_disruption::disrupt(&mut state, &berth_disruption::Options::default(), now);
+//! assert!(refused.is_err(), "nothing was listed yet");
+//! ```
+
+mod batches;
+mod budget;
+mod candidate;
+mod command;
+mod drift;
+mod pdb;
+mod play;
+mod pods;
+mod prices;
+mod search;
+mod simulate;
+#[cfg(test)]
+mod tests;
+mod worth;
+
+pub use berth_decisions::DecideError;
+pub use budget::{BUDGET_TIME_ZONE, BudgetError, Budgets, PoolNodes};
+pub use candidate::{KEEP_EMPTY_RESERVED, Reason};
+pub use command::{Command, Disruption, Kept, Method};
+pub use pods::DisruptionCost;
+pub use search::disrupt;
+
+use berth_api::labels;
+use berth_model::Money;
+
+/// What a caller may set.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How pods and nodes are planned in what-ifs.
+    pub decisions: berth_decisions::Options,
+    /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it. Zero, the
+    /// default, moves pods for any saving.
+    pub eviction_price: Money,
+    /// `SpotToSpotConsolidation`: whether spot nodes may make way for spot.
+    pub spot_to_spot: bool,
+    /// How many what-ifs may be asked. What was found by then stands.
+    pub most_what_ifs: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            decisions: berth_decisions::Options { launches: true, ..berth_decisions::Options::default() },
+            eviction_price: Money::ZERO,
+            spot_to_spot: false,
+            most_what_ifs: 10_000,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! PodDisruptionBudgets: which pods may not be evicted now.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::pods;
+
+/// The PodDisruptionBudgets of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Limits<'a> {
+    by_namespace: BTreeMap<&'a str, Vec<Limit<'a>>>,
+}
+
+#[derive(Debug)]
+struct Limit<'a> {
+    name: &'a str,
+    selector: &'a LabelSelector,
+    allowed: i32,
+    /// Whether pods that are not ready may go whatever is allowed.
+    frees_unhealthy: bool,
+}
+
+// === impl Limits ===
+
+impl<'a> Limits<'a> {
+    /// The budgets, with what each allows now: what its controller says; else, as in manifests that no controller has
+    /// seen, what follows from its pods.
+    pub(crate) fn of(budgets: impl Iterator<Item = &'a PodDisruptionBudget>, all_pods: &[&Pod]) -> Self {
+        let mut limits = Limits::default();
+        for budget in budgets {
+            let Some(spec) = &budget.spec else { continue };
+            let Some(selector) = &spec.selector else { continue };
+            let namespace = budget.metadata.namespace.as_deref().unwrap_or_default();
+            let allowed = match &budget.status {
+                Some(status) => status.disruptions_allowed,
+                None => derived(budget, selector, namespace, all_pods),
+            };
+            limits.by_namespace.entry(namespace).or_default().push(Limit {
+                name: budget.metadata.name.as_deref().unwrap_or_default(),
+                selector,
+                allowed,
+                frees_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
+            });
+        }
+        limits
+    }
+
+    /// Why a pod cannot be evicted now; `None` where it can, or is not evicted at all. The API server evicts no pod of
+    /// two budgets.
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<String> {
+        if !pods::is_evicted(pod) {
+            return None;
+        }
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let of_pod = self.by_namespace.get(namespace).into_iter().flatten();
+        let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| matches(limit.selector, pod)).collect();
+        match of_pod.as_slice() {
+            [] => None,
+            [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
+            [limit] => Some(format!("pdb {namespace}/{} prevents pod evictions", limit.name)),
+            [first, ..] => {
+                Some(format!("pdb {namespace}/{} and another select one pod, which cannot be evicted", first.name))
+            }
+        }
+    }
+}
+
+/// What a budget allows that no controller has counted: of all pods that it selects, as if all of them were healthy.
+fn derived(budget: &PodDisruptionBudget, selector: &LabelSelector, namespace: &str, all: &[&Pod]) -> i32 {
+    let Some(spec) = &budget.spec else { return 0 };
+    let selected = all.iter().filter(|pod| {
+        pod.metadata.namespace.as_deref().unwrap_or_default() == namespace
+            && matches(selector, pod)
+            && pods::is_moved(pod)
+    });
+    let expected = i32::try_from(selected.count()).unwrap_or(i32::MAX);
+    let healthy = expected;
+    let least = match (&spec.min_available, &spec.max_unavailable) {
+        (Some(least), _) => amount(least, expected),
+        (None, Some(most)) => amount(most, expected).map(|most| expected - most),
+        (None, None) => Some(0),
+    };
+    // What cannot be read lets nobody go.
+    least.map_or(0, |least| (healthy - least.max(0)).max(0))
+}
+
+/// A number, or a percentage of all, rounded up.
+fn amount(text: &IntOrString, of: i32) -> Option<i32> {
+    match text {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(text) => {
+            let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
+            i32::try_from((i64::from(of).checked_mul(percent)?.checked_add(99)?).div_euclid(100)).ok()
+        }
+    }
+}
+
+/// Whether a selector selects a pod; an empty one selects all. One with an operator that does not exist selects all too:
+/// it must not free what it was meant to protect.
+fn matches(selector: &LabelSelector, pod: &Pod) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    let value = |key: &str| labels.and_then(|labels| labels.get(key));
+    let has_labels = selector.match_labels.iter().flatten().all(|(key, wanted)| value(key) == Some(wanted));
+    let mut terms = selector.match_expressions.iter().flatten();
+    has_labels
+        && terms.all(|term| {
+            let values = term.values.as_deref().unwrap_or_default();
+            let found = value(&term.key);
+            match term.operator.as_str() {
+                "In" => found.is_some_and(|found| values.contains(found)),
+                "NotIn" => found.is_none_or(|found| !values.contains(found)),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => true,
+            }
+        })
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pods(count: usize) -> Vec<Pod> {
+        let pod = |i: usize| {
+            serde_json::from_value(
+                json!({"metadata": {"name": format!("web-{i}"), "namespace": "shop", "labels": {"app": "web"}},
+                "spec": {"containers": []}}),
+            )
+            .unwrap()
+        };
+        (0..count).map(pod).collect()
+    }
+
+    fn refusal(budgets: &[Value], pods: &[Pod]) -> Option<String> {
+        let budgets: Vec<PodDisruptionBudget> =
+            budgets.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
+        let all: Vec<&Pod> = pods.iter().collect();
+        Limits::of(budgets.iter(), &all).refusal(&pods[0])
+    }
+
+    fn budget(name: &str, spec: &Value, status: &Value) -> Value {
+        let mut spec = spec.clone();
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec, "status": status})
+    }
+
+    #[rstest]
+    #[case::as_its_controller_says(json!({"maxUnavailable": 1}), json!({"disruptionsAllowed": 0, "currentHealthy": 1,
+        "desiredHealthy": 1, "expectedPods": 1}), false)]
+    #[case::max_unavailable(json!({"maxUnavailable": 1}), Value::Null, true)]
+    #[case::none_unavailable(json!({"maxUnavailable": 0}), Value::Null, false)]
+    #[case::min_available(json!({"minAvailable": 2}), Value::Null, true)]
+    #[case::all_available(json!({"minAvailable": 3}), Value::Null, false)]
+    #[case::percent_available(json!({"minAvailable": "66%"}), Value::Null, true)]
+    #[case::percent_rounds_up(json!({"minAvailable": "67%"}), Value::Null, false)]
+    #[case::unreadable(json!({"minAvailable": "most"}), Value::Null, false)]
+    fn a_budget_lets_pods_go_or_not(#[case] spec: Value, #[case] status: Value, #[case] goes: bool) {
+        let expected = (!goes).then(|| "pdb shop/web prevents pod evictions".to_owned());
+        assert_eq!(refusal(&[budget("web", &spec, &status)], &pods(3)), expected);
+    }
+
+    #[test]
+    fn a_pod_of_two_budgets_cannot_be_evicted() {
+        let of = |name| budget(name, &json!({"maxUnavailable": 1}), &Value::Null);
+        assert!(refusal(&[of("a"), of("b")], &pods(3)).unwrap().contains("shop/a and another"));
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_may_go_where_its_budget_says_so() {
+        let spec = json!({"maxUnavailable": 0, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
+        assert_eq!(refusal(&[budget("web", &spec, &Value::Null)], &pods(3)), None);
+    }
+}

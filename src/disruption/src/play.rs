@@ -1,0 +1,189 @@
+//! Commands carried out in the state: what is launched is a node, what is removed is gone, and the pods are where the
+//! scheduler puts them. So the next command is considered in the cluster that this one leaves.
+
+use std::collections::BTreeMap;
+
+use berth_api::{Operator, labels};
+use berth_decisions::{DecideError, Launch, decide, quantities};
+use berth_model::{Cluster, InstanceType, Offering};
+use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time};
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::candidate::Candidate;
+use crate::pods;
+
+/// What was assumed, so that it can be taken back.
+#[derive(Debug, Default)]
+pub(crate) struct Played {
+    assumed: Vec<AssumptionId>,
+    /// Slots as they were before.
+    slots: Vec<SlotCount>,
+}
+
+// === impl Played ===
+
+impl Played {
+    /// Takes everything back, latest first.
+    pub(crate) fn undo(mut self, state: &mut State, now: Time) {
+        for assumption in self.assumed.drain(..).rev() {
+            // A state refuses objects, and there is none in this event.
+            let _ = state.apply(Event::Settled { assumption, outcome: Outcome::Refused }, now);
+        }
+        while let Some(count) = self.slots.pop() {
+            let _ = state.apply(Event::Counted(vec![count]), now);
+        }
+        state.forget_cluster();
+    }
+
+    pub(crate) fn merge(&mut self, other: Played) {
+        self.assumed.extend(other.assumed);
+        self.slots.extend(other.slots);
+    }
+
+    fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
+        self.assumed.extend(state.assume(object, patch).map(|write| write.assumption));
+    }
+}
+
+/// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again.
+pub(crate) fn play(
+    state: &mut State,
+    gone: &[&Candidate],
+    launches: &[(String, &Launch)],
+    options: &berth_decisions::Options,
+    now: Time,
+) -> Result<Option<Played>, DecideError> {
+    let mut played = Played::default();
+    let nodes: Vec<Object> = {
+        let cluster = state.cluster(now);
+        launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch))).collect()
+    };
+    for candidate in gone {
+        let name = candidate.node.key.name.clone();
+        let on_it: Vec<(ObjectRef, bool)> = state
+            .pods_on(&name)
+            .filter_map(|pod| Some((Object::Pod(pod.clone()).reference()?, pods::is_moved(pod))))
+            .collect();
+        for (pod, is_moved) in on_it {
+            played.assume(state, &pod, if is_moved { Patch::Remake } else { Patch::Remove });
+        }
+        if let Some(claim) = &candidate.claim {
+            played.assume(state, claim, Patch::Remove);
+        }
+        played.assume(state, &candidate.node, Patch::Remove);
+    }
+    for (_, launch) in launches {
+        if let Some(id) = &launch.offering.reservation_id {
+            take_slot(state, id, &mut played, now);
+        }
+    }
+    for node in nodes {
+        if let Some(reference) = node.reference() {
+            played.assume(state, &reference, Patch::Create(node));
+        }
+    }
+    let decision = decide(state, options, now)?;
+    for binding in &decision.bindings {
+        let is_moved = gone.iter().any(|candidate| candidate.pods.contains(&binding.object));
+        if is_moved {
+            let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
+            played.assume(state, &binding.object, patch);
+        }
+    }
+    let is_placed = |pod: &ObjectRef| {
+        let bound = state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.key.namespace, &pod.key.name);
+        bound.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+    };
+    if gone.iter().flat_map(|candidate| &candidate.pods).all(is_placed) {
+        return Ok(Some(played));
+    }
+    played.undo(state, now);
+    Ok(None)
+}
+
+/// One instance of a reservation fewer. What a removed node frees is not given back: it is free only when the cloud's
+/// count says so.
+fn take_slot(state: &mut State, id: &str, played: &mut Played, now: Time) {
+    let cluster = state.cluster(now);
+    let known = cluster.slots.iter().find(|slots| cluster.symbols.text(slots.id) == id);
+    let Some(free) = known.map(|slots| slots.free) else { return };
+    let seen: std::collections::BTreeSet<String> =
+        state.objects(Kind::NodeClaim).map(|(key, _)| key.name.to_string()).collect();
+    let before = SlotCount { reservation_id: id.to_owned(), free, seen };
+    let after = SlotCount { free: free.saturating_sub(1), ..before.clone() };
+    played.slots.push(before);
+    let _ = state.apply(Event::Counted(vec![after]), now);
+}
+
+/// The node that a launch becomes.
+fn node_of(cluster: &Cluster, name: &str, launch: &Launch) -> Node {
+    let text = |sym| cluster.symbols.text(sym).to_owned();
+    let of_type = type_of(cluster, launch);
+    let offering = of_type.and_then(|of_type| offering_of(cluster, of_type, launch));
+    let mut own: BTreeMap<String, String> = BTreeMap::new();
+    own.extend(
+        of_type.into_iter().flat_map(|of_type| of_type.labels.iter()).map(|(key, value)| (text(key), text(value))),
+    );
+    own.extend(
+        of_type.and_then(|of_type| of_type.operating_systems.first()).map(|os| (labels::OS.to_owned(), text(*os))),
+    );
+    own.extend(offering.into_iter().flat_map(|offering| offering.labels.iter()).map(|(k, v)| (text(k), text(v))));
+    for requirement in &launch.requirements {
+        if let (Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
+            own.insert(requirement.key.clone(), value.clone());
+        }
+    }
+    own.insert(labels::INSTANCE_TYPE.to_owned(), launch.offering.instance_type.clone());
+    own.insert(labels::CAPACITY_TYPE.to_owned(), launch.offering.capacity_type.clone());
+    own.insert(labels::NODEPOOL.to_owned(), launch.node_pool.key.name.to_string());
+    own.insert(labels::INITIALIZED.to_owned(), "true".to_owned());
+    own.insert(labels::HOSTNAME.to_owned(), name.to_owned());
+    let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == &*launch.node_pool.key.name);
+    let mut room = of_type.map(|of_type| of_type.resources.clone()).unwrap_or_default();
+    if let Some(pool) = pool {
+        room.subtract(&pool.reserved);
+    }
+    let room = quantities(cluster, &room).into_iter();
+    let room: BTreeMap<String, Quantity> =
+        room.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_string()))).collect();
+    Node {
+        metadata: ObjectMeta { name: Some(name.to_owned()), labels: Some(own), ..ObjectMeta::default() },
+        spec: Some(NodeSpec { taints: Some(launch.taints.clone()), ..NodeSpec::default() }),
+        status: Some(NodeStatus { allocatable: Some(room.clone()), capacity: Some(room), ..NodeStatus::default() }),
+    }
+}
+
+/// The type of a launch, as its NodePool's node class makes it.
+fn type_of<'c>(cluster: &'c Cluster, launch: &Launch) -> Option<&'c InstanceType> {
+    let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == &*launch.node_pool.key.name);
+    let class = pool.and_then(|pool| pool.node_class);
+    let named = || {
+        let all = cluster.instance_types.iter();
+        all.filter(|of_type| cluster.symbols.text(of_type.name) == launch.offering.instance_type)
+    };
+    named().find(|of_type| of_type.node_class == class).or_else(|| named().next())
+}
+
+fn offering_of<'c>(cluster: &Cluster, of_type: &'c InstanceType, launch: &Launch) -> Option<&'c Offering> {
+    of_type.offerings.iter().find(|offering| {
+        let zone = offering.zone.map(|zone| cluster.symbols.text(zone));
+        let slots = offering.slots.and_then(|slots| cluster.slots.get(slots.0 as usize));
+        let id = slots.filter(|slots| slots.is_reservation).map(|slots| cluster.symbols.text(slots.id));
+        offering.capacity_type.name() == launch.offering.capacity_type
+            && zone == launch.offering.zone.as_deref()
+            && id == launch.offering.reservation_id.as_deref()
+    })
+}
+
+/// A name that no node has.
+pub(crate) fn replacement_name(state: &State, pool: &str, number: &mut usize) -> String {
+    loop {
+        *number += 1;
+        let name = format!("{pool}-replacement-{number:05}");
+        if state.get(&Key::new(Kind::Node, "", &name)).is_none() {
+            return name;
+        }
+    }
+}

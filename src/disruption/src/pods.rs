@@ -1,0 +1,196 @@
+//! What a node's pods say about its disruption: who moves, what moving costs, and who may not be moved.
+
+use berth_api::GoDuration;
+use berth_api::labels::DO_NOT_DISRUPT;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+
+/// What it costs to disrupt something, as Karpenter counts it (`RescheduleDisruptionCost`): 1 for a pod of priority 0
+/// without a deletion cost. Exact, in parts of 2⁻²⁷.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DisruptionCost(i64);
+
+/// Why a pod keeps its node from being disrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// `karpenter.sh/do-not-disrupt`.
+    Annotation,
+    /// A value of that annotation that means nothing: it protects until it is mended.
+    Unreadable(String),
+}
+
+const ONE: i64 = 1 << 27;
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+// === impl DisruptionCost ===
+
+impl DisruptionCost {
+    /// That of a pod of priority 0 without a deletion cost.
+    pub const ONE: DisruptionCost = DisruptionCost(ONE);
+
+    /// In units of [`DisruptionCost::ONE`], for people.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn in_pods(self) -> f64 {
+        self.0 as f64 / ONE as f64
+    }
+
+    /// As an integer in parts of 2⁻²⁷, for exact comparisons.
+    pub(crate) const fn parts(self) -> i64 {
+        self.0
+    }
+
+    /// The parts in one.
+    pub(crate) const fn parts_in_one() -> i64 {
+        ONE
+    }
+
+    /// Of one pod: 1, more by its deletion cost (2²⁷ count as one) and its priority (2²⁵ count as one); from -10 to 10.
+    pub(crate) fn of(pod: &Pod) -> Self {
+        let annotations = pod.metadata.annotations.as_ref();
+        let deletion = annotations.and_then(|all| all.get(DELETION_COST)?.parse::<i32>().ok()).unwrap_or(0);
+        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+        let cost = ONE + i64::from(deletion) + i64::from(priority) * 4;
+        DisruptionCost(cost.clamp(-10 * ONE, 10 * ONE))
+    }
+
+    /// Of a node with these pods that move: 1, and what each of them costs above 0.
+    pub(crate) fn of_node<'p>(pods: impl Iterator<Item = &'p Pod>) -> Self {
+        DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(ONE, i64::saturating_add))
+    }
+}
+
+impl std::iter::Sum for DisruptionCost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        DisruptionCost(costs.map(|cost| cost.0).fold(0, i64::saturating_add))
+    }
+}
+
+/// Whether the pod has ended.
+fn is_finished(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn is_going(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether it runs for a node: of a DaemonSet, or static.
+fn is_of_its_node(pod: &Pod) -> bool {
+    let is_mirror =
+        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
+    let mut controllers = pod.metadata.owner_references.iter().flatten().filter(|owner| owner.controller == Some(true));
+    is_mirror || controllers.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
+}
+
+/// Whether another pod comes in its place when its node goes.
+pub(crate) fn is_moved(pod: &Pod) -> bool {
+    !is_finished(pod) && !is_going(pod) && !is_of_its_node(pod)
+}
+
+/// Whether it is evicted when its node goes, and a PodDisruptionBudget has a say in that.
+pub(crate) fn is_evicted(pod: &Pod) -> bool {
+    let taints = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref()).into_iter().flatten();
+    // Who tolerates the taint of a disruption stays until the node is gone, and is not evicted.
+    let mut tolerates = taints.filter(|toleration| {
+        let is_exists = toleration.operator.as_deref() == Some("Exists");
+        let has_key = match toleration.key.as_deref().unwrap_or_default() {
+            "" => is_exists,
+            key => key == berth_api::labels::DISRUPTED_TAINT,
+        };
+        let has_effect = matches!(toleration.effect.as_deref(), None | Some("" | "NoSchedule"));
+        has_key && has_effect && (is_exists || toleration.value.as_deref().unwrap_or_default().is_empty())
+    });
+    !is_finished(pod) && !is_going(pod) && !is_of_its_node(pod) && tolerates.next().is_none()
+}
+
+/// Whether the pod, of whatever owner, keeps its node as it is.
+pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
+    if is_finished(pod) || is_going(pod) {
+        return None;
+    }
+    let text = pod.metadata.annotations.as_ref()?.get(DO_NOT_DISRUPT)?;
+    match text.as_str() {
+        "true" => Some(Protection::Annotation),
+        "false" => None,
+        _ => {
+            let duration = text.parse::<GoDuration>().ok().and_then(|duration| duration.to_std());
+            let Some(duration) = duration.filter(|duration| !duration.is_zero()) else {
+                return Some(Protection::Unreadable(text.clone()));
+            };
+            let began = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+            let began = began.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+            // A pod that has not begun is protected for all of its time.
+            let over = began.and_then(|began| began.checked_add(SignedDuration::try_from(duration).ok()?).ok());
+            over.is_none_or(|over| now < over).then_some(Protection::Annotation)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(metadata: &Value, priority: i32) -> Pod {
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [], "priority": priority},
+            "status": {"startTime": "2026-01-01T00:00:00Z"}}))
+        .unwrap()
+    }
+
+    fn annotated(key: &str, value: &str) -> Value {
+        json!({"annotations": {key: value}})
+    }
+
+    // Karpenter's EvictionCost: 1 + deletion cost / 2^27 + priority / 2^25, from -10 to 10.
+    #[rstest]
+    #[case::plain(pod(&json!({}), 0), 1.0)]
+    #[case::deletion_cost(pod(&annotated(DELETION_COST, "100"), 0), 1.0 + 100.0 / 134_217_728.0)]
+    #[case::negative_deletion_cost(pod(&annotated(DELETION_COST, "-2147483647"), 0), -15.0 + 1.0 / 134_217_728.0)]
+    #[case::unreadable_deletion_cost(pod(&annotated(DELETION_COST, "a lot"), 0), 1.0)]
+    #[case::priority(pod(&json!({}), 1 << 25), 2.0)]
+    #[case::system_critical(pod(&json!({}), 2_000_001_000), 10.0)]
+    fn a_pods_cost_follows_deletion_cost_and_priority(#[case] pod: Pod, #[case] expected: f64) {
+        let cost = DisruptionCost::of(&pod).in_pods();
+        assert!((cost - expected.clamp(-10.0, 10.0)).abs() < 1e-12, "{cost}");
+    }
+
+    #[test]
+    fn a_nodes_cost_is_one_and_its_pods_which_never_make_it_cheaper() {
+        let pods = [pod(&json!({}), 0), pod(&json!({}), 1 << 25), pod(&annotated(DELETION_COST, "-2147483647"), 0)];
+        assert!((DisruptionCost::of_node(pods.iter()).in_pods() - 4.0).abs() < 1e-12);
+        assert_eq!(DisruptionCost::of_node(std::iter::empty()), DisruptionCost::ONE);
+    }
+
+    #[rstest]
+    #[case("true", "2026-01-02T00:00:00Z", Some(Protection::Annotation))]
+    #[case("false", "2026-01-02T00:00:00Z", None)]
+    #[case("1h", "2026-01-01T00:59:59Z", Some(Protection::Annotation))]
+    #[case("1h", "2026-01-01T01:00:00Z", None)]
+    #[case("soon", "2026-01-02T00:00:00Z", Some(Protection::Unreadable("soon".to_owned())))]
+    #[case("0s", "2026-01-02T00:00:00Z", Some(Protection::Unreadable("0s".to_owned())))]
+    fn do_not_disrupt_is_true_or_a_time(#[case] value: &str, #[case] now: &str, #[case] expected: Option<Protection>) {
+        let pod = pod(&annotated(DO_NOT_DISRUPT, value), 0);
+        assert_eq!(protection(&pod, now.parse().unwrap()), expected);
+    }
+
+    #[rstest]
+    #[case::of_a_replica_set("ReplicaSet", true)]
+    #[case::of_a_daemon_set("DaemonSet", false)]
+    #[case::static_("Node", false)]
+    fn owners_decide_who_moves(#[case] kind: &str, #[case] expected: bool) {
+        let owner = json!({"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": "a", "uid": "u", "controller": true}]});
+        assert_eq!(is_moved(&pod(&owner, 0)), expected);
+    }
+
+    #[test]
+    fn who_tolerates_the_disruption_is_not_evicted() {
+        let mut tolerant = pod(&json!({}), 0);
+        assert!(is_evicted(&tolerant));
+        let tolerations = json!([{"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"}]);
+        tolerant.spec.as_mut().unwrap().tolerations = serde_json::from_value(tolerations).unwrap();
+        assert!(!is_evicted(&tolerant) && is_moved(&tolerant));
+    }
+}

@@ -1,0 +1,360 @@
+//! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_decisions::DecideError;
+use berth_model::Money;
+use berth_state::{ObjectRef, State, Time};
+use k8s_openapi::api::core::v1::Node;
+
+use crate::Options;
+use crate::batches::Batches;
+use crate::candidate::{Candidate, Reason, Survey};
+use crate::command::{Command, Disruption, Kept, Method};
+use crate::play::{Played, play, replacement_name};
+use crate::prices::Prices;
+use crate::simulate::{Baseline, Replacement, Verdict, what_if};
+use crate::worth::{Worth, worth};
+
+/// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn disrupt(state: &mut State, options: &Options, now: Time) -> Result<Disruption, DecideError> {
+    let mut search = Search::new(state, options, now)?;
+    let found = search.run();
+    let played = std::mem::take(&mut search.played);
+    let disruption = found.map(|()| search.finish());
+    played.undo(state, now);
+    disruption
+}
+
+struct Search<'s> {
+    state: &'s mut State,
+    options: &'s Options,
+    now: Time,
+    prices: Prices,
+    survey: Survey,
+    baseline: Baseline,
+    /// Commands that were carried out.
+    played: Played,
+    commands: Vec<Command>,
+    batches: Batches,
+    /// Why what was tried last stays.
+    tried: BTreeMap<ObjectRef, Vec<Reason>>,
+    /// Nodes that commands launch: they are not disrupted again.
+    launched: BTreeSet<String>,
+    n_launched: usize,
+    hourly_cost: Money,
+    what_ifs: usize,
+}
+
+// === impl Search ===
+
+impl<'s> Search<'s> {
+    fn new(state: &'s mut State, options: &'s Options, now: Time) -> Result<Self, DecideError> {
+        let prices = Prices::of(state.cluster(now));
+        let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
+        let survey = Survey::of(state, &prices, now);
+        let batches = Batches::new(&survey, now);
+        let hourly_cost = hourly_cost(state, &prices);
+        Ok(Search {
+            state,
+            options,
+            now,
+            prices,
+            survey,
+            baseline,
+            played: Played::default(),
+            commands: Vec::new(),
+            batches,
+            tried: BTreeMap::new(),
+            launched: BTreeSet::new(),
+            n_launched: 0,
+            hourly_cost,
+            what_ifs: 0,
+        })
+    }
+
+    fn run(&mut self) -> Result<(), DecideError> {
+        self.empty()?;
+        self.drifted()?;
+        while self.several()? || self.single()? {}
+        Ok(())
+    }
+
+    fn finish(self) -> Disruption {
+        let gone: BTreeSet<&ObjectRef> = self.commands.iter().flat_map(|command| &command.nodes).collect();
+        let stays = self.survey.candidates.iter().filter(|candidate| !gone.contains(&candidate.node));
+        let stays = stays.filter(|candidate| !self.launched.contains(&*candidate.node.key.name));
+        let is_cut_off = self.is_spent();
+        let kept = stays.map(|candidate| Kept { node: candidate.node.clone(), reasons: self.reasons(candidate) });
+        Disruption {
+            kept: kept.collect(),
+            hourly_cost: self.hourly_cost,
+            settled_hourly_cost: hourly_cost(self.state, &self.prices),
+            what_ifs: self.what_ifs,
+            is_cut_off,
+            commands: self.commands,
+        }
+    }
+
+    /// Why a node stays: what blocks it, else what came of trying.
+    fn reasons(&self, candidate: &Candidate) -> Vec<Reason> {
+        let mut reasons = candidate.blocked.clone();
+        if let Some(pool) = self.survey.pools.get(&candidate.pool)
+            && let Err(error) = &pool.budgets
+        {
+            reasons.push(Reason { reason: format!("NodePool {:?}: {error}", candidate.pool), count: 0 });
+        }
+        reasons.extend(candidate.unripe.iter().cloned());
+        if !candidate.is_empty {
+            reasons.extend(candidate.unconsolidatable.iter().cloned());
+        }
+        if reasons.is_empty() {
+            let method = if candidate.drift.is_some() {
+                Method::Drift
+            } else if candidate.is_empty {
+                Method::Emptiness
+            } else {
+                Method::SingleNodeConsolidation
+            };
+            if self.batches.most(&candidate.pool, method) == 0 {
+                let text = format!("no budget of NodePool {:?} lets a node go for this now", candidate.pool);
+                reasons.push(Reason { reason: text, count: 0 });
+            }
+        }
+        if reasons.is_empty() {
+            reasons.extend(self.tried.get(&candidate.node).into_iter().flatten().cloned());
+        }
+        if reasons.is_empty() {
+            let text = format!("not considered: {} what-ifs were asked before", self.what_ifs);
+            reasons.push(Reason { reason: text, count: 0 });
+        }
+        reasons
+    }
+
+    fn is_spent(&self) -> bool {
+        self.what_ifs >= self.options.most_what_ifs
+    }
+
+    /// Those that a method may take, of NodePools whose budgets allow any.
+    fn eligible(&self, method: Method, is_meant: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
+        let candidates = self.survey.candidates.iter();
+        let eligible = candidates.filter(|candidate| {
+            candidate.blocked.is_empty()
+                && !self.launched.contains(&*candidate.node.key.name)
+                && self.batches.most(&candidate.pool, method) > 0
+                && is_meant(candidate)
+        });
+        eligible.cloned().collect()
+    }
+
+    /// All nodes without pods that move, as many at once as budgets allow.
+    fn empty(&mut self) -> Result<(), DecideError> {
+        let mut left = self.eligible(Method::Emptiness, |candidate| candidate.is_empty && candidate.unripe.is_empty());
+        while !left.is_empty() {
+            let (mut now, mut later) = (Vec::new(), Vec::new());
+            let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+            for candidate in left {
+                let count = taken.entry(candidate.pool.clone()).or_default();
+                if *count < self.batches.most(&candidate.pool, Method::Emptiness) {
+                    *count += 1;
+                    now.push(candidate);
+                } else {
+                    later.push(candidate);
+                }
+            }
+            left = later;
+            let mut price = crate::prices::Price::default();
+            for candidate in &now {
+                price += candidate.price.unwrap_or_default();
+            }
+            let all: Vec<&Candidate> = now.iter().collect();
+            let cost = all.iter().map(|candidate| candidate.cost).sum();
+            let worth = Worth { net: price.marginal, savings: price.marginal, list_savings: price.list, cost };
+            let replacement = Replacement { launches: Vec::new(), price: crate::prices::Price::default() };
+            self.carry_out(Method::Emptiness, &all, &replacement, worth)?;
+        }
+        Ok(())
+    }
+
+    /// Every drifted node by itself, the oldest first, whatever it costs.
+    fn drifted(&mut self) -> Result<(), DecideError> {
+        let mut candidates = self.eligible(Method::Drift, |candidate| candidate.drift.is_some());
+        candidates.sort_by(|a, b| (!a.is_empty, a.created, &a.node).cmp(&(!b.is_empty, b.created, &b.node)));
+        for candidate in &candidates {
+            let Some(verdict) = self.try_out(&[candidate])? else { return Ok(()) };
+            match verdict {
+                Verdict::Fails(reasons) => _ = self.tried.insert(candidate.node.clone(), reasons),
+                Verdict::Fits(replacement) => {
+                    let price = candidate.price.unwrap_or_default();
+                    let savings = price.marginal - replacement.price.marginal;
+                    let list_savings = price.list - replacement.price.list;
+                    let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
+                    self.carry_out(Method::Drift, &[candidate], &replacement, worth)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that consolidation may take, by how much their price is above what moving their pods costs.
+    fn consolidatable(&self) -> Vec<Candidate> {
+        let mut candidates = self.eligible(Method::SingleNodeConsolidation, |candidate| {
+            !candidate.is_empty
+                && candidate.drift.is_none()
+                && candidate.unripe.is_empty()
+                && candidate.unconsolidatable.is_empty()
+        });
+        candidates.sort_by(|a, b| {
+            // Price by cost, without a division; reserved nodes are last, the dearest by list first.
+            let by_cost = |a: Money, b: Money, x: &Candidate, y: &Candidate| {
+                let over = |money: Money, other: &Candidate| {
+                    (money.pico() / 1_000_000).saturating_mul(i128::from(other.cost.parts()))
+                };
+                over(b, x).cmp(&over(a, y))
+            };
+            let (p, q) = (a.price.unwrap_or_default(), b.price.unwrap_or_default());
+            let marginal = by_cost(p.marginal, q.marginal, a, b);
+            marginal.then_with(|| by_cost(p.list, q.list, a, b)).then_with(|| a.node.cmp(&b.node))
+        });
+        candidates
+    }
+
+    /// The best of the first so many candidates; whether there is one.
+    fn several(&mut self) -> Result<bool, DecideError> {
+        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+        let mut candidates = self.consolidatable();
+        candidates.retain(|candidate| {
+            let count = taken.entry(candidate.pool.clone()).or_default();
+            *count += 1;
+            *count <= self.batches.most(&candidate.pool, Method::MultiNodeConsolidation)
+        });
+        let mut best: Option<(usize, Replacement, Worth)> = None;
+        let mut size = candidates.len();
+        while size >= 2 {
+            let first: Vec<&Candidate> = candidates.iter().take(size).collect();
+            let Some(verdict) = self.try_out(&first)? else { break };
+            if let Verdict::Fits(mut replacement) = verdict {
+                let worth = worth(&first, &mut replacement, self.options, (&self.prices, &self.survey));
+                if let Ok(worth) = worth
+                    && best.as_ref().is_none_or(|(_, _, known)| *known < worth)
+                {
+                    best = Some((size, replacement, worth));
+                }
+            }
+            size = (size * 2 / 3).min(size - 1);
+        }
+        let Some((size, replacement, worth)) = best else { return Ok(false) };
+        let chosen: Vec<Candidate> = candidates.into_iter().take(size).collect();
+        let (chosen, replacement, worth) = self.thinned(chosen, replacement, worth)?;
+        let chosen: Vec<&Candidate> = chosen.iter().collect();
+        let method = if chosen.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
+        self.carry_out(method, &chosen, &replacement, worth)
+    }
+
+    /// Leaves out nodes without which the rest is worth at least as much: their pods would move for nothing.
+    fn thinned(
+        &mut self,
+        mut chosen: Vec<Candidate>,
+        mut replacement: Replacement,
+        mut worth_of_all: Worth,
+    ) -> Result<(Vec<Candidate>, Replacement, Worth), DecideError> {
+        let mut at = chosen.len();
+        while at > 0 && chosen.len() > 1 {
+            at -= 1;
+            let rest: Vec<&Candidate> =
+                chosen.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, candidate)| candidate).collect();
+            let Some(verdict) = self.try_out(&rest)? else { break };
+            let Verdict::Fits(mut other) = verdict else { continue };
+            if let Ok(worth) = worth(&rest, &mut other, self.options, (&self.prices, &self.survey))
+                && worth.net >= worth_of_all.net
+            {
+                chosen.remove(at);
+                (replacement, worth_of_all) = (other, worth);
+            }
+        }
+        Ok((chosen, replacement, worth_of_all))
+    }
+
+    /// Every candidate by itself; whether any was worth it.
+    fn single(&mut self) -> Result<bool, DecideError> {
+        let mut has_found = false;
+        for candidate in &self.consolidatable() {
+            let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
+            let reasons = match verdict {
+                Verdict::Fails(reasons) => reasons,
+                Verdict::Fits(mut replacement) => {
+                    let gone = [candidate];
+                    match worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
+                        Err(reason) => vec![reason],
+                        Ok(worth) => {
+                            has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement, worth)?;
+                            continue;
+                        }
+                    }
+                }
+            };
+            self.tried.insert(candidate.node.clone(), reasons);
+        }
+        Ok(has_found)
+    }
+
+    /// A what-if; `None` where there may be no more.
+    fn try_out(&mut self, gone: &[&Candidate]) -> Result<Option<Verdict>, DecideError> {
+        if self.is_spent() {
+            return Ok(None);
+        }
+        self.what_ifs += 1;
+        let known = (&self.prices, &self.baseline);
+        what_if(self.state, gone, &self.options.decisions, known, self.now).map(Some)
+    }
+
+    /// Carries a command out, and looks at the cluster that it leaves; whether every pod found its place.
+    fn carry_out(
+        &mut self,
+        method: Method,
+        gone: &[&Candidate],
+        replacement: &Replacement,
+        worth: Worth,
+    ) -> Result<bool, DecideError> {
+        let mut replacements = Vec::with_capacity(replacement.launches.len());
+        for launch in &replacement.launches {
+            let name = replacement_name(self.state, &launch.node_pool.key.name, &mut self.n_launched);
+            replacements.push((name, launch.clone()));
+        }
+        let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
+        let Some(played) = play(self.state, gone, &launches, &self.options.decisions, self.now)? else {
+            let text = "its pods would not all find the places that were planned for them".to_owned();
+            for candidate in gone {
+                self.tried.insert(candidate.node.clone(), vec![Reason { reason: text.clone(), count: 0 }]);
+            }
+            return Ok(false);
+        };
+        self.played.merge(played);
+        self.launched.extend(replacements.iter().map(|(name, _)| name.clone()));
+        let mut nodes: Vec<ObjectRef> = gone.iter().map(|candidate| candidate.node.clone()).collect();
+        nodes.sort();
+        let batch = self.batches.take(gone, method);
+        self.commands.push(Command {
+            method,
+            nodes,
+            replacements,
+            savings: worth.savings,
+            list_savings: worth.list_savings,
+            evictions: gone.iter().map(|candidate| candidate.n_evictions).sum(),
+            cost: worth.cost,
+            batch,
+        });
+        self.baseline = Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?;
+        self.survey = Survey::of(self.state, &self.prices, self.now);
+        Ok(true)
+    }
+}
+
+/// What all nodes of known types cost an hour, reserved as 0.
+fn hourly_cost(state: &State, prices: &Prices) -> Money {
+    let labels = state.all::<Node>().filter_map(|node| node.metadata.labels.as_ref());
+    labels.filter_map(|labels| prices.of_labels(labels)).map(|price| price.marginal).sum()
+}

@@ -1,0 +1,96 @@
+//! What if these nodes were gone? The provisioner's and the scheduler's own answer, over a fork of the state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_decisions::{DecideError, Decision, Launch, decide};
+use berth_state::{ObjectRef, State, Time};
+
+use crate::candidate::{Candidate, Reason};
+use crate::prices::{Price, Prices};
+
+/// What would be launched for the pods of nodes that are gone.
+#[derive(Debug, Clone)]
+pub(crate) struct Replacement {
+    /// The nodes that take such pods.
+    pub(crate) launches: Vec<Launch>,
+    /// What all launches cost more than without the removal.
+    pub(crate) price: Price,
+}
+
+/// What would become of the pods.
+#[derive(Debug, Clone)]
+pub(crate) enum Verdict {
+    /// All of them find a place.
+    Fits(Replacement),
+    /// Some do not, or others would have to give way.
+    Fails(Vec<Reason>),
+}
+
+/// What is decided while every node stays.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    price: Price,
+    n_evictions: usize,
+}
+
+/// What the launches of a decision cost.
+fn price_of(decision: &Decision, prices: &Prices) -> Price {
+    let mut price = Price::default();
+    for launch in &decision.launches {
+        price += prices.of_offering(&launch.offering);
+    }
+    price
+}
+
+impl Baseline {
+    pub(crate) fn of(
+        state: &mut State,
+        options: &berth_decisions::Options,
+        prices: &Prices,
+        now: Time,
+    ) -> Result<Self, DecideError> {
+        let decision = decide(state, options, now)?;
+        Ok(Baseline { price: price_of(&decision, prices), n_evictions: decision.evictions.len() })
+    }
+}
+
+/// Removes the nodes in a fork, and asks where their pods go.
+pub(crate) fn what_if(
+    state: &mut State,
+    gone: &[&Candidate],
+    options: &berth_decisions::Options,
+    (prices, baseline): (&Prices, &Baseline),
+    now: Time,
+) -> Result<Verdict, DecideError> {
+    let mut fork = state.fork();
+    let mut moved: BTreeSet<ObjectRef> = BTreeSet::new();
+    for candidate in gone {
+        match fork.remove_node(&candidate.node, now) {
+            Ok(pods) => moved.extend(pods),
+            Err(error) => return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }])),
+        }
+    }
+    let decision = decide(fork.state(), options, now)?;
+    let mut without_place: BTreeMap<&str, usize> = BTreeMap::new();
+    for refusal in &decision.refusals {
+        let count = refusal.objects.iter().filter(|object| moved.contains(object)).count();
+        if count > 0 {
+            let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());
+            *without_place.entry(why).or_default() += count;
+        }
+    }
+    if !without_place.is_empty() {
+        let reasons = without_place.into_iter();
+        let reasons =
+            reasons.map(|(why, count)| Reason { reason: format!("not all pods would schedule: {why}"), count });
+        return Ok(Verdict::Fails(reasons.collect()));
+    }
+    if decision.evictions.len() > baseline.n_evictions {
+        let count = decision.evictions.len() - baseline.n_evictions;
+        return Ok(Verdict::Fails(vec![Reason { reason: "other pods would have to give way".to_owned(), count }]));
+    }
+    let all = price_of(&decision, prices);
+    let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
+    let takes_moved = |launch: &Launch| launch.pods.iter().any(|pod| moved.contains(pod));
+    Ok(Verdict::Fits(Replacement { launches: decision.launches.into_iter().filter(takes_moved).collect(), price }))
+}

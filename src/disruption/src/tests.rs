@@ -1,0 +1,414 @@
+use berth_api::{NodePool, Reservation};
+use berth_model::Money;
+use berth_state::{Event, Kind, Object, State, Time};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn now() -> Time {
+    "2026-01-01T12:00:00Z".parse().unwrap()
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Types with vCPUs as their names say; an hour of a vCPU costs ten cents on demand and four as spot.
+fn catalogue(slots: &[(&str, u32, &str, u32)]) -> Value {
+    let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let types = [("small", 2), ("medium", 4), ("large", 8), ("huge", 16)].map(|(name, cpus)| {
+        let paid = |kind: &str, cents: i32| {
+            json!({"Price": f64::from(cents * cpus) / 100.0, "Requirements": [
+                requirement("karpenter.sh/capacity-type", kind), requirement("topology.kubernetes.io/zone", "a")]})
+        };
+        let mut offerings = vec![paid("on-demand", 10), paid("spot", 4)];
+        for (of_type, _, id, free) in slots.iter().filter(|(of_type, ..)| *of_type == name) {
+            assert_eq!(*of_type, name);
+            offerings.push(
+                json!({"Price": f64::from(10 * cpus) / 100.0, "ReservationCapacity": free, "Requirements": [
+                requirement("karpenter.sh/capacity-type", "reserved"), requirement("topology.kubernetes.io/zone", "a"),
+                requirement("berth.sh/capacity-reservation-id", id)]}),
+            );
+        }
+        json!({"name": name, "resources": {"cpu": cpus.to_string(), "memory": format!("{}Gi", cpus * 4), "pods": "50"},
+            "offerings": offerings})
+    });
+    json!(types)
+}
+
+fn pool(name: &str, disruption: &Value, kinds: &[&str]) -> Object {
+    Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": name, "uid": format!("uid-{name}")},
+        "spec": {"disruption": disruption, "template": {"spec": {
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+            "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": kinds}]}}}})))
+}
+
+/// All nodes may go at once.
+fn free_pool(kinds: &[&str]) -> Object {
+    pool("pool", &json!({"budgets": [{"nodes": "100%"}]}), kinds)
+}
+
+fn node(name: &str, instance_type: &str, kind: &str) -> Object {
+    let cpus = match instance_type {
+        "small" => 2,
+        "medium" => 4,
+        "large" => 8,
+        _ => 16,
+    };
+    let room = json!({"cpu": cpus.to_string(), "memory": format!("{}Gi", cpus * 4), "pods": "50"});
+    Object::from(typed::<Node>(json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {
+            "karpenter.sh/nodepool": "pool", "karpenter.sh/capacity-type": kind, "karpenter.sh/initialized": "true",
+            "node.kubernetes.io/instance-type": instance_type, "topology.kubernetes.io/zone": "a",
+            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}},
+        "status": {"allocatable": room, "capacity": room}})))
+}
+
+fn pod(name: &str, node: &str, cpu: &str, more: &Value) -> Object {
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}"), "labels": {"app": name},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]},
+        "spec": {"nodeName": node, "containers": [
+            {"name": "app", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}}]},
+        "status": {"phase": "Running"}});
+    merge(&mut pod, more);
+    Object::from(typed::<Pod>(pod))
+}
+
+fn merge(into: &mut Value, more: &Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more.clone(),
+    }
+}
+
+fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
+    let mut state = State::new(berth_state::Options::default());
+    for &kind in Kind::ALL {
+        let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }, now()).unwrap();
+    }
+    let catalogue = berth_catalogue::read(catalogue(slots).to_string().as_bytes(), "types.json").unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, now()).unwrap();
+    state
+}
+
+fn disrupted(objects: &[Object], slots: &[(&str, u32, &str, u32)], options: &Options) -> Disruption {
+    disrupt(&mut state_of(objects, slots), options, now()).unwrap()
+}
+
+/// A line for each command: batch, method, nodes > replacements, savings.
+fn lines(disruption: &Disruption) -> Vec<String> {
+    let line = |command: &Command| {
+        let nodes: Vec<&str> = command.nodes.iter().map(|node| &*node.key.name).collect();
+        let launch = |(_, launch): &(String, berth_decisions::Launch)| {
+            let id = launch.offering.reservation_id.as_deref();
+            format!("{} {}", launch.offering.instance_type, id.unwrap_or(&launch.offering.capacity_type))
+        };
+        let launches: Vec<String> = command.replacements.iter().map(launch).collect();
+        let (batch, method) = (command.batch, command.method.as_str());
+        format!("{batch} {method} {} > {} ${}", nodes.join("+"), launches.join("+"), command.savings)
+    };
+    disruption.commands.iter().map(line).collect()
+}
+
+fn reasons(disruption: &Disruption, node: &str) -> Vec<(String, usize)> {
+    let kept = disruption.kept.iter().find(|kept| &*kept.node.key.name == node);
+    kept.unwrap_or_else(|| panic!("{node} is not kept")).reasons.iter().map(|r| (r.reason.clone(), r.count)).collect()
+}
+
+const ON_DEMAND: &[&str] = &["on-demand"];
+const WITH_SLOTS: &[&str] = &["on-demand", "reserved"];
+
+#[test]
+fn empty_nodes_go_as_budgets_allow_round_by_round() {
+    let budgets = json!({"budgets": [{"nodes": "20%"}]});
+    let mut objects = vec![pool("pool", &budgets, ON_DEMAND), pod("web", "n6", "1800m", &json!({}))];
+    objects.extend((0..7).map(|i| node(&format!("n{i}"), "small", "on-demand")));
+    // Of seven nodes a fifth, rounded up, is two.
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let expected = ["0 Emptiness n0+n1 >  $0.4000", "1 Emptiness n2+n3 >  $0.4000", "2 Emptiness n4+n5 >  $0.4000"];
+    assert_eq!(lines(&disruption), expected);
+    assert_eq!(reasons(&disruption, "n6"), [("can't replace with a cheaper node".to_owned(), 1)]);
+    assert_eq!(
+        (disruption.hourly_cost.to_string(), disruption.settled_hourly_cost.to_string()),
+        ("1.4000".into(), "0.2000".into())
+    );
+}
+
+#[test]
+fn a_node_whose_pods_fit_elsewhere_goes() {
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "small", "on-demand"),
+        node("b", "small", "on-demand"),
+        pod("p", "a", "900m", &json!({})),
+        pod("q", "b", "1", &json!({})),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands.len(), 1, "{disruption:#?}");
+    assert_eq!(disruption.commands[0].replacements, []);
+    assert_eq!(
+        (disruption.commands[0].evictions, disruption.commands[0].savings.to_string()),
+        (1, "0.2000".to_owned())
+    );
+    assert_eq!(disruption.kept.len(), 1);
+}
+
+#[test]
+fn a_large_node_makes_way_for_a_small_one_that_is_cheaper_whatever_type_it_gets() {
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1500m", &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), ["0 SingleNodeConsolidation a > small on-demand $1.4000"]);
+    // Of the types that the pod fits, the one that costs as much as now is not one to launch.
+    assert_eq!(disruption.commands[0].replacements[0].1.instance_types, ["small", "medium", "large"]);
+}
+
+#[test]
+fn several_nodes_make_way_for_fewer_and_cheaper_ones() {
+    // Three pods of 5 vCPUs on large nodes: one huge node takes all three for less than three large ones.
+    let mut objects = vec![free_pool(ON_DEMAND)];
+    for name in ["a", "b", "c"] {
+        objects.push(node(name, "large", "on-demand"));
+        objects.push(pod(&format!("p{name}"), name, "5", &json!({})));
+    }
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), ["0 MultiNodeConsolidation a+b+c > huge on-demand $0.8000"]);
+}
+
+#[test]
+fn nodes_move_to_slots_as_long_as_there_are_any() {
+    let mut objects = vec![free_pool(WITH_SLOTS)];
+    for (name, kind) in [("a", "on-demand"), ("b", "on-demand"), ("c", "on-demand")] {
+        objects.push(node(name, "small", kind));
+        objects.push(pod(&format!("p{name}"), name, "1500m", &json!({})));
+    }
+    let slots = [("small", 0, "cr-1", 2)];
+    let disruption = disrupted(&objects, &slots, &Options::default());
+    let on_slots = disruption.commands.iter().flat_map(|command| &command.replacements);
+    assert!(on_slots.clone().all(|(_, launch)| launch.offering.reservation_id.as_deref() == Some("cr-1")));
+    assert_eq!(on_slots.count(), 2);
+    assert_eq!(disruption.settled_hourly_cost.to_string(), "0.2000");
+    // A pool that does not admit them does not use them.
+    objects[0] = free_pool(ON_DEMAND);
+    assert_eq!(disrupted(&objects, &slots, &Options::default()).commands, []);
+}
+
+#[test]
+fn a_smaller_slot_replaces_a_larger_one_and_never_the_other_way() {
+    let slots = [("small", 0, "cr-small", 1), ("huge", 0, "cr-huge", 1)];
+    let of = |instance_type: &str| {
+        let objects = [free_pool(WITH_SLOTS), node("a", instance_type, "reserved"), pod("p", "a", "1500m", &json!({}))];
+        disrupted(&objects, &slots, &Options::default())
+    };
+    let moved = of("huge");
+    assert_eq!(lines(&moved), ["0 SingleNodeConsolidation a > small cr-small $0.0000"]);
+    assert_eq!(moved.commands[0].list_savings.to_string(), "1.4000");
+    let stays = of("small");
+    assert_eq!(reasons(&stays, "a"), [("can't replace with a cheaper node".to_owned(), 1)]);
+}
+
+#[test]
+fn spot_makes_way_for_spot_only_behind_its_gate_and_with_a_choice() {
+    let objects = [free_pool(&["spot"]), node("a", "huge", "spot"), pod("p", "a", "1500m", &json!({}))];
+    let closed = disrupted(&objects, &[], &Options::default());
+    let text = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
+    assert_eq!(reasons(&closed, "a"), [(text.to_owned(), 1)]);
+    let open = disrupted(&objects, &[], &Options { spot_to_spot: true, ..Options::default() });
+    assert!(reasons(&open, "a")[0].0.ends_with("than the current candidate to consolidate, got 3"), "{open:?}");
+    // Movement to a slot does not need the gate.
+    let objects = [free_pool(&["spot", "reserved"]), objects[1].clone(), objects[2].clone()];
+    let slot = disrupted(&objects, &[("small", 0, "cr-1", 1)], &Options::default());
+    assert_eq!(lines(&slot), ["0 SingleNodeConsolidation a > small cr-1 $0.6400"]);
+}
+
+#[test]
+fn a_price_on_evictions_keeps_what_saves_less() {
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "medium", "on-demand"),
+        pod("p", "a", "1", &json!({})),
+        pod("q", "a", "500m", &json!({})),
+    ];
+    // The saving is 20 cents, and the node with its two pods counts as three.
+    let at = |price: i128| Options { eviction_price: Money::from_pico(price * 1_000_000_000), ..Options::default() };
+    assert_eq!(lines(&disrupted(&objects, &[], &at(66))), ["0 SingleNodeConsolidation a > small on-demand $0.2000"]);
+    let kept = disrupted(&objects, &[], &at(67));
+    let text = "saves $0.2000/h, and evicting its pods is priced at $0.2010/h";
+    assert_eq!(reasons(&kept, "a"), [(text.to_owned(), 2)]);
+}
+
+fn protected(value: &str) -> Value {
+    json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}})
+}
+
+#[rstest]
+#[case::pod(protected("true"), "pod has \"karpenter.sh/do-not-disrupt\" annotation")]
+#[case::unreadable(protected("soon"), "expected \"true\" or a time such as 1h, found \"soon\"")]
+fn a_marked_pod_keeps_its_node(#[case] more: Value, #[case] expected: &str) {
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &more)];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands, []);
+    let found = reasons(&disruption, "a");
+    assert!(found[0].0.contains(expected) && found[0].1 == 1, "{found:?}");
+}
+
+#[test]
+fn a_budget_of_the_pods_and_a_reservation_keep_their_nodes() {
+    let budget = typed::<PodDisruptionBudget>(json!({"metadata": {"name": "p", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "p"}}}}));
+    let held = typed::<Reservation>(json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "room", "uid": "r"}, "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}],
+            "template": {"spec": {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}}},
+        "status": {"phase": "Available", "nodeName": "b", "allocatable": {"cpu": "1"}}}));
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "huge", "on-demand"),
+        pod("p", "a", "1", &json!({})),
+        Object::from(budget),
+        node("b", "huge", "on-demand"),
+        Object::from(held),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands, []);
+    assert_eq!(reasons(&disruption, "a"), [("pdb default/p prevents pod evictions".to_owned(), 1)]);
+    assert_eq!(reasons(&disruption, "b"), [("node holds Reservation room".to_owned(), 0)]);
+}
+
+#[rstest]
+#[case::when_empty(json!({"consolidationPolicy": "WhenEmpty"}), "NodePool \"pool\" has non-empty consolidation disabled")]
+#[case::never(json!({"consolidateAfter": "Never"}), "NodePool \"pool\" has consolidation disabled")]
+#[case::no_budget(json!({"budgets": [{"nodes": "0"}]}), "no budget of NodePool \"pool\" lets a node go for this now")]
+fn a_pools_settings_keep_its_nodes(#[case] disruption: Value, #[case] expected: &str) {
+    let objects =
+        [pool("pool", &disruption, ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands, []);
+    let found = reasons(&disruption, "a");
+    assert!(found[0].0.starts_with(expected), "{found:?}");
+}
+
+#[test]
+fn a_time_zone_that_there_is_none_of_keeps_the_pools_nodes() {
+    let Object::NodePool(mut of_mars) = free_pool(ON_DEMAND) else { panic!("a NodePool") };
+    let annotations = [(BUDGET_TIME_ZONE.to_owned(), "Mars/Olympus".to_owned())].into();
+    std::sync::Arc::make_mut(&mut of_mars).metadata.annotations = Some(annotations);
+    let objects = [of_mars.into(), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands, []);
+    let text = "NodePool \"pool\": metadata.annotations[berth.sh/budget-time-zone]: expected a time zone such as \
+                Europe/Berlin, found \"Mars/Olympus\"";
+    assert_eq!(reasons(&disruption, "a")[0].0, text);
+}
+
+#[test]
+fn drifted_nodes_are_replaced_at_any_price_as_many_as_budgets_allow() {
+    // The pool wants slots now, and there is none: on-demand nodes drifted, and find nothing.
+    let mut objects = vec![pool("pool", &json!({"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]}), &["spot"])];
+    for name in ["a", "b"] {
+        objects.push(node(name, "small", "on-demand"));
+        objects.push(pod(&format!("p{name}"), name, "1500m", &json!({})));
+    }
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let expected = ["0 Drift a > small spot $0.1200", "1 Drift b > small spot $0.1200"];
+    assert_eq!(lines(&disruption), expected);
+    objects[0] = pool("pool", &json!({}), &["reserved"]);
+    let nowhere = disrupted(&objects, &[], &Options::default());
+    assert_eq!(nowhere.commands, []);
+    assert!(reasons(&nowhere, "a")[0].0.starts_with("not all pods would schedule: "), "{nowhere:?}");
+}
+
+#[test]
+fn a_balanced_pool_moves_pods_only_for_a_fair_share_of_its_cost() {
+    // A large node with one pod could be small: that saves 0.6 of 3.8 dollars and disrupts 2 of 13 parts. With nine pods it
+    // disrupts more than half of what there is to disrupt.
+    let balanced = json!({"consolidationPolicy": "Balanced", "budgets": [{"nodes": "100%"}]});
+    let with = |n_pods: usize, policy: &Value| {
+        let mut objects = vec![pool("pool", policy, ON_DEMAND), node("a", "medium", "on-demand")];
+        objects.extend((0..n_pods).map(|i| pod(&format!("p{i}"), "a", "100m", &json!({}))));
+        for i in 0..3 {
+            objects.push(node(&format!("full{i}"), "huge", "on-demand"));
+            objects.push(pod(&format!("q{i}"), &format!("full{i}"), "16", &json!({})));
+        }
+        disrupted(&objects, &[], &Options::default())
+    };
+    let free = json!({"budgets": [{"nodes": "100%"}]});
+    assert_eq!(lines(&with(10, &free)), ["0 SingleNodeConsolidation a > small on-demand $0.2000"]);
+    let kept = with(10, &balanced);
+    assert_eq!(kept.commands, []);
+    assert!(reasons(&kept, "a")[0].0.starts_with("NodePool \"pool\" is Balanced"), "{kept:?}");
+}
+
+#[test]
+fn a_limit_of_what_ifs_is_told() {
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options { most_what_ifs: 0, ..Options::default() });
+    assert!(disruption.is_cut_off && disruption.commands.is_empty());
+    assert!(reasons(&disruption, "a")[0].0.starts_with("not considered"), "{disruption:?}");
+}
+
+#[test]
+fn pending_pods_are_no_cost_of_a_removal() {
+    // What is launched for a pod that waits anyway is not held against a node that could go.
+    let waiting = pod("waits", "", "16", &json!({"status": {"phase": "Pending"}}));
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1500m", &json!({})), waiting];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(disruption.commands.len(), 1, "{disruption:#?}");
+    assert!(disruption.commands[0].savings > Money::ZERO);
+}
+
+/// Nodes of types and kinds, each with some pods.
+fn clusters() -> impl Strategy<Value = Vec<(usize, usize, Vec<u32>)>> {
+    prop::collection::vec((0..4_usize, 0..3_usize, prop::collection::vec(1..16_u32, 0..4)), 1..7)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Every command saves, the last state costs what the savings say, nobody loses a place, budgets hold in every round,
+    /// every node is in a command or kept, and the state is left as it was.
+    #[test]
+    fn commands_add_up(cluster in clusters(), slots in 0..3_u32, most in 1..4_usize) {
+        let mut objects = vec![pool("pool", &json!({"budgets": [{"nodes": most.to_string()}]}), &["spot", "on-demand", "reserved"])];
+        for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
+            let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
+            let mut free = 1_000 * (2 << of_type);
+            objects.push(node(&name, instance_type, ["on-demand", "spot", "reserved"][*kind]));
+            for (j, eighths) in pods.iter().enumerate() {
+                let cpu = i64::from(*eighths) * 250;
+                if cpu <= free {
+                    free -= cpu;
+                    objects.push(pod(&format!("p{i}-{j}"), &name, &format!("{cpu}m"), &json!({})));
+                }
+            }
+        }
+        let known = [("small", 0, "cr-1", slots), ("huge", 0, "cr-2", 1)];
+        let mut state = state_of(&objects, &known);
+        let disruption = disrupt(&mut state, &Options::default(), now()).unwrap();
+        let again = disrupt(&mut state, &Options::default(), now()).unwrap();
+        prop_assert_eq!(&disruption, &again);
+        let saved: Money = disruption.commands.iter().map(|command| command.savings).sum();
+        prop_assert_eq!(disruption.hourly_cost - saved, disruption.settled_hourly_cost);
+        let mut by_batch = std::collections::BTreeMap::<usize, usize>::new();
+        for command in &disruption.commands {
+            prop_assert!(command.savings > Money::ZERO || command.list_savings > Money::ZERO || command.method == Method::Emptiness);
+            *by_batch.entry(command.batch).or_default() += command.nodes.len();
+        }
+        prop_assert!(by_batch.values().all(|count| *count <= most));
+        let gone: usize = disruption.commands.iter().map(|command| command.nodes.len()).sum();
+        prop_assert_eq!(gone + disruption.kept.len(), cluster.len());
+        prop_assert!(disruption.kept.iter().all(|kept| !kept.reasons.is_empty()));
+        let on_slots = disruption.commands.iter().flat_map(|command| &command.replacements);
+        let used = on_slots.filter(|(_, launch)| launch.offering.reservation_id.as_deref() == Some("cr-1")).count();
+        prop_assert!(used <= slots as usize);
+    }
+}

@@ -1,0 +1,148 @@
+//! Whether a removal pays: what it saves against what it disrupts.
+
+use berth_decisions::Launch;
+use berth_model::Money;
+
+use crate::candidate::{Candidate, Reason, Survey};
+use crate::pods::DisruptionCost;
+use crate::prices::{Price, Prices};
+use crate::simulate::Replacement;
+use crate::{Options, labels};
+
+/// Karpenter's: spot replaces spot only where so many cheaper types are left to choose from.
+const SPOT_TYPES: usize = 15;
+/// Of Balanced: the share of what a pool costs that is saved must be this part of the share of its disruption.
+const BALANCED_PART: i128 = 2;
+
+/// What a removal is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Worth {
+    /// What it saves an hour, less the price of its disruption; by the list price between slots.
+    pub(crate) net: Money,
+    pub(crate) savings: Money,
+    pub(crate) list_savings: Money,
+    pub(crate) cost: DisruptionCost,
+}
+
+fn refusal(text: impl Into<String>, count: usize) -> Reason {
+    Reason { reason: text.into(), count }
+}
+
+/// What it is worth to replace the nodes so, which narrows what the replacements may be launched as. Where it is not
+/// worth it, why.
+pub(crate) fn worth(
+    gone: &[&Candidate],
+    replacement: &mut Replacement,
+    options: &Options,
+    (prices, survey): (&Prices, &Survey),
+) -> Result<Worth, Reason> {
+    let mut now = Price::default();
+    for candidate in gone {
+        now += candidate.price.unwrap_or_default();
+    }
+    let n_pods = gone.iter().map(|candidate| candidate.n_evictions).sum();
+    let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
+    let savings = now.marginal - replacement.price.marginal;
+    let list_savings = now.list - replacement.price.list;
+    let disrupted = times(options.eviction_price, cost);
+    let all_of = |capacity_type: &str| gone.iter().all(|candidate| candidate.capacity_type == capacity_type);
+    // Between slots, whose rent is paid, the smaller one is the cheaper one: then the larger is free for others.
+    let is_among_slots = savings == Money::ZERO && all_of(labels::RESERVED);
+    let saved = if is_among_slots { list_savings } else { savings };
+    if saved <= Money::ZERO {
+        let text = if replacement.launches.is_empty() {
+            "removing it saves nothing"
+        } else {
+            "can't replace with a cheaper node"
+        };
+        return Err(refusal(text, n_pods));
+    }
+    let net = saved - disrupted;
+    if net <= Money::ZERO {
+        let text = format!("saves ${saved}/h, and evicting its pods is priced at ${disrupted}/h");
+        return Err(refusal(text, n_pods));
+    }
+    let onto_spot = |launch: &Launch| launch.offering.capacity_type == labels::SPOT;
+    if all_of(labels::SPOT) && replacement.launches.iter().any(onto_spot) {
+        if !options.spot_to_spot {
+            return Err(refusal(
+                "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
+                n_pods,
+            ));
+        }
+        spare(gone, replacement, prices, n_pods)?;
+    }
+    for launch in &mut replacement.launches {
+        keep_cheaper(launch, saved, prices);
+    }
+    if let Some(pool) = unbalanced(gone, savings, list_savings, survey) {
+        let text = format!(
+            "NodePool {pool:?} is Balanced: the share of its cost that is saved is too small for the disruption"
+        );
+        return Err(refusal(text, n_pods));
+    }
+    Ok(Worth { net, savings, list_savings, cost })
+}
+
+/// A price for each unit of disruption.
+fn times(price: Money, cost: DisruptionCost) -> Money {
+    let parts = price.pico().saturating_mul(i128::from(cost.parts()));
+    Money::from_pico(parts / i128::from(DisruptionCost::parts_in_one()))
+}
+
+/// Of a launch on paid capacity: the types that keep the saving, whichever of them the cloud has.
+fn keep_cheaper(launch: &mut Launch, saved: Money, prices: &Prices) {
+    if launch.offering.reservation_id.is_some() {
+        return;
+    }
+    let most = launch.offering.price + saved;
+    let planned = launch.offering.instance_type.clone();
+    let capacity_type = launch.offering.capacity_type.clone();
+    launch
+        .instance_types
+        .retain(|name| *name == planned || prices.paid(name, &capacity_type).is_some_and(|price| price < most));
+    let kept = &launch.instance_types;
+    for requirement in launch.requirements.iter_mut().filter(|known| known.key == labels::INSTANCE_TYPE) {
+        requirement.values.retain(|name| kept.contains(name));
+    }
+}
+
+/// A spot node makes way for spot only where there is a choice, or it would go from one interruption to the next.
+fn spare(gone: &[&Candidate], replacement: &mut Replacement, prices: &Prices, n_pods: usize) -> Result<(), Reason> {
+    let [only] = gone else { return Ok(()) };
+    let now = only.price.unwrap_or_default().marginal;
+    for launch in replacement.launches.iter_mut().filter(|launch| launch.offering.capacity_type == labels::SPOT) {
+        launch.instance_types.retain(|name| prices.paid(name, labels::SPOT).is_some_and(|price| price < now));
+        let found = launch.instance_types.len();
+        if found < SPOT_TYPES {
+            let text = format!(
+                "SpotToSpotConsolidation requires {SPOT_TYPES} cheaper instance type options than the current candidate to \
+                 consolidate, got {found}"
+            );
+            return Err(refusal(text, n_pods));
+        }
+        launch.instance_types.truncate(SPOT_TYPES);
+    }
+    Ok(())
+}
+
+/// A Balanced pool of which too little is saved for what is disrupted: (savings / cost) / (disruption / all disruption)
+/// must be a half at least. Pools on slots alone are compared by list prices.
+fn unbalanced<'c>(gone: &[&'c Candidate], savings: Money, list_savings: Money, survey: &Survey) -> Option<&'c str> {
+    let pools: std::collections::BTreeSet<&str> = gone.iter().map(|candidate| candidate.pool.as_str()).collect();
+    pools.into_iter().find(|name| {
+        let Some(pool) = survey.pools.get(*name).filter(|pool| pool.is_balanced) else { return false };
+        let of_pool = gone.iter().filter(|candidate| candidate.pool == **name);
+        let cost: DisruptionCost = of_pool.map(|candidate| candidate.cost).sum();
+        let (saved, all) = if pool.price.marginal == Money::ZERO {
+            (list_savings, pool.price.list)
+        } else {
+            (savings, pool.price.marginal)
+        };
+        // Over one denominator; micro-dollars keep it in range.
+        let micro = |money: Money| money.pico() / 1_000_000;
+        let left = micro(saved).saturating_mul(i128::from(pool.cost.parts())).saturating_mul(BALANCED_PART);
+        let right = micro(all).saturating_mul(i128::from(cost.parts()));
+        left < right
+    })
+}
