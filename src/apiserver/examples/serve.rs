@@ -3,7 +3,8 @@
 use std::io::Read;
 
 use berth_apiserver::listener::Listener;
-use berth_apiserver::{ApiServer, Config, Controllers};
+use berth_apiserver::{ApiServer, Config};
+use berth_controller_manager::{Clock, ControllerManager, Options};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -13,7 +14,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let epoch = std::time::SystemTime::now().try_into()?;
     let server = ApiServer::new(Config { epoch, seed: 1, ..Config::default() });
     let listener = Listener::start(server.clone(), "127.0.0.1:0".parse()?).await?;
-    tokio::spawn(async move { server.run_controllers(Controllers::default()).await });
+    let client = kube::Client::new(server.clone(), "default");
+    let manager = ControllerManager::new(client, Options::new(Clock::new(move || server.now())));
+    tokio::spawn(manager.run(std::future::pending()));
     if let Some(warning) = listener.exposure() {
         eprintln!("warning: {warning}");
     }

@@ -49,7 +49,8 @@
 //! - `resourceVersion` counts the writes of the whole server from 1; a continue token shows the state of its version for as
 //!   long as the history of the resource is kept ([`Config::history`] changes), not for five minutes.
 //! - New nodes are not tainted, and volumes and claims get no protection finalizer, unless [`Admission`] says so: without
-//!   controllers ([`Controllers`], which run where [`ApiServer::run_controllers`] does) nobody would undo that. There is no ServiceAccount in a namespace and no root certificate.
+//!   controllers (those of berth-controller-manager, a client as any other) nobody would undo that. There is no
+//!   ServiceAccount in a namespace without them, and no root certificate.
 //! - Quota is counted when something is admitted, under a lock, so it is exact whatever its status says.
 //! - A CustomResourceDefinition is established by the request that creates it, and the request that deletes it deletes its
 //!   objects, too. It goes with the last of them, which finalizers may hold.
@@ -66,16 +67,11 @@
 //!   EndpointSlice are checked by their schema alone.
 //! - Pods: resize and ephemeral containers are taken as plain updates; security contexts and volume sources are checked by
 //!   their schema alone.
-//! - Of the controllers, see [`Controllers`] for those that are there. There is no autoscaler and no mirror of Endpoints.
-//!   EndpointSlices do not tell what triggered them, and one slice that overflows moves endpoints to the next.
-//! - The volume binder is a provisioner, too, and it does for a claim with a selected node what a scheduler would do.
-//! - Nodes are missed only if a Lease once told that they live.
 
 mod admission;
 mod apply;
 mod cel;
 mod clock;
-mod controllers;
 mod convert;
 mod crd;
 mod defaults;
@@ -106,7 +102,6 @@ mod verbs;
 mod watch;
 
 pub use clock::Clock;
-pub use controllers::Controllers;
 pub use fault::{FaultRates, Faults, Faulty, Gone};
 pub use observe::{RequestLine, RequestLog};
 pub use reply::Body;

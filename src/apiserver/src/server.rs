@@ -148,7 +148,6 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     /// The roles as they were asked last.
     pub(crate) policy: Mutex<Arc<crate::rbac::Policy>>,
-    pub(crate) memory: crate::controllers::Memory,
 }
 
 // === impl ApiServer ===
@@ -177,7 +176,6 @@ impl ApiServer {
             tokens: Mutex::default(),
             metrics: Metrics::default(),
             policy: Mutex::default(),
-            memory: crate::controllers::Memory::default(),
         };
         Self { inner: Arc::new(inner) }
     }

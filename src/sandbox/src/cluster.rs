@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::listener::Listener;
-use berth_apiserver::{Admission, ApiServer, Config, Controllers};
+use berth_apiserver::{Admission, ApiServer, Config};
 use berth_cloudprovider::InstanceState;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud, NodeClass};
+use berth_controller_manager::{Clock, ControllerManager};
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
 use berth_manifests::Object;
 use futures::stream::{BoxStream, StreamExt};
@@ -75,8 +76,12 @@ pub async fn run(
     apply::definitions(&client).await?;
     // Whatever runs beside ends when this function does.
     let mut tasks = JoinSet::new();
-    let controlled = server.clone();
-    tasks.spawn(async move { controlled.run_controllers(Controllers::default()).await });
+    let now = server.clone();
+    let builtin = berth_controller_manager::Options {
+        seed: options.seed,
+        ..berth_controller_manager::Options::new(Clock::new(move || now.now()))
+    };
+    tasks.spawn(ControllerManager::new(client.clone(), builtin).run(std::future::pending()));
     let (events, mut happened) = unbounded_channel();
     tasks.spawn(cloud.clone().run(events));
     let clock = berth_controllers::Clock::starting_at(options.now);

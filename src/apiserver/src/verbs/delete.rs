@@ -15,8 +15,8 @@ use crate::status::{ApiError, Result, success};
 use crate::store::{Object, Refused};
 use crate::{clock, convert, meta};
 
-pub(crate) const ORPHAN: &str = "orphan";
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
 
 /// What a deletion did.
 pub(crate) enum Deletion {

@@ -25,9 +25,6 @@ use crate::status::{ApiError, Result};
 
 pub(crate) use create::draft;
 pub(crate) use definitions::is_terminating;
-pub(crate) use delete::{FOREGROUND, ORPHAN};
-pub(crate) use strategy::selectable_fields;
-pub(crate) use subresource::set_condition;
 pub(crate) use update::DEFINITIONS;
 
 /// A request for one resource.

@@ -278,7 +278,7 @@ pub(super) fn is_selectable(resource: &Resource, field: &str) -> bool {
 }
 
 /// The values of an object's selectable fields, in the form in which it is stored.
-pub(crate) fn selectable_fields(resource: &Resource, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+pub(super) fn selectable_fields(resource: &Resource, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

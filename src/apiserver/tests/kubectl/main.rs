@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use berth_apiserver::{Admission, Controllers};
+use berth_apiserver::Admission;
+use berth_controller_manager::{Clock, Controller, ControllerManager, Controllers, Options};
 use regex::Regex;
 
 /// A folder that goes with this.
@@ -110,8 +111,15 @@ async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
     let controllers = format!("--controllers={WORKLOADS}");
     let flags = ["--controller-manager", &controllers, "--service-account-admission=false"];
     let admission = Admission { storage_protection: true, ..Admission::default() };
-    let stand_ins =
-        Controllers { node_lifecycle: false, taint_eviction: false, volume_binder: false, ..Controllers::default() };
+    let stand_ins = [
+        Controller::ServiceAccount,
+        Controller::NodeLifecycle,
+        Controller::TaintEviction,
+        Controller::PodGarbageCollector,
+        Controller::PersistentVolumeBinder,
+    ]
+    .into_iter()
+    .fold(Controllers::all(), Controllers::without);
     compare("kubectl", include_str!("transcript.sh"), &flags, admission, stand_ins).await;
 }
 
@@ -122,14 +130,13 @@ async fn nodes_taints_and_volumes_live_as_with_the_real_controllers() {
     let grace = "--controller-manager-flag=--node-monitor-grace-period=30m";
     let flags = ["--controller-manager", &controllers, "--service-account-admission=false", "--node-lifecycle", grace];
     let admission = Admission { storage_protection: true, taint_new_nodes: true, ..Admission::default() };
-    let stand_ins = Controllers {
-        node_lifecycle: true,
-        taint_eviction: true,
-        volume_binder: true,
-        garbage_collector: true,
-        namespaces: true,
-        ..Controllers::NONE
-    };
+    let stand_ins = Controllers::of(&[
+        Controller::NodeLifecycle,
+        Controller::TaintEviction,
+        Controller::PersistentVolumeBinder,
+        Controller::GarbageCollector,
+        Controller::Namespace,
+    ]);
     compare("lifecycle", include_str!("lifecycle.sh"), &flags, admission, stand_ins).await;
 }
 
@@ -140,7 +147,13 @@ async fn compare(what: &str, transcript: &str, flags: &[&str], admission: Admiss
         return;
     };
     let (server, listener) = world::ours_with(admission).await;
-    tokio::spawn(async move { server.run_controllers(stand_ins).await });
+    let client = kube::Client::new(server.clone(), "default");
+    let mut options = Options { controllers: stand_ins, ..Options::new(Clock::new(move || server.now())) };
+    // Nobody sends heartbeats here either.
+    let patience = std::time::Duration::from_secs(30 * 60);
+    options.timings.node_monitor_grace_period = patience;
+    options.timings.node_startup_grace_period = patience;
+    tokio::spawn(ControllerManager::new(client, options).run(std::future::pending()));
 
     let folder = Folder::new(what);
     let (bin, own) = (folder.0.join("bin"), folder.0.join("ours.json"));
