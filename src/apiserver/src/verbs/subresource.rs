@@ -361,7 +361,7 @@ fn created_status() -> Value {
 }
 
 /// Puts a condition in the place of the one of its type; the time stays where the status does.
-fn set_condition(object: &mut Value, condition: &Value) {
+pub(super) fn set_condition(object: &mut Value, condition: &Value) {
     let Some(status) = meta::object_mut(object, &["status"]) else { return };
     let list = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Value::Array(list) = list else { return };
