@@ -106,8 +106,6 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Store {
     inner: RwLock<Inner>,
-    /// The version of the last write to any collection.
-    any: watch::Sender<u64>,
     history_limit: HistoryLimit,
 }
 
@@ -145,7 +143,7 @@ impl Store {
     /// An empty store.
     pub(crate) fn new(history_limit: HistoryLimit) -> Self {
         let inner = Inner { revision: 1, compacted: 0, collections: BTreeMap::new() };
-        Self { inner: RwLock::new(inner), any: watch::Sender::new(1), history_limit }
+        Self { inner: RwLock::new(inner), history_limit }
     }
 
     /// The version of the last write.
@@ -169,7 +167,7 @@ impl Store {
         collection.objects.insert(key.to_owned(), object.clone());
         collection.record(ChangeKind::Added, object.clone(), None, self.history_limit);
         let latest = collection.latest.clone();
-        self.finish(inner, revision, &latest);
+        Self::finish(inner, revision, &latest);
         Ok(object)
     }
 
@@ -192,7 +190,7 @@ impl Store {
         let previous = std::mem::replace(slot, object.clone());
         collection.record(ChangeKind::Modified, object.clone(), Some(previous), self.history_limit);
         let latest = collection.latest.clone();
-        self.finish(inner, revision, &latest);
+        Self::finish(inner, revision, &latest);
         Ok(object)
     }
 
@@ -208,19 +206,17 @@ impl Store {
         let object = Arc::new(last.at(key, revision));
         collection.record(ChangeKind::Deleted, object.clone(), previous, self.history_limit);
         let latest = collection.latest.clone();
-        self.finish(inner, revision, &latest);
+        Self::finish(inner, revision, &latest);
         Ok(object)
     }
 
-    /// Ends a write. Who waits for it is woken when the lock is free again: all of them want it at once.
-    fn finish(&self, mut inner: RwLockWriteGuard<'_, Inner>, revision: u64, latest: &watch::Sender<u64>) {
+    /// Ends a write. Those who wait for it are woken once the lock is free again: all of them want it at once.
+    fn finish(mut inner: RwLockWriteGuard<'_, Inner>, revision: u64, latest: &watch::Sender<u64>) {
         inner.revision = revision;
         drop(inner);
-        for told in [latest, &self.any] {
-            // Who subscribes only now reads what was written.
-            if told.receiver_count() > 0 {
-                told.send_if_modified(|last| std::mem::replace(last, revision.max(*last)) < revision);
-            }
+        // Who subscribes only now reads what was written.
+        if latest.receiver_count() > 0 {
+            latest.send_if_modified(|last| std::mem::replace(last, revision.max(*last)) < revision);
         }
     }
 
@@ -300,15 +296,6 @@ impl Store {
         self.inner.write().collection(resource).latest.subscribe()
     }
 
-    /// Waits until there was a write after a version.
-    pub(crate) async fn changed(&self, after: u64) {
-        let mut any = self.any.subscribe();
-        while self.revision() <= after {
-            // The sender lives as long as the store.
-            let _ = any.changed().await;
-        }
-    }
-
     /// Forgets the history up to the present: a watch or a list from an older version is answered 410.
     pub(crate) fn compact(&self) {
         let mut inner = self.inner.write();
@@ -372,14 +359,6 @@ impl Store {
         for collection in inner.collections.values_mut() {
             collection.compacted = revision;
         }
-        drop(inner);
-        self.any.send_replace(revision);
-    }
-
-    /// The collections that hold anything.
-    pub(crate) fn resources(&self) -> Vec<String> {
-        let inner = self.inner.read();
-        inner.collections.iter().filter(|(_, c)| !c.objects.is_empty()).map(|(name, _)| name.clone()).collect()
     }
 }
 

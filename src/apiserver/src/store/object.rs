@@ -1,4 +1,4 @@
-//! A stored object: its JSON text, ready to be sent, and what selecting and collecting look at.
+//! A stored object: its JSON text, ready to be sent, and what selectors look at.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -17,16 +17,13 @@ pub(crate) struct Object {
     pub(crate) selectable: Selectable,
 }
 
-/// What selectors and the garbage collector see of an object.
+/// What selectors see of an object, and its identity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selectable {
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// Fields beyond `metadata.name` and `metadata.namespace`.
     pub(crate) fields: Box<[(Box<str>, Box<str>)]>,
     pub(crate) uid: Box<str>,
-    pub(crate) owners: Box<[Box<str>]>,
-    /// Which of the owners controls the object.
-    controller: Option<u32>,
 }
 
 /// An object to be stored: text with a gap for the version that it will get.
@@ -47,15 +44,6 @@ const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 /// A text of an object without the fields that say what it is, where it begins with them.
 pub(crate) fn without_type<'b>(body: &'b [u8], head: &[u8]) -> &'b [u8] {
     body.strip_prefix(head).unwrap_or(body.get(1..).unwrap_or_default())
-}
-
-// === impl Selectable ===
-
-impl Selectable {
-    /// The uid of the owner that controls the object.
-    pub(crate) fn controller(&self) -> Option<&str> {
-        self.owners.get(usize::try_from(self.controller?).ok()?).map(|uid| &**uid)
-    }
 }
 
 // === impl Object ===
@@ -85,12 +73,7 @@ impl Draft {
     /// Writes an object; `fields` are the values of the resource's selectable fields.
     pub(crate) fn new(value: &Value, fields: Box<[(Box<str>, Box<str>)]>) -> Self {
         let labels = meta::labels(value).map(|(key, value)| (key.into(), value.into())).collect();
-        let owners = meta::owners(value).filter_map(|owner| owner.get("uid")?.as_str()).map(Into::into).collect();
-        let controls = |owner: &Value| owner.get("controller") == Some(&Value::Bool(true));
-        let controller = meta::owners(value).filter(|owner| owner.get("uid").is_some_and(Value::is_string));
-        let controller = controller.enumerate().find(|(_, owner)| controls(owner));
-        let controller = controller.and_then(|(position, _)| u32::try_from(position).ok());
-        let selectable = Selectable { labels, fields, uid: meta::text(value, "uid").into(), owners, controller };
+        let selectable = Selectable { labels, fields, uid: meta::text(value, "uid").into() };
         let mut text = Vec::with_capacity(USUAL);
         let mut gap = None;
         if let Value::Object(map) = value {

@@ -81,12 +81,6 @@ impl Ledger {
         found.quotas.values().collect()
     }
 
-    /// What is used of one quota now.
-    pub(crate) fn used(&mut self, server: &ApiServer, namespace: &str, name: &str) -> Usage {
-        let quotas = self.quotas(server, namespace);
-        quotas.into_iter().find(|quota| quota.name == name).map(|quota| quota.used.clone()).unwrap_or_default()
-    }
-
     fn read_quotas(&mut self, server: &ApiServer) {
         let store = &server.inner.store;
         loop {

@@ -24,8 +24,12 @@ fn pod(name: &str, cpu: &str) -> Value {
 
 /// What is used of the quota, by the ledger and by a count of everything.
 fn used(server: &ApiServer, name: &str) -> String {
-    let counted = server.inner.quota.lock().used(server, "default", "q");
-    let anew = super::Ledger::default().used(server, "default", "q");
+    let used = |ledger: &mut super::Ledger| {
+        let quotas = ledger.quotas(server, "default");
+        quotas.into_iter().find(|quota| quota.name == "q").map(|quota| quota.used.clone()).unwrap_or_default()
+    };
+    let counted = used(&mut server.inner.quota.lock());
+    let anew = used(&mut super::Ledger::default());
     assert_eq!(counted, anew, "the ledger and a count of what is there");
     counted.get(name).map(ToString::to_string).unwrap_or_default()
 }
