@@ -192,7 +192,11 @@ impl<'a> Evaluation<'a> {
 
     /// Whether something holds. Outside an error is that of the budget, which nothing decides over.
     fn truth(&mut self, node: &'a Node) -> Result<Result<bool, Failed>, Failed> {
-        match self.value(node) {
+        let before = self.frame.len();
+        let found = self.value(node);
+        // What failed within a comprehension has left its variables, and the other side counts on their places.
+        self.frame.truncate(before);
+        match found {
             Ok(Val::Bool(value)) => Ok(Ok(value)),
             Ok(_) => Ok(Err(no_overload())),
             Err(Failed::Limit) => Err(Failed::Limit),

@@ -122,6 +122,18 @@ fn transition_rules_look_at_both_and_only_where_there_are_both() {
     assert_eq!(told(&optional, &json!({"n": 1}), Some(&json!({"n": 2}))).len(), 1);
 }
 
+/// The variables of a comprehension that failed are none of the other side's.
+#[test]
+fn what_fails_within_a_comprehension_leaves_the_other_side_alone() {
+    let other = "self.tags.map(t, t + '!') == ['a!', 'bb!', 'ccc!']";
+    for failing in ["self.tags.exists_one(t, t == self.missing)", "self.tags.map(t, self.missing).size() == 1"] {
+        let rule = with_rule(schema(), &format!("({failing}) || ({other})"));
+        assert!(told(&rule, &value(), None).is_empty(), "{failing}");
+        let rule = with_rule(schema(), &format!("!(({failing}) && !({other}))"));
+        assert!(told(&rule, &value(), None).is_empty(), "{failing}");
+    }
+}
+
 #[test]
 fn a_message_expression_speaks_for_the_rule() {
     let mut schema = with_rule(schema(), "self.n < 3");
