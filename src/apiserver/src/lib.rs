@@ -45,7 +45,8 @@
 //!   fairness.
 //! - There is no webhook, no admission policy and no conversion webhook: versions of a custom resource differ in their
 //!   `apiVersion` alone. ServiceAccount tokens, pod security and the certificate plugins do not exist.
-//! - Subresources that need a kubelet or a cloud (log, exec, attach, portforward, proxy, token) are not served.
+//! - Subresources that need a kubelet or a cloud (log, exec, attach, portforward, proxy, token) are not served. Those of
+//!   pods are answered 500 with a message that says so.
 //! - `resourceVersion` counts the writes of the whole server from 1; a continue token shows the state of its version for as
 //!   long as the history of the resource is kept ([`Config::history`] changes), not for five minutes.
 //! - New nodes are not tainted, and volumes and claims get no protection finalizer, unless [`Admission`] says so: without

@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, ObjectReference, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, EvictParams, ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::runtime::finalizer::{Event as FinalizerEvent, finalizer};
@@ -345,4 +345,26 @@ async fn a_lease_has_one_holder_and_the_next_one_when_it_falls_silent() {
     assert_eq!(holders.len(), 2, "{holders:?}");
     let lease = leases.get("leader").await.unwrap().spec.unwrap();
     assert_eq!(lease.lease_transitions, Some(1));
+}
+
+#[tokio::test]
+async fn logs_of_a_pod_whose_node_has_no_kubelet_say_so() {
+    let pods: Api<Pod> = Api::default_namespaced(client(&server()));
+    let logs = |name: &'static str| {
+        let pods = pods.clone();
+        async move {
+            let Err(kube::Error::Api(status)) = pods.logs(name, &LogParams::default()).await else { panic!() };
+            (status.code, status.message.clone())
+        }
+    };
+    assert_eq!(logs("p").await.0, 404);
+    pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    let waiting = logs("p").await;
+    assert_eq!(waiting, (400, "pod p does not have a host assigned".to_owned()));
+    let mut bound = pod("q");
+    bound.spec.as_mut().unwrap().node_name = Some("n1".to_owned());
+    pods.create(&PostParams::default(), &bound).await.unwrap();
+    let (code, message) = logs("q").await;
+    assert_eq!(code, 500);
+    assert!(message.contains("node \"n1\" has no kubelet endpoint"), "{message}");
 }

@@ -4,6 +4,7 @@ mod create;
 mod decode;
 mod definitions;
 mod delete;
+mod kubelet;
 mod patch;
 mod read;
 mod review;
@@ -121,8 +122,9 @@ impl Scope<'_> {
                 _ => "get",
             };
             self.authorize(asked, target.name.as_deref().unwrap_or_default())?;
-            let sub = self.resource.subresources.get(&self.subresource).cloned().ok_or_else(ApiError::no_resource)?;
             let name = target.name.as_deref().unwrap_or_default();
+            let sub = self.resource.subresources.get(&self.subresource).cloned();
+            let sub = sub.ok_or_else(|| self.not_served(name))?;
             return self.subresource_answer(&sub, name);
         }
         let verb = match (method, &target.name) {

@@ -122,6 +122,9 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
     if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
         crate::crd::finish(object);
     }
+    if resource.is("daemonsets.apps") && subresource != "status" {
+        count_templates(object, old);
+    }
     if resource.is("services") && subresource.is_empty() {
         crate::defaults::service::keep(object, old);
     }
@@ -129,6 +132,21 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
         let kept = meta::at(old, &["spec", "finalizers"]).cloned();
         if let (Some(kept), Some(spec)) = (kept, meta::object_mut(object, &["spec"])) {
             spec.insert("finalizers".to_owned(), kept);
+        }
+    }
+}
+
+/// Counts the templates that a DaemonSet had. Nobody else can.
+fn count_templates(object: &mut Value, old: &Value) {
+    const GENERATION: &str = "deprecated.daemonset.template.generation";
+    let template = ["spec", "template"];
+    let known = meta::text_at(old, &["metadata", "annotations", GENERATION]).parse::<i64>().unwrap_or(1);
+    let is_new = meta::at(object, &template) != meta::at(old, &template);
+    let next = known.saturating_add(is_new.into()).to_string();
+    if let Some(metadata) = meta::object_mut(object, &["metadata"]) {
+        let annotations = metadata.entry("annotations").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(GENERATION.to_owned(), next.into());
         }
     }
 }
