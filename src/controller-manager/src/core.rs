@@ -8,12 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Client;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::cache::Caches;
-use crate::controllers::{self, daemon_sets::Daemons, nodes::Heartbeats, quotas::Totals, taints::Tolerating};
+use crate::controllers::{
+    self, daemon_sets::Daemons, job_pods::Backoffs, nodes::Heartbeats, quotas::Totals, taints::Tolerating,
+};
 use crate::garbage::Graph;
 use crate::objects::View;
 use crate::options::{Controller, Options};
@@ -69,6 +72,9 @@ pub(crate) struct Core {
     pub(crate) heartbeats: Heartbeats,
     pub(crate) tolerating: Tolerating,
     pub(crate) totals: Totals,
+    pub(crate) backoffs: Backoffs,
+    /// Why the pods of a workload were refused last.
+    pub(crate) refusals: FxHashMap<Work, String>,
     pub(crate) terminated: controllers::pod_gc::Terminated,
     /// Caches that have not been listed.
     pub(crate) unsynced: usize,
@@ -93,6 +99,8 @@ impl Core {
             heartbeats: Heartbeats::default(),
             tolerating: Tolerating::default(),
             totals: Totals::default(),
+            backoffs: Backoffs::default(),
+            refusals: FxHashMap::default(),
             terminated: controllers::pod_gc::Terminated::default(),
             unsynced: 0,
             parked: Vec::new(),
@@ -216,6 +224,13 @@ impl Core {
                 self.failed(&failure.to_string());
             }
             _ => {}
+        }
+        if let Work::ReplicaSet(_) | Work::ReplicationController(_) = &work {
+            match failure.map(Failure::reason) {
+                Some(Some(reason)) => drop(self.refusals.insert(work.clone(), reason)),
+                Some(None) => {}
+                None => drop(self.refusals.remove(&work)),
+            }
         }
         self.queue.done(work, failure.is_none());
     }

@@ -225,6 +225,11 @@ impl Pod {
         !self.has_ended() && !self.is_terminating()
     }
 
+    /// Whether it is terminating and has not ended.
+    pub(crate) fn is_active_no_more(&self) -> bool {
+        self.is_terminating() && !self.has_ended()
+    }
+
     pub(crate) fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref().filter(|node| !node.is_empty())
     }

@@ -17,6 +17,8 @@ pub(crate) enum Work {
     /// The pods of a DaemonSet on one node.
     DaemonNode(Key, Arc<str>),
     Job(Key),
+    /// A pod that waits to be counted, and whose Job may be gone.
+    OrphanJobPod(Key),
     CronJob(Key),
     Endpoints(Key),
     EndpointSlices(Key),
@@ -57,7 +59,7 @@ impl Work {
             Self::ReplicationController(_) => Controller::ReplicationController,
             Self::StatefulSet(_) => Controller::StatefulSet,
             Self::DaemonSet(_) | Self::DaemonNode(..) => Controller::DaemonSet,
-            Self::Job(_) => Controller::Job,
+            Self::Job(_) | Self::OrphanJobPod(_) => Controller::Job,
             Self::CronJob(_) => Controller::CronJob,
             Self::Endpoints(_) => Controller::Endpoints,
             Self::EndpointSlices(_) => Controller::EndpointSlice,

@@ -70,6 +70,21 @@ pub(crate) enum Effect {
 // === impl Failure ===
 
 impl Failure {
+    /// What the server said to a request that is of no use as it is.
+    pub(crate) fn reason(&self) -> Option<String> {
+        match self {
+            Self::Request { source, .. } => match &**source {
+                kube::Error::Api(status)
+                    if (400..500).contains(&status.code) && ![404, 409, 429].contains(&status.code) =>
+                {
+                    Some(status.message.clone())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Request { source, .. } => code(source),
@@ -137,6 +152,12 @@ impl Write {
         let content_type = "application/merge-patch+json";
         let own = Self::at(resource, key, "");
         Self { content_type, ..Self::new(Method::PATCH, resource, key, own, bytes(patch)) }
+    }
+
+    /// Changes an object by a strategic merge patch.
+    pub(crate) fn strategic(resource: &Resource, key: &Key, patch: &Value) -> Self {
+        let content_type = "application/strategic-merge-patch+json";
+        Self { content_type, ..Self::merge(resource, key, patch) }
     }
 
     /// Changes the status of an object by a strategic merge patch, which keeps other conditions.

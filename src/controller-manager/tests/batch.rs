@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{World, name};
+use common::{World, is_live, name};
 use serde_json::{Value, json};
 
 async fn cron(world: &World, more: &Value) {
@@ -125,4 +125,108 @@ async fn a_finished_job_goes_after_its_time_to_live() {
     assert!(names(&world).await.is_empty());
     world.settle().await;
     assert!(world.pods().await.is_empty());
+}
+
+async fn job(world: &World, more: &Value) {
+    let mut spec =
+        json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    world.create("jobs/default", &json!({"metadata": {"name": "j"}, "spec": spec})).await;
+    world.settle().await;
+}
+
+async fn end(world: &World, pod: &Value, phase: &str) {
+    world.patch_status(&format!("pods/default/{}", name(pod)), &json!({"status": {"phase": phase}})).await;
+    world.settle().await;
+}
+
+/// A node goes, and the pods that succeeded on it with it: their work is done all the same.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_succeeded_counts_after_it_is_deleted() {
+    let world = World::new();
+    job(&world, &json!({"completions": 3})).await;
+    for round in 1..=3 {
+        let pod = world.pods().await.into_iter().next().unwrap();
+        end(&world, &pod, "Succeeded").await;
+        world.delete(&format!("pods/default/{}", name(&pod))).await;
+        world.settle().await;
+        let job = world.get("jobs/default/j").await.unwrap();
+        assert_eq!(job["status"]["succeeded"], round, "{job}");
+        assert_eq!(job["status"]["uncountedTerminatedPods"], json!({}));
+    }
+    assert!(common::is_true(&world.get("jobs/default/j").await.unwrap(), "Complete"));
+    assert!(world.pods().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_whose_pod_is_deleted_after_it_succeeded_stays_completed() {
+    let world = World::new();
+    job(&world, &json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed"})).await;
+    for pod in world.pods().await.iter().take(2) {
+        end(&world, pod, "Succeeded").await;
+        world.delete(&format!("pods/default/{}", name(pod))).await;
+    }
+    world.settle().await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert_eq!((&job["status"]["succeeded"], &job["status"]["completedIndexes"]), (&json!(2), &json!("0,1")));
+    assert_eq!(world.pods().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_failures_the_next_pod_of_a_job_waits_twice_as_long_each_time() {
+    let world = World::new();
+    job(&world, &json!({"backoffLimit": 2})).await;
+    for wait in [10, 20] {
+        let pods = world.pods().await;
+        let running: Vec<&Value> = pods.iter().filter(|pod| pod["status"]["phase"] == "Pending").collect();
+        let before = pods.len();
+        end(&world, running[0], "Failed").await;
+        tokio::time::sleep(Duration::from_secs(wait - 3)).await;
+        assert_eq!(world.pods().await.len(), before, "not before {wait} s");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.pods().await.len(), before + 1, "after {wait} s");
+    }
+    let pods = world.pods().await;
+    let last = pods.iter().find(|pod| pod["status"]["phase"] == "Pending").unwrap();
+    end(&world, last, "Failed").await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert_eq!(job["status"]["failed"], 3);
+    assert!(common::is_true(&job, "Failed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_failed_says_so_once_its_pods_have_ended() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    job(&world, &json!({"completions": 2, "parallelism": 2, "backoffLimit": 0})).await;
+    world.run_all("n1").await;
+    let pods = world.pods().await;
+    end(&world, &pods[0], "Failed").await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert!(common::is_true(&job, "FailureTarget") && !common::is_true(&job, "Failed"), "{job}");
+    world.reap().await;
+    world.settle().await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert!(common::is_true(&job, "Failed"), "{job}");
+    assert_eq!(job["status"]["failed"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_deleted_job_are_not_held_by_its_finalizer() {
+    for policy in ["Background", "Foreground"] {
+        let world = World::new();
+        job(&world, &json!({"completions": 3, "parallelism": 3})).await;
+        assert_eq!(world.pods().await.iter().filter(|pod| is_live(pod)).count(), 3);
+        world.delete_with("jobs/default/j", &json!({"propagationPolicy": policy})).await;
+        world.settle().await;
+        assert!(world.pods().await.is_empty() && names(&world).await.is_empty(), "{policy}");
+    }
+    let world = World::new();
+    job(&world, &json!({"completions": 1})).await;
+    world.delete_with("jobs/default/j", &json!({"propagationPolicy": "Orphan"})).await;
+    world.settle().await;
+    let left = world.pods().await;
+    assert!(left[0]["metadata"]["finalizers"].is_null(), "{}", left[0]);
 }

@@ -240,6 +240,8 @@ async fn a_job_fails_after_its_backoff_limit() {
 
 async fn end_pods(world: &World, phase: &str) {
     for _ in 0..4 {
+        // After a failure the next pod waits.
+        tokio::time::sleep(std::time::Duration::from_secs(11)).await;
         world.settle().await;
         for pod in world.pods().await {
             let place = format!("pods/default/{}", name(&pod));
@@ -329,4 +331,67 @@ async fn a_budget_counts_what_its_deployment_wants() {
     assert_eq!(allowed().await, (Some(4), Some(0)));
     world.live("n1").await;
     assert_eq!(allowed().await, (Some(4), Some(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_whose_pods_are_refused_says_why() {
+    let world = World::new();
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
+    world.create("resourcequotas/default", &quota).await;
+    world.create("deployments/default", &workload("web", 3, "one")).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let web = world.get("deployments/default/web").await.unwrap();
+    let failure = condition(&web, "ReplicaFailure").unwrap_or_else(|| panic!("no condition: {web}"));
+    assert_eq!((&failure["status"], &failure["reason"]), (&json!("True"), &json!("FailedCreate")));
+    assert!(failure["message"].as_str().unwrap().contains("exceeded quota: q"), "{failure}");
+    world.patch("resourcequotas/default/q", &json!({"spec": {"hard": {"pods": "9"}}})).await;
+    tokio::time::sleep(std::time::Duration::from_secs(120)).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 3);
+    let web = world.get("deployments/default/web").await.unwrap();
+    assert!(condition(&web, "ReplicaFailure").is_none(), "{web}");
+    assert!(condition(&world.list("replicasets/default").await[0], "ReplicaFailure").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_a_deployment_was_changed_is_told_after_the_change_too() {
+    let world = World::new();
+    world.create("deployments/default", &workload("web", 1, "one")).await;
+    world.live("n1").await;
+    let cause = json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "first"}}});
+    world.patch("deployments/default/web", &cause).await;
+    world.settle().await;
+    let set = &world.list("replicasets/default").await[0];
+    assert_eq!(set["metadata"]["annotations"]["kubernetes.io/change-cause"], "first", "{set}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_comes_back_remembers_which_revisions_it_was() {
+    let world = World::new();
+    world.create("deployments/default", &workload("web", 1, "one")).await;
+    for image in ["two", "one"] {
+        world.live("n1").await;
+        set_image(&world, "deployments/default/web", image).await;
+    }
+    world.live("n1").await;
+    let sets = world.list("replicasets/default").await;
+    let history = "deployment.kubernetes.io/revision-history";
+    let told: Vec<&Value> = sets.iter().map(|set| &set["metadata"]["annotations"][history]).collect();
+    assert!(told.contains(&&json!("1")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_tells_why_its_workload_was_changed() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 1, "one");
+    set["metadata"]["annotations"] = json!({"kubernetes.io/change-cause": "first"});
+    world.create("statefulsets/default", &set).await;
+    world.create("daemonsets/default", &set).await;
+    world.live("n1").await;
+    let all = revisions(&world).await;
+    assert_eq!(all.len(), 2);
+    for (_, revision) in all {
+        assert_eq!(revision["metadata"]["annotations"]["kubernetes.io/change-cause"], "first", "{revision}");
+    }
 }

@@ -385,8 +385,8 @@ kubectl patch cronjob tick -p '{"spec":{"timeZone":"Europe/Berlin"}}'
 kubectl patch cronjob tick -p '{"spec":{"timeZone":"Europe/Atlantis"}}'
 kubectl patch cronjob tick -p '{"spec":{"suspend":true}}'
 kubectl get cronjob tick
-kubectl delete cronjob tick
 kubectl delete job now
+kubectl delete cronjob tick
 
 # One that is due at every minute is due when its start was missed.
 kubectl create -f - <<'Y'

@@ -151,7 +151,8 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
     if let Claimed::First(effect) = owner.claim(core, &PODS, Vec::new(), free) {
         return effect;
     }
-    let all = match revisions(core, &owner, &work, &spec.template, (REVISION, &hash_of(&spec.template))) {
+    let kept = (set.metadata.annotations.as_ref(), &spec.template);
+    let all = match revisions(core, &owner, &work, kept, (REVISION, &hash_of(&spec.template))) {
         Ok(all) => all,
         Err(effect) => return effect,
     };

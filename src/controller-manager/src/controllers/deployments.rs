@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::adoption::{Claimed, Owner};
+use super::rollout::{Bounds, DESIRED, MAX, Step, available, replicas, rescale, roll, sized_for};
 use super::template::{annotate, annotation, hash_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::index::workload_selector;
@@ -21,13 +22,14 @@ use crate::write::{Effect, Write};
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
-const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-const MAX: &str = "deployment.kubernetes.io/max-replicas";
+const HISTORY: &str = "deployment.kubernetes.io/revision-history";
+/// How long the text of former revisions may become.
+const MAX_HISTORY: usize = 2000;
 /// Annotations that a ReplicaSet does not take over from its Deployment.
 const OWN_ANNOTATIONS: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
-    "deployment.kubernetes.io/revision-history",
+    HISTORY,
     DESIRED,
     MAX,
     "deprecated.deployment.rollback.to",
@@ -62,7 +64,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
         Claimed::First(effect) => return effect,
     };
     sets.retain(|set| set.metadata.deletion_timestamp.is_none());
-    sets.sort_by(|a, b| (revision(a), created(a), &a.metadata.name).cmp(&(revision(b), created(b), &b.metadata.name)));
+    sets.sort_by(|a, b| (created(a), &a.metadata.name).cmp(&(created(b), &b.metadata.name)));
     let wanted = spec.replicas.unwrap_or(1);
     let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
     let max_surge = scaled(rolling.and_then(|rolling| rolling.max_surge.as_ref()), wanted, true);
@@ -99,73 +101,103 @@ impl Rollout<'_> {
         self.spec.strategy.as_ref().and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
     }
 
-    /// One step of the roll.
+    /// One step of the roll, as upstream's `syncDeployment`: each set is written at most once.
     fn write_sets(&self, core: &Core) -> Vec<Write> {
-        let new = self.new_set();
-        let is_new = |set: &&Arc<ReplicaSet>| new.is_some_and(|new| new.metadata.uid == set.metadata.uid);
-        let old: Vec<&Arc<ReplicaSet>> = self.sets.iter().filter(|set| !is_new(set)).collect();
-        let mut writes = Vec::new();
-        if self.is_paused() {
-            // A paused roll is still scaled.
-            if let ([], Some(new)) = (&active(&old)[..], new) {
-                writes.extend(self.scale(new, self.wanted));
-            }
-            return writes;
-        }
-        let old_pods: i32 = old.iter().map(|set| replicas(set)).sum();
-        if self.recreates() {
-            writes.extend(old.iter().filter_map(|set| self.scale(set, 0)));
-            let is_gone = old_pods == 0 && !has_pods(core, &old);
-            match new {
-                Some(new) if is_gone => writes.extend(self.scale(new, self.wanted)),
-                Some(_) => {}
-                None => writes.extend(is_gone.then(|| self.create(self.wanted))),
-            }
-        } else {
-            let room = self.wanted.saturating_add(self.max_surge).saturating_sub(old_pods);
-            match new {
-                None => writes.push(self.create(room.clamp(0, self.wanted))),
-                Some(new) => {
-                    let now = replicas(new);
-                    // Beyond what is wanted it shrinks at once; else it grows as far as there is room.
-                    let next = if now > self.wanted { self.wanted } else { room.clamp(now, self.wanted) };
-                    writes.extend(self.scale(new, next));
-                    writes.extend(self.scale_down(new, &old));
+        let new_uid = self.new_set().map(|new| new.metadata.uid.clone());
+        let steps = self.sets.iter().map(|set| Step {
+            set,
+            is_new: new_uid.as_ref().is_some_and(|uid| *uid == set.metadata.uid),
+            size: replicas(set),
+        });
+        let mut steps: Vec<Step<'_>> = steps.collect();
+        let is_scaling = self.is_scaling();
+        if self.is_paused() || is_scaling {
+            rescale(&mut steps, &self.bounds());
+        } else if self.recreates() {
+            let has_shrunk = steps.iter_mut().filter(|step| !step.is_new && step.size > 0).map(|step| step.size = 0);
+            let has_shrunk = has_shrunk.count() > 0;
+            if !has_shrunk && !has_pods(core, &steps) {
+                match steps.iter_mut().find(|step| step.is_new) {
+                    Some(new) => new.size = self.wanted,
+                    None => return vec![self.create(self.wanted)],
                 }
             }
+        } else if new_uid.is_none() {
+            let pods: i32 = steps.iter().map(|step| step.size).sum();
+            let room = self.wanted.saturating_add(self.max_surge).saturating_sub(pods);
+            return vec![self.create(room.clamp(0, self.wanted))];
+        } else {
+            roll(&mut steps, &self.bounds());
         }
-        if let Some(new) = new {
-            writes.extend(self.adopt_revision(new));
-            writes.extend(self.forget_old(&old));
+        let mut writes: Vec<Write> = steps.iter().filter_map(|step| self.write_set(step, is_scaling)).collect();
+        if self.is_paused() || self.is_complete() {
+            writes.extend(self.forget_old(&steps));
         }
         writes
     }
 
-    /// Pods of old sets that are not available go first, available ones only as far as enough are left.
-    fn scale_down(&self, new: &ReplicaSet, old: &[&Arc<ReplicaSet>]) -> Vec<Write> {
-        let serving = |set: &ReplicaSet| available(set).min(replicas(set));
-        let all: i32 = old.iter().map(|set| serving(set)).sum::<i32>() + serving(new);
-        let mut spare = (all - (self.wanted - self.max_unavailable)).max(0);
-        let mut writes = Vec::new();
-        for set in old {
-            let (has, own) = (replicas(set), serving(set));
-            let taken = own.min(spare);
-            let gone = (has - own) + taken;
-            spare -= taken;
-            if gone > 0 {
-                writes.extend(self.scale(set, has - gone));
+    fn bounds(&self) -> Bounds {
+        let status = self.deployment.status.as_ref();
+        Bounds {
+            wanted: self.wanted,
+            max_surge: self.max_surge,
+            max_unavailable: self.max_unavailable,
+            was: status.and_then(|status| status.replicas).unwrap_or(0),
+            is_rolling: !self.recreates(),
+        }
+    }
+
+    /// Whether the number of replicas was changed since the sets were sized.
+    fn is_scaling(&self) -> bool {
+        let mut active = self.sets.iter().filter(|set| replicas(set) > 0);
+        active.any(|set| sized_for(set).is_some_and(|sized_for| sized_for != self.wanted))
+    }
+
+    /// Whether the roll is over, as the status has it.
+    fn is_complete(&self) -> bool {
+        let Some(status) = &self.deployment.status else { return false };
+        [status.updated_replicas, status.replicas, status.available_replicas].map(|n| n.unwrap_or(0))
+            == [self.wanted; 3]
+            && status.observed_generation >= self.deployment.metadata.generation
+    }
+
+    /// Writes a set's size, and what the set of the present template has from the Deployment.
+    fn write_set(&self, step: &Step<'_>, is_scaling: bool) -> Option<Write> {
+        let mut new = (**step.set).clone();
+        let spec = new.spec.as_mut()?;
+        if step.is_new {
+            spec.min_ready_seconds = self.spec.min_ready_seconds;
+            self.take_annotations(&mut new.metadata);
+            self.take_revision(step.set, &mut new.metadata);
+        }
+        if replicas(step.set) != step.size || (is_scaling && step.size > 0) {
+            spec.replicas = Some(step.size);
+            self.note_size(&mut new.metadata);
+        }
+        (new != **step.set).then(|| Write::replace(&REPLICA_SETS, &self.beside(step.set), &new))
+    }
+
+    /// Why a Deployment was changed is told by its annotations, so its present set has them too.
+    fn take_annotations(&self, meta: &mut ObjectMeta) {
+        for (key, value) in self.deployment.metadata.annotations.iter().flatten() {
+            if !OWN_ANNOTATIONS.contains(&key.as_str()) {
+                annotate(meta, key, value);
             }
         }
-        writes
     }
 
-    fn scale(&self, set: &ReplicaSet, replicas: i32) -> Option<Write> {
-        let mut new = set.clone();
-        let spec = new.spec.as_mut()?;
-        spec.replicas = Some(replicas);
-        self.note_size(&mut new.metadata);
-        let is_changed = self::replicas(set) != replicas || new.metadata.annotations != set.metadata.annotations;
-        is_changed.then(|| Write::replace(&REPLICA_SETS, &self.beside(set), &new))
+    /// A set whose template is the present one again becomes the newest, and remembers which it was.
+    fn take_revision(&self, set: &Arc<ReplicaSet>, meta: &mut ObjectMeta) {
+        let (was, now) = (revision(set), self.present_revision(set));
+        if was >= now {
+            return;
+        }
+        annotate(meta, REVISION, &now.to_string());
+        if was > 0 {
+            let history = annotation(meta, HISTORY).filter(|history| !history.is_empty());
+            let history = history.map_or_else(|| was.to_string(), |history| remembered(history, was));
+            annotate(meta, HISTORY, &history);
+        }
     }
 
     fn note_size(&self, meta: &mut ObjectMeta) {
@@ -191,11 +223,7 @@ impl Rollout<'_> {
             owner_references: Some(vec![controlled_by(&DEPLOYMENTS, View::of(&self.deployment.metadata))]),
             ..ObjectMeta::default()
         };
-        for (key, value) in self.deployment.metadata.annotations.iter().flatten() {
-            if !OWN_ANNOTATIONS.contains(&key.as_str()) {
-                annotate(&mut metadata, key, value);
-            }
-        }
+        self.take_annotations(&mut metadata);
         annotate(&mut metadata, REVISION, &(self.newest() + 1).to_string());
         self.note_size(&mut metadata);
         let spec = ReplicaSetSpec {
@@ -215,12 +243,6 @@ impl Rollout<'_> {
         if revision(new) > highest_old { revision(new) } else { highest_old + 1 }
     }
 
-    fn adopt_revision(&self, new: &Arc<ReplicaSet>) -> Option<Write> {
-        let number = self.present_revision(new);
-        let patch = serde_json::json!({"metadata": {"annotations": {REVISION: number.to_string()}}});
-        (number != revision(new)).then(|| Write::merge(&REPLICA_SETS, &self.beside(new), &patch))
-    }
-
     /// The Deployment says which revision it is at.
     fn note_revision(&self, new: &Arc<ReplicaSet>) -> Vec<Write> {
         let number = self.present_revision(new).to_string();
@@ -232,11 +254,11 @@ impl Rollout<'_> {
     }
 
     /// Old sets without pods are kept as far as the history goes.
-    fn forget_old(&self, old: &[&Arc<ReplicaSet>]) -> Vec<Write> {
-        let pods = |set: &ReplicaSet| set.status.as_ref().map_or(0, |status| status.replicas);
-        let empty: Vec<_> = old.iter().filter(|set| replicas(set) == 0 && pods(set) == 0).collect();
+    fn forget_old(&self, steps: &[Step<'_>]) -> Vec<Write> {
+        let mut old: Vec<&Arc<ReplicaSet>> = steps.iter().filter(|step| !step.is_new).map(|step| step.set).collect();
+        old.sort_by_key(|set| (revision(set), created(set)));
         let kept = size(self.spec.revision_history_limit.unwrap_or(10));
-        let surplus = empty.iter().take(empty.len().saturating_sub(kept));
+        let surplus = old.iter().take(old.len().saturating_sub(kept)).filter(|set| is_empty(set));
         let uid = |set: &ReplicaSet| set.metadata.uid.clone().unwrap_or_default();
         surplus.map(|set| Write::delete(&REPLICA_SETS, &self.beside(set), &uid(set))).collect()
     }
@@ -270,6 +292,7 @@ impl Rollout<'_> {
             condition("Available", "False", "MinimumReplicasUnavailable", message, &now)
         };
         set_condition(&mut status, available_condition);
+        self.tell_refusal(&mut status, new, &now);
         self.tell_progress(core, &was, &mut status, new, &now);
         if status == was {
             return None;
@@ -277,6 +300,22 @@ impl Rollout<'_> {
         let mut object = self.deployment.clone();
         object.status = Some(status);
         Some(Write::replace_status(&DEPLOYMENTS, self.key, &object))
+    }
+
+    /// That the pods of a set are refused, those of the new one first.
+    fn tell_refusal(&self, status: &mut DeploymentStatus, new: Option<&Arc<ReplicaSet>>, now: &Time) {
+        const FAILURE: &str = "ReplicaFailure";
+        let refused = |set: &Arc<ReplicaSet>| {
+            let all = set.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+            all.into_iter().find(|condition| condition.type_ == FAILURE)
+        };
+        match new.and_then(refused).or_else(|| self.sets.iter().find_map(refused)) {
+            Some(own) => {
+                let (reason, message) = (own.reason.unwrap_or_default(), own.message.unwrap_or_default());
+                set_condition(status, condition(FAILURE, &own.status, &reason, &message, now));
+            }
+            None => status.conditions.iter_mut().for_each(|all| all.retain(|condition| condition.type_ != FAILURE)),
+        }
     }
 
     /// The condition Progressing, as upstream's `syncRolloutStatus` sets it.
@@ -348,14 +387,22 @@ impl Rollout<'_> {
     }
 }
 
-/// Whether pods of some sets are still there, terminating ones as well.
-fn has_pods(core: &Core, sets: &[&Arc<ReplicaSet>]) -> bool {
+/// Whether pods of old sets are still there, terminating ones as well.
+fn has_pods(core: &Core, steps: &[Step<'_>]) -> bool {
     let caches = &core.caches;
-    sets.iter().any(|set| {
-        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+    steps.iter().filter(|step| !step.is_new).any(|step| {
+        let uid = step.set.metadata.uid.as_deref().unwrap_or_default();
         let mut pods = caches.indexes.pods_of.get(uid).filter_map(|key| caches.pods.get(key));
         pods.any(|pod| !pod.has_ended())
     })
+}
+
+/// Whether a set neither has nor wants pods, as far as its controller has seen.
+fn is_empty(set: &ReplicaSet) -> bool {
+    let status = set.status.clone().unwrap_or_default();
+    replicas(set) == 0
+        && status.replicas == 0
+        && status.observed_generation.unwrap_or(0) >= set.metadata.generation.unwrap_or(0)
 }
 
 /// Whether two templates are the same but for the hash.
@@ -382,16 +429,15 @@ fn created(set: &ReplicaSet) -> Option<jiff::Timestamp> {
     set.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }
 
-fn replicas(set: &ReplicaSet) -> i32 {
-    set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0)
-}
-
-fn available(set: &ReplicaSet) -> i32 {
-    set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
-}
-
-fn active<'s>(sets: &[&'s Arc<ReplicaSet>]) -> Vec<&'s Arc<ReplicaSet>> {
-    sets.iter().copied().filter(|set| replicas(set) > 0).collect()
+/// The former revisions of a set with one more; the oldest are forgotten where the text becomes too long.
+fn remembered(history: &str, revision: i64) -> String {
+    let mut all: Vec<&str> = history.split(',').collect();
+    let last = revision.to_string();
+    all.push(&last);
+    while all.len() > 1 && all.iter().map(|one| one.len() + 1).sum::<usize>() > MAX_HISTORY {
+        all.remove(0);
+    }
+    all.join(",")
 }
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str, now: &Time) -> DeploymentCondition {

@@ -1,6 +1,5 @@
 //! Jobs: pods until enough have succeeded, or too many have failed.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::adoption::{Claimed, Owner};
+use super::job_pods::{INDEX, TRACKING, Tally, index, is_tracked, release};
 use super::template::{annotate, count, pod_of, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::index::workload_selector;
@@ -18,7 +18,6 @@ use crate::resource::{JOBS, PODS};
 use crate::work::Work;
 use crate::write::{Effect, Write};
 
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Pods that are created at a time for one Job.
 const BURST: usize = 500;
 
@@ -26,24 +25,43 @@ const BURST: usize = 500;
 type Verdict = (&'static str, &'static str, &'static str);
 
 pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
-    let Some(job) = core.caches.jobs.get(key).cloned() else { return Effect::Done };
-    let Some(spec) = job.spec.as_ref().filter(|_| job.metadata.deletion_timestamp.is_none()) else {
+    let Some(job) = core.caches.jobs.get(key).cloned() else {
+        core.backoffs.forget(key);
         return Effect::Done;
     };
-    if let Some(condition) = finished(&job) {
-        return expire(core, key, &job, spec, condition);
-    }
+    let Some(spec) = job.spec.as_ref() else { return Effect::Done };
     if spec.managed_by.as_deref().is_some_and(|by| by != "kubernetes.io/job-controller") {
         return Effect::Done;
     }
-    let work = Work::Job(key.clone());
     let view = View::of(&job.metadata);
+    if job.metadata.deletion_timestamp.is_some() {
+        core.backoffs.forget(key);
+        let caches = &core.caches;
+        let pods = caches.indexes.pods_of.get(view.uid).filter_map(|key| caches.pods.get(key));
+        return Effect::Burst(pods.filter(|pod| is_tracked(pod)).map(|pod| release(pod)).collect(), Vec::new());
+    }
+    if let Some(condition) = finished(&job) {
+        core.backoffs.forget(key);
+        return expire(core, key, &job, spec, condition);
+    }
+    let work = Work::Job(key.clone());
     let owner = Owner { resource: &JOBS, view, selector: workload_selector(spec.selector.as_ref()) };
     let pods = match owner.pods(core, &work, |_| true) {
         Claimed::Owned(pods) => pods,
         Claimed::First(effect) => return effect,
     };
     run(core, key, &job, spec, &pods)
+}
+
+/// Releases a pod whose Job is gone: nobody will count it.
+pub(crate) fn sync_orphan(core: &mut Core, key: &Key) -> Effect {
+    let Some(pod) = core.caches.pods.get(key).filter(|pod| is_tracked(pod)) else { return Effect::Done };
+    let owner = pod.view().controller().filter(|owner| owner.kind == "Job");
+    let has_job = owner.is_some_and(|owner| {
+        let job = core.caches.jobs.get(&key.beside(&owner.name));
+        job.is_some_and(|job| job.metadata.uid.as_deref() == Some(owner.uid.as_str()))
+    });
+    if has_job { Effect::Done } else { Effect::InOrder(vec![release(pod)]) }
 }
 
 /// The condition that says that a Job is complete or has failed.
@@ -67,18 +85,15 @@ fn expire(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, condition: &Job
 
 fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>]) -> Effect {
     let now = core.now();
-    let phase = |wanted: &str| pods.iter().filter(|pod| pod.phase() == wanted).count();
-    let failed = phase("Failed");
     let indexed = spec.completion_mode.as_deref() == Some("Indexed");
     let completions = spec.completions.map(size);
-    // Two pods of one index that both succeeded complete it once.
-    let done: BTreeSet<i32> =
-        pods.iter().filter(|pod| pod.phase() == "Succeeded").filter_map(|pod| index(pod)).collect();
-    let succeeded = if indexed { done.len() } else { phase("Succeeded") };
+    let tally = Tally::of(job, spec, pods);
+    core.backoffs.take_in(key, job, &tally, now);
+    let (succeeded, failed) = (tally.succeeded(), tally.failed());
     let mut active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
     let is_suspended = spec.suspend == Some(true);
     let is_late = is_late(core, key, job, spec, now);
-    let backoff = size(spec.backoff_limit.unwrap_or(6));
+    let backoff_limit = size(spec.backoff_limit.unwrap_or(6));
     let is_complete = match completions {
         Some(wanted) => succeeded >= wanted,
         // A work queue is empty when one has succeeded and none runs.
@@ -88,7 +103,7 @@ fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>])
         Some(("Complete", "CompletionsReached", "Reached expected number of succeeded pods"))
     } else if is_late {
         Some(("Failed", "DeadlineExceeded", "Job was active longer than specified deadline"))
-    } else if failed > backoff {
+    } else if failed > backoff_limit {
         Some(("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"))
     } else {
         None
@@ -106,32 +121,46 @@ fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>])
         active.sort_by(|a, b| a.rank().cmp(&b.rank()));
         let surplus = active.len().saturating_sub(wanted);
         writes.extend(active.drain(..surplus).map(delete));
-        let taken = pods.iter().filter(|pod| pod.phase() != "Failed" && !pod.is_terminating());
-        let taken: BTreeSet<i32> = taken.filter_map(|pod| index(pod)).collect();
-        let free = (0..spec.completions.unwrap_or(0)).filter(|index| !taken.contains(index));
-        let missing = wanted.saturating_sub(active.len()).min(BURST);
-        if indexed {
+        let waits = pods.iter().filter(|pod| pod.is_terminating() && !pod.has_ended());
+        let replaces_only_failed = spec.pod_replacement_policy.as_deref() == Some("Failed");
+        let waits = if replaces_only_failed { waits.count() } else { 0 };
+        let missing = wanted.saturating_sub(active.len()).saturating_sub(waits).min(BURST);
+        if missing > 0
+            && let Some(due) = core.backoffs.due(key).filter(|due| *due > now)
+        {
+            // After failures the next pods wait.
+            core.add_when(Work::Job(key.clone()), due);
+        } else if indexed {
+            let mut taken = tally.completed.clone();
+            taken.extend(active.iter().filter_map(|pod| index(pod)));
+            let waiting = pods.iter().filter(|pod| replaces_only_failed && !pod.has_ended());
+            taken.extend(waiting.filter_map(|pod| index(pod)));
+            let free = (0..spec.completions.unwrap_or(0)).filter(|index| !taken.contains(index));
             writes.extend(free.take(missing).map(|index| create(job, spec, Some(index))));
         } else {
             writes.extend(std::iter::repeat_n(create(job, spec, None), missing));
         }
     }
+    let terminating = pods.iter().filter(|pod| pod.is_terminating() && !pod.has_ended()).count();
     let mut status = JobStatus {
         active: Some(count(active.len())).filter(|n| *n > 0),
         ready: Some(count(active.iter().filter(|pod| pod.is_ready()).count())),
-        terminating: Some(count(pods.iter().filter(|pod| pod.is_terminating() && !pod.has_ended()).count())),
-        succeeded: Some(count(succeeded)).filter(|n| *n > 0),
-        failed: Some(count(failed)).filter(|n| *n > 0),
-        completed_indexes: indexed.then(|| ranges(&done)).filter(|text| !text.is_empty()),
+        terminating: Some(count(terminating)),
         ..job.status.clone().unwrap_or_default()
     };
-    finish_status(&mut status, is_suspended, verdict, &Time(now));
-    if job.status.as_ref() == Some(&status) && writes.is_empty() {
-        return Effect::Done;
+    tally.note(&mut status);
+    // The end is told when all pods are gone or counted.
+    let has_ended = terminating == 0 && writes.is_empty() && tally.is_settled();
+    finish_status(&mut status, is_suspended, (verdict, has_ended), &Time(now));
+    let mut then = Vec::new();
+    if job.status.as_ref() != Some(&status) {
+        let mut object = job.clone();
+        object.status = Some(status);
+        then.push(Write::replace_status(&JOBS, key, &object));
     }
-    let mut object = job.clone();
-    object.status = Some(status);
-    Effect::Burst(writes, vec![Write::replace_status(&JOBS, key, &object)])
+    // A pod is released once it is written down.
+    then.extend(tally.counted.iter().map(|pod| release(pod)));
+    if writes.is_empty() && then.is_empty() { Effect::Done } else { Effect::Burst(writes, then) }
 }
 
 /// Whether a Job is active for longer than it may be. It is looked at again when it will have been.
@@ -145,7 +174,12 @@ fn is_late(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, now: Timestamp
     due <= now
 }
 
-fn finish_status(status: &mut JobStatus, is_suspended: bool, verdict: Option<Verdict>, now: &Time) {
+fn finish_status(
+    status: &mut JobStatus,
+    is_suspended: bool,
+    (verdict, has_ended): (Option<Verdict>, bool),
+    now: &Time,
+) {
     status.uncounted_terminated_pods.get_or_insert_with(UncountedTerminatedPods::default);
     if is_suspended {
         status.start_time = None;
@@ -159,11 +193,16 @@ fn finish_status(status: &mut JobStatus, is_suspended: bool, verdict: Option<Ver
         set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now);
     }
     let Some((type_, reason, message)) = verdict else { return };
+    let before = if type_ == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
+    if !status.conditions.iter().flatten().any(|one| one.type_ == before && one.status == "True") {
+        set_condition(status, before, "True", reason, message, now);
+    }
+    if !has_ended {
+        return;
+    }
     if type_ == "Complete" {
         status.completion_time.get_or_insert_with(|| now.clone());
     }
-    let before = if type_ == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
-    set_condition(status, before, "True", reason, message, now);
     set_condition(status, type_, "True", reason, message, now);
 }
 
@@ -183,6 +222,7 @@ fn set_condition(status: &mut JobStatus, type_: &str, is: &str, reason: &str, me
 fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
     let view = View::of(&job.metadata);
     let mut pod = pod_of(&spec.template, controlled_by(&JOBS, view));
+    pod.metadata.finalizers.get_or_insert_default().push(TRACKING.to_owned());
     let prefix = match index {
         Some(index) => {
             annotate(&mut pod.metadata, INDEX, &index.to_string());
@@ -194,36 +234,4 @@ fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
     let key = Key::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
     Write::create(&PODS, &key, &pod)
-}
-
-fn index(pod: &Pod) -> Option<i32> {
-    pod.metadata.annotations.get(INDEX)?.parse().ok()
-}
-
-/// Numbers as `1,3-5`.
-fn ranges(numbers: &BTreeSet<i32>) -> String {
-    let mut runs: Vec<(i32, i32)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
-            _ => runs.push((*number, *number)),
-        }
-    }
-    let show = |(first, last): (i32, i32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first},{last}"),
-        _ => format!("{first}-{last}"),
-    };
-    runs.into_iter().map(show).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn completed_indexes_are_told_as_ranges() {
-        assert_eq!(ranges(&[].into()), "");
-        assert_eq!(ranges(&[1, 3, 4, 5, 8, 9].into()), "1,3-5,8,9");
-    }
 }

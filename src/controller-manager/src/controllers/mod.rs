@@ -6,6 +6,7 @@ mod cron_jobs;
 pub(crate) mod daemon_sets;
 mod deployments;
 mod endpoints;
+pub(crate) mod job_pods;
 mod jobs;
 mod matching;
 mod namespaces;
@@ -14,6 +15,7 @@ pub(crate) mod pod_gc;
 pub(crate) mod quotas;
 mod replica_sets;
 mod revisions;
+mod rollout;
 mod slices;
 mod stateful_sets;
 pub(crate) mod taints;
@@ -35,6 +37,7 @@ pub(crate) fn sync(core: &mut Core, work: &Work) -> Effect {
         Work::DaemonSet(key) => daemon_sets::sync(core, key),
         Work::DaemonNode(key, node) => daemon_sets::sync_node(core, key, node),
         Work::Job(key) => jobs::sync(core, key),
+        Work::OrphanJobPod(key) => jobs::sync_orphan(core, key),
         Work::CronJob(key) => cron_jobs::sync(core, key),
         Work::Endpoints(key) => endpoints::sync(core, key),
         Work::EndpointSlices(key) => slices::sync(core, key),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationControllerStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::{Selector, SelectorExt};
 
 use super::adoption::{Claimed, Owner};
@@ -35,10 +36,15 @@ struct Counts {
     fully_labeled: i32,
     ready: i32,
     available: i32,
+    /// Reason and message, where the pods that are missing or too many cannot be created or deleted.
+    refused: Option<(&'static str, String)>,
 }
 
 pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
-    let Some(object) = core.caches.replica_sets.get(key).cloned() else { return Effect::Done };
+    let Some(object) = core.caches.replica_sets.get(key).cloned() else {
+        core.refusals.remove(&Work::ReplicaSet(key.clone()));
+        return Effect::Done;
+    };
     let Some(spec) = object.spec.as_ref().filter(|_| object.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
     };
@@ -53,7 +59,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
         min_ready_seconds: spec.min_ready_seconds.unwrap_or(0),
         template: spec.template.as_ref(),
     };
-    let was = object.status.clone().unwrap_or_default();
+    let (was, now) = (object.status.clone().unwrap_or_default(), core.now_time());
     set.sync(core, |counts| {
         let status = ReplicaSetStatus {
             replicas: counts.replicas,
@@ -61,7 +67,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
             ready_replicas: Some(counts.ready).filter(|n| *n > 0),
             available_replicas: Some(counts.available).filter(|n| *n > 0),
             observed_generation: object.metadata.generation,
-            conditions: was.conditions.clone().filter(|conditions: &Vec<ReplicaSetCondition>| !conditions.is_empty()),
+            conditions: conditions(was.conditions.clone(), counts.refused.as_ref(), || now.clone()),
             terminating_replicas: was.terminating_replicas,
         };
         let mut new = (*object).clone();
@@ -72,7 +78,10 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
 }
 
 pub(crate) fn sync_replication_controller(core: &mut Core, key: &Key) -> Effect {
-    let Some(object) = core.caches.replication_controllers.get(key).cloned() else { return Effect::Done };
+    let Some(object) = core.caches.replication_controllers.get(key).cloned() else {
+        core.refusals.remove(&Work::ReplicationController(key.clone()));
+        return Effect::Done;
+    };
     let Some(spec) = object.spec.as_ref().filter(|_| object.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
     };
@@ -111,8 +120,11 @@ impl Set<'_> {
             Claimed::First(effect) => return effect,
         };
         pods.retain(|pod| pod.is_active());
-        let status = write_status(&self.count(core, &pods));
         let wanted = size(self.replicas);
+        let refused = core.refusals.get(&self.work).filter(|_| pods.len() != wanted).cloned();
+        let verb = if pods.len() < wanted { "FailedCreate" } else { "FailedDelete" };
+        let counts = Counts { refused: refused.map(|message| (verb, message)), ..self.count(core, &pods) };
+        let status = write_status(&counts);
         let mut writes = Vec::new();
         if let (true, Some(template)) = (pods.len() < wanted, self.template) {
             writes = self.create((wanted - pods.len()).min(BURST), template);
@@ -143,8 +155,33 @@ impl Set<'_> {
             fully_labeled: count(pods.iter().filter(|pod| labelled.matches(&pod.metadata.labels)).count()),
             ready: count(pods.iter().filter(|pod| pod.is_ready()).count()),
             available: count(available(core, &self.work, pods, self.min_ready_seconds)),
+            refused: None,
         }
     }
+}
+
+/// The conditions of a set with the one that says whether its pods are refused. It stays as it was set first.
+fn conditions(
+    was: Option<Vec<ReplicaSetCondition>>,
+    refused: Option<&(&'static str, String)>,
+    now: impl FnOnce() -> Time,
+) -> Option<Vec<ReplicaSetCondition>> {
+    const FAILURE: &str = "ReplicaFailure";
+    let mut all = was.unwrap_or_default();
+    match refused {
+        None => all.retain(|condition| condition.type_ != FAILURE),
+        Some((reason, message)) if all.iter().all(|condition| condition.type_ != FAILURE) => {
+            all.push(ReplicaSetCondition {
+                type_: FAILURE.to_owned(),
+                status: "True".to_owned(),
+                reason: Some((*reason).to_owned()),
+                message: Some(message.clone()),
+                last_transition_time: Some(now()),
+            });
+        }
+        Some(_) => {}
+    }
+    Some(all).filter(|all| !all.is_empty())
 }
 
 /// The order in which pods go: upstream's, with the cost of deletion that an annotation may set.

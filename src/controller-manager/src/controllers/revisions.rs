@@ -1,5 +1,6 @@
 //! ControllerRevisions: the templates that a StatefulSet or a DaemonSet had, which `kubectl rollout undo` goes back to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -58,12 +59,12 @@ impl Revision {
 }
 
 /// The revisions of a workload: that of its present template is created, or becomes the newest again. `label` tells a
-/// revision's hash and `hash` is that of the present template.
+/// revision's hash, `hash` is that of the present template, and `annotations` are the workload's own.
 pub(crate) fn revisions(
     core: &Core,
     owner: &Owner<'_>,
     work: &Work,
-    template: &PodTemplateSpec,
+    (annotations, template): (Option<&BTreeMap<String, String>>, &PodTemplateSpec),
     (label, hash): (&str, &str),
 ) -> Result<Revisions, Effect> {
     let caches = &core.caches;
@@ -97,15 +98,22 @@ pub(crate) fn revisions(
         number: newest + 1,
         uid: String::new(),
     };
-    writes.push(create(owner, &present, label));
+    writes.push(create(owner, annotations, &present, label));
     Ok(Revisions { old: all, present, writes })
 }
 
-fn create(owner: &Owner<'_>, revision: &Revision, label: &str) -> Write {
+/// A revision carries the workload's annotations, so that the history tells why it was changed.
+fn create(
+    owner: &Owner<'_>,
+    annotations: Option<&BTreeMap<String, String>>,
+    revision: &Revision,
+    label: &str,
+) -> Write {
     let given = revision.template.metadata.clone().unwrap_or_default();
     let mut metadata = ObjectMeta {
         name: Some(revision.name.clone()),
         labels: given.labels,
+        annotations: annotations.cloned(),
         owner_references: Some(vec![controlled_by(owner.resource, owner.view)]),
         ..ObjectMeta::default()
     };

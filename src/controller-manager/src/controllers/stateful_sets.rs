@@ -46,7 +46,8 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
     let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&pod, &key.name)?, pod)));
     let mut pods: Vec<(i32, Arc<Pod>)> = pods.collect();
     pods.sort_by_key(|(ordinal, _)| *ordinal);
-    let all = match revisions(core, &owner, &work, &spec.template, (HASH, &hash_of_data(&spec.template))) {
+    let kept = (set.metadata.annotations.as_ref(), &spec.template);
+    let all = match revisions(core, &owner, &work, kept, (HASH, &hash_of_data(&spec.template))) {
         Ok(all) => all,
         Err(effect) => return effect,
     };
@@ -163,6 +164,7 @@ impl Members<'_> {
         let view = View::of(&self.set.metadata);
         let mut pod: WholePod = pod_of(&revision.template, controlled_by(&STATEFUL_SETS, view));
         pod.metadata.name = Some(name.clone());
+        pod.metadata.generate_name = Some(format!("{}-", self.key.name));
         for (label, value) in [
             (REVISION, revision.name.as_str()),
             ("statefulset.kubernetes.io/pod-name", &name),

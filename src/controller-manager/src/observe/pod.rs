@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::controllers::job_pods::is_tracked;
 use crate::controllers::quotas;
 use crate::core::Core;
 use crate::key::Key;
@@ -34,6 +35,9 @@ pub(crate) fn pod(core: &mut Core, delta: &Delta<Pod>) {
         add_owner(core, key, owner, old);
     }
     select(core, key, (old, old_owner.is_some()), (new, new_owner.is_some()));
+    if new.is_some_and(is_tracked) && new_owner.as_ref().is_none_or(|owner| is_without_job(core, key, owner)) {
+        core.add(Work::OrphanJobPod(key.clone()));
+    }
     if let Some(pod) = new {
         on_node(core, key, pod);
     } else {
@@ -59,6 +63,11 @@ fn is_same(old: &Pod, new: &Pod) -> bool {
         && meta(old) == meta(new)
         && old.metadata.labels == new.metadata.labels
         && old.metadata.owner_references == new.metadata.owner_references
+        && old.metadata.finalizers == new.metadata.finalizers
+}
+
+fn is_without_job(core: &Core, key: &Key, owner: &OwnerReference) -> bool {
+    owner.kind != "Job" || core.caches.jobs.get(&key.beside(&owner.name)).is_none()
 }
 
 fn target(pod: Option<&Pod>) -> Option<&str> {

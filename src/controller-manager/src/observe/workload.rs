@@ -128,6 +128,14 @@ pub(crate) fn job(core: &mut Core, delta: &Delta<Job>) {
     let given = delta.new.as_ref().and_then(|new| workload_selector(new.spec.as_ref()?.selector.as_ref()));
     select_orphans(core, &work, &delta.key, given);
     core.add(work);
+    if let (Some(old), None) = (&delta.old, &delta.new) {
+        // Its pods wait to be counted, and nobody will.
+        let uid = old.metadata.uid.as_deref().unwrap_or_default();
+        let left: Vec<Key> = core.caches.indexes.pods_of.get(uid).cloned().collect();
+        for pod in left {
+            core.add(Work::OrphanJobPod(pod));
+        }
+    }
     for (is_new, kind, name, uid) in controllers_of(delta) {
         if is_new {
             core.caches.indexes.jobs_of.insert(uid, &delta.key);
