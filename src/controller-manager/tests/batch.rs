@@ -65,6 +65,23 @@ async fn a_cron_job_that_forbids_it_runs_one_job_at_a_time_and_the_missed_one_af
     assert!(last.starts_with("2026-01-01T00:16:0"), "{last}");
 }
 
+/// As `kubectl create job --from` makes it.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_a_user_made_of_a_cron_job_does_not_hold_it_up() {
+    let world = World::new();
+    cron(&world, &json!({"concurrencyPolicy": "Forbid"})).await;
+    let tick = world.get("cronjobs/default/tick").await.unwrap();
+    let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "tick", "uid": tick["metadata"]["uid"],
+        "controller": true});
+    let job = json!({"metadata": {"name": "now", "ownerReferences": [owner],
+        "annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}, "spec": tick["spec"]["jobTemplate"]["spec"]});
+    world.create("jobs/default", &job).await;
+    world.settle().await;
+    assert!(status(&world).await["active"].is_null());
+    minutes(6).await;
+    assert_eq!(names(&world).await, ["now", "tick-29453765"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cron_job_that_replaces_ends_what_still_runs() {
     let world = World::new();

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use super::jobs::finished;
-use super::template::{annotate, size};
+use super::template::{annotate, annotation, size};
 use crate::core::{Core, controlled_by};
 use crate::key::Key;
 use crate::objects::View;
@@ -47,13 +47,15 @@ fn view(job: &Job) -> View<'_> {
     View::of(&job.metadata)
 }
 
-/// Where a CronJob stands by its Jobs: each that runs is active, whoever noted it.
+/// Where a CronJob stands by its Jobs: each that it made and that runs is active. One that a user made of it
+/// (`kubectl create job --from`) stands in nobody's way.
 fn progress(cron: &CronJob, jobs: &[Arc<Job>]) -> CronJobStatus {
     let was = cron.status.clone().unwrap_or_default();
-    let mut running: Vec<&Arc<Job>> = jobs.iter().filter(|job| finished(job).is_none()).collect();
-    running.sort_by_key(|job| (created(job), view(job).name));
     // A reference stays as it was noted: its version is that of the Job's creation.
     let noted = |job: &Job| was.active.iter().flatten().find(|one| one.uid == job.metadata.uid).cloned();
+    let is_own = |job: &Job| noted(job).is_some() || annotation(&job.metadata, SCHEDULED_AT).is_some();
+    let mut running: Vec<&Arc<Job>> = jobs.iter().filter(|job| finished(job).is_none() && is_own(job)).collect();
+    running.sort_by_key(|job| (created(job), view(job).name));
     let active = running.into_iter().map(|job| noted(job).unwrap_or_else(|| reference(job)));
     let active: Vec<ObjectReference> = active.collect();
     let succeeded = jobs.iter().filter(|job| finished(job).is_some_and(|condition| condition.type_ == "Complete"));
