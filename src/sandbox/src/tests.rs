@@ -60,7 +60,10 @@ spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i, resource
     let (ended, lines) = play(pod).await;
     let Ended::LeftOver(left) = ended else { panic!("{ended:?}") };
     assert_eq!(left.len(), 1, "{left:?}");
-    assert!(left[0].starts_with("pod default/big: 0/0 nodes are available: "), "{left:?}");
+    assert!(
+        left[0].starts_with("pod default/big: 0/0 nodes are available. No new node: NodePool default: "),
+        "{left:?}"
+    );
     assert_eq!(
         lines,
         [
