@@ -228,33 +228,31 @@ impl Core {
 
 /// Reasons in kube-scheduler's form, and after them what NodePools say of a new node, counted in instance types.
 fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
-    let (of_pools, of_nodes): (Vec<_>, Vec<_>) =
-        reasons.iter().partition(|(reason, _)| reason.starts_with("NodePool "));
-    let counted = |(reason, count): &&(String, u32)| match count {
-        0 => reason.clone(),
-        _ => format!("{count} {reason}"),
+    let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| reason.starts_with("NodePool "));
+    let in_words = |reasons: Vec<String>| reasons.join(", ");
+    let nodes = in_words(
+        nodes
+            .iter()
+            .map(|(reason, count)| if *count == 0 { reason.clone() } else { format!("{count} {reason}") })
+            .collect(),
+    );
+    let pools = in_words(
+        pools
+            .iter()
+            .map(|(reason, count)| match count {
+                0 => reason.clone(),
+                1 => format!("{reason} (1 instance type)"),
+                _ => format!("{reason} ({count} instance types)"),
+            })
+            .collect(),
+    );
+    let nodes = if nodes.is_empty() { String::new() } else { format!(": {nodes}") };
+    let pools = match (pools.is_empty(), has_pools) {
+        (false, _) => format!(" No new node: {pools}."),
+        (true, false) => " No new node: there is no NodePool.".to_owned(),
+        (true, true) => String::new(),
     };
-    let on_nodes: Vec<String> = of_nodes.iter().map(counted).collect();
-    let in_pools: Vec<String> = of_pools
-        .iter()
-        .map(|(reason, count)| match count {
-            0 => reason.clone(),
-            1 => format!("{reason} (1 instance type)"),
-            _ => format!("{reason} ({count} instance types)"),
-        })
-        .collect();
-    let mut message = format!("0/{n_nodes} nodes are available");
-    if !on_nodes.is_empty() {
-        message.push_str(": ");
-        message.push_str(&on_nodes.join(", "));
-    }
-    message.push('.');
-    if !in_pools.is_empty() {
-        message.push_str(&format!(" No new node: {}.", in_pools.join(", ")));
-    } else if !has_pools {
-        message.push_str(" No new node: there is no NodePool.");
-    }
-    message
+    format!("0/{n_nodes} nodes are available{nodes}.{pools}")
 }
 
 /// The name of a pod that is referred to.
