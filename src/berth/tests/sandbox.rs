@@ -31,7 +31,8 @@ fn what_is_left_over_is_named() {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i}]}}";
     let run = with_input(&["sandbox", "-f", "-", "--exit-when-settled"], pod);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.starts_with("left over: pod default/big: 0/0 nodes are available: "), "{}", run.stderr);
+    let why = "left over: pod default/big: 0/0 nodes are available. No new node: NodePool default: ";
+    assert!(run.stderr.starts_with(why), "{}", run.stderr);
 }
 
 #[test]
