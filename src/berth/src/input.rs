@@ -86,6 +86,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) repack: bool,
     /// Files whose effect is asked for.
     pub(crate) diff: &'a [String],
+    /// Which nodes would be disrupted, at this price of an eviction.
+    pub(crate) disrupt: Option<Money>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -136,7 +138,7 @@ impl InputArgs {
                 "nothing to {what}: give manifests with -f FILE, a folder, or - for standard input, or --from-cluster\n\n{usage}"
             );
         }
-        let Asked { bound, what_restrictions_cost, repack, diff } = asked;
+        let Asked { bound, what_restrictions_cost, repack, diff, disrupt } = asked;
         let reads_twice = self.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
         if reads_twice {
             bail!("standard input (-) is given more than once, and can be read once");
@@ -148,7 +150,7 @@ impl InputArgs {
         }
         inputs.extend(self.filename.iter().map(|name| Input::from_arg(name)));
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
-        let options = Options { bound, what_restrictions_cost, repack, ..self.options()? };
+        let options = Options { bound, what_restrictions_cost, repack, disrupt, ..self.options()? };
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         for warning in plan.warnings() {
             to_stderr(format_args!("warning: {warning}"));

@@ -38,6 +38,12 @@ pub(crate) struct Args {
     /// Exit with 1 if the new nodes cost more, in dollars an hour, node cost included
     #[arg(long, value_name = "N", value_parser = parse_money)]
     max_cost: Option<Money>,
+    /// Say which nodes would be removed or replaced, in which order, what that saves, and why every other node stays
+    #[arg(long)]
+    disrupt: bool,
+    /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts (with --disrupt)
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money, requires = "disrupt")]
+    eviction_price: Money,
     /// Print how long it took: in JSON as solveSeconds, else on stderr
     #[arg(long)]
     timings: bool,
@@ -64,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         what_restrictions_cost: args.what_restrictions_cost,
         repack: args.repack,
         diff: &args.diff,
+        disrupt: args.disrupt.then_some(args.eviction_price),
     };
     let plan = args.input.plan("plan", usage, asked)?;
     if args.timings && !matches!(args.output, Format::Json | Format::Yaml) {

@@ -33,6 +33,9 @@ pub enum PlanError {
     /// No plan can keep the shares.
     #[error(transparent)]
     Shares(#[from] UnkeepableShares),
+    /// What would be disrupted cannot be decided; none that is known, of objects that were checked.
+    #[error(transparent)]
+    Decide(#[from] berth_disruption::DecideError),
     /// A document cannot be written as JSON; none that is a JSON value.
     #[error("unable to encode the input")]
     Encode(#[from] serde_json::Error),

@@ -10,6 +10,7 @@ use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
 
+use crate::disrupt::Live;
 use crate::{Options, PlanError, repack, skipped};
 
 /// A cluster with what was noticed on the way.
@@ -24,6 +25,8 @@ pub(crate) struct Gathered {
     pub(crate) before: Option<Converted>,
     /// The cluster as if it had no nodes.
     pub(crate) scratch: Option<Converted>,
+    /// The cluster as it stands, where disruption asks about it.
+    pub(crate) live: Option<Live>,
     /// Time spent converting, reading and parsing aside.
     pub(crate) time: Duration,
 }
@@ -45,6 +48,7 @@ pub(crate) struct Gatherer {
     /// Objects that cannot be used, which are told together.
     faults: Vec<ManifestError>,
     n_faults: usize,
+    live: Option<Live>,
 }
 
 /// The node classes that decide what their NodePools may launch.
@@ -76,6 +80,7 @@ impl Gatherer {
             node_classes: NodeClasses::default(),
             faults: Vec::new(),
             n_faults: 0,
+            live: options.disrupt.is_some().then(Live::default),
         }
     }
 
@@ -103,6 +108,9 @@ impl Gatherer {
             let _ = fold(scratch, &object);
         }
         self.node_classes.add(object);
+        if let Some(live) = &mut self.live {
+            live.add(object);
+        }
         self.time += start.elapsed();
         if let Err(error) = added {
             self.n_faults += 1;
@@ -181,12 +189,18 @@ impl Gatherer {
         for class in self.node_classes.in_use() {
             let view = class.view(&self.catalogue)?;
             self.notes.extend(view.warnings);
-            let builders = [Some(&mut self.builder), self.before.as_mut(), self.scratch.as_mut()];
-            for builder in builders.into_iter().flatten() {
+            for builder in [Some(&mut self.builder), self.before.as_mut(), self.scratch.as_mut()].into_iter().flatten()
+            {
                 builder.add_class_catalogue(&class.reference(), &view.catalogue)?;
+            }
+            if let Some(live) = &mut self.live {
+                live.add_class(class.reference(), view.catalogue);
             }
         }
         let catalogue_notes = self.catalogue_notes();
+        if let Some(live) = &mut self.live {
+            live.set_catalogue(self.catalogue);
+        }
         let converted = self.builder.finish()?;
         let before = self.before.map(Builder::finish).transpose()?;
         let mut scratch = self.scratch.map(Builder::finish).transpose()?;
@@ -194,7 +208,7 @@ impl Gatherer {
             repack::free_slots(&mut scratch.cluster, &converted.cluster);
         }
         let time = self.time + start.elapsed();
-        Ok(Gathered { converted, notes: self.notes, catalogue_notes, before, scratch, time })
+        Ok(Gathered { converted, notes: self.notes, catalogue_notes, before, scratch, live: self.live, time })
     }
 }
 

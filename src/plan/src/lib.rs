@@ -17,6 +17,7 @@
 
 mod compare;
 mod decimal;
+mod disrupt;
 mod error;
 mod explain;
 mod gather;

@@ -24,6 +24,8 @@ pub struct Options {
     pub repack: bool,
     /// Whether types with GPUs or other accelerators may be launched for pods that ask for none.
     pub gpu_types_for_any_pod: bool,
+    /// Whether to say which nodes would be disrupted, and what an hour each eviction must save at least, in dollars.
+    pub disrupt: Option<Money>,
     /// Feature gates.
     pub gates: FeatureGates,
     /// Whether to read the folders in folders, too.

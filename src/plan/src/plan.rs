@@ -45,6 +45,8 @@ pub struct Plan {
     pub(crate) before: Option<Box<Plan>>,
     /// The plan as if there were no nodes, where that was asked for.
     pub(crate) scratch: Option<Box<Plan>>,
+    /// Which nodes would be disrupted, where that was asked.
+    pub(crate) disruption: Option<berth_disruption::Disruption>,
     /// The time of the plan.
     pub(crate) now: Timestamp,
     warnings: Vec<String>,
@@ -144,7 +146,7 @@ fn reading(options: &Options) -> berth_manifests::Options {
 
 impl Plan {
     fn new(gathered: Gathered, options: &Options, now: Timestamp) -> Result<Self, PlanError> {
-        let Gathered { converted, notes, catalogue_notes, before, scratch, time } = gathered;
+        let Gathered { converted, notes, catalogue_notes, before, scratch, live, time } = gathered;
         // These are only compared.
         let compared = |converted: Converted| -> Result<Box<Plan>, PlanError> {
             let options = Options { bound: false, what_restrictions_cost: false, ..options.clone() };
@@ -170,7 +172,8 @@ impl Plan {
         };
         let converted_warnings = converted.warnings.into_iter().filter(is_told);
         let warnings = notes.into_iter().chain(converted_warnings).chain(unknown_values(&cluster, &options.max_shares));
-        let (node_cost, warnings) = (options.node_cost, warnings.collect());
+        let (node_cost, mut warnings) = (options.node_cost, warnings.collect::<Vec<String>>());
+        let disruption = live.map(|live| live.disrupt(options, now, &mut warnings)).transpose()?;
         Ok(Plan {
             cluster,
             universe,
@@ -184,6 +187,7 @@ impl Plan {
             scratch,
             now,
             notes: catalogue_notes,
+            disruption,
             warnings,
             timings,
         })
@@ -210,6 +214,7 @@ impl Plan {
             fleet,
             before,
             scratch,
+            disruption: None,
             now,
             warnings,
             timings,

@@ -4,6 +4,7 @@
 //! with nodes or pods. The page requests nothing, and its policy lets no script run but its own.
 
 mod bins;
+mod disruption;
 mod escape;
 mod headline;
 mod tables;
@@ -46,6 +47,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "offerings" => tables::write_offerings(plan, writer)?,
             "reservations" => tables::write_reservations(plan, writer)?,
             "restrictions" => tables::write_restrictions(plan, writer)?,
+            "disruption" => disruption::write(plan, writer)?,
             "preempted" => tables::write_preempted(plan, writer)?,
             "data" => bins::write(plan, &deal, escape::ScriptSafe(&mut *writer))?,
             _ => {}

@@ -41,6 +41,7 @@ fn every_place_of_the_page_is_filled() {
         "reservations",
         "restrictions",
         "preempted",
+        "disruption",
         "data",
         "script",
     ];

@@ -3,6 +3,7 @@
 mod assigned;
 mod claim;
 mod compared;
+mod disruption;
 mod restrictions;
 mod terms;
 
@@ -31,6 +32,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
         node_claims: claim::Claims::new(plan, &deal),
         nodes: Nodes(plan, &deal),
         unschedulable: Unschedulable(plan, &deal),
+        disruption: plan.disruption.as_ref().map(disruption::Disrupted),
     };
     serde_json::to_writer(&mut writer, &document)?;
     writer.write_all(b"\n")?;
@@ -56,6 +58,8 @@ struct Document<'a> {
     node_claims: claim::Claims<'a>,
     nodes: Nodes<'a>,
     unschedulable: Unschedulable<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disruption: Option<disruption::Disrupted<'a>>,
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Tables for people.
 
 mod compared;
+pub(crate) mod disruption;
 mod grid;
 mod members;
 pub(crate) mod nodes;
@@ -51,6 +52,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Res
     reservations::write(plan, rows, &mut writer)?;
     restrictions::write(plan, &mut writer)?;
     unschedulable::write(plan, &deal, rows, &mut writer)?;
+    disruption::write(plan, rows, &mut writer)?;
     if rows.are_all() {
         members::write(plan, &deal, &mut writer)?;
     }

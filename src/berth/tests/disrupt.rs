@@ -1,0 +1,153 @@
+//! `berth plan --disrupt`: what could go, what that saves, and why every other node stays.
+#![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect; clippy looks only into test functions")]
+
+mod common;
+
+use common::berth;
+use serde_json::{Value, json};
+
+const EXAMPLE: [&str; 7] = [
+    "plan",
+    "-f",
+    "examples/disruption",
+    "--instance-types",
+    "examples/catalogues/reserved-account.yaml",
+    "--disrupt",
+    "--now=2026-01-01T12:00:00Z",
+];
+
+fn disruption(more: &[&str]) -> Value {
+    let run = berth(&[&EXAMPLE[..], &["-o", "json"], more].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let plan: Value = serde_json::from_str(&run.stdout).unwrap();
+    plan["disruption"].clone()
+}
+
+fn told(disruption: &Value) -> Vec<String> {
+    let commands = disruption["commands"].as_array().unwrap().iter();
+    let line = |command: &Value| {
+        let nodes: Vec<&str> = command["nodes"].as_array().unwrap().iter().map(|node| node.as_str().unwrap()).collect();
+        let launches = command["replacements"].as_array().unwrap().iter();
+        let launches: Vec<&str> =
+            launches.map(|claim| claim["offering"]["reservationID"].as_str().unwrap_or("paid")).collect();
+        let method = command["method"].as_str().unwrap();
+        format!("{} {method} {} > {}", command["batch"], nodes.join("+"), launches.join("+"))
+    };
+    commands.map(line).collect()
+}
+
+#[test]
+fn the_example_moves_to_the_teams_slots_and_says_why_the_rest_stays() {
+    let found = disruption(&[]);
+    let expected = ["0 Emptiness idle > ", "1 MultiNodeConsolidation web-a+web-b > cr-0web"];
+    assert_eq!(told(&found), expected, "{found:#}");
+    assert_eq!(found["commands"][1]["evictions"], 3);
+    assert_eq!(found["commands"][1]["savings"], json!(0.384));
+    let claim = &found["commands"][1]["replacements"][0];
+    assert_eq!(claim["pods"].as_array().unwrap().len(), 3);
+    assert_eq!(claim["nodePool"], "web");
+    let kept: Vec<(&str, &str)> = found["kept"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|kept| (kept["node"].as_str().unwrap(), kept["reasons"][0]["reason"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            ("batch", "pod has \"karpenter.sh/do-not-disrupt\" annotation"),
+            ("db", "pdb default/db prevents pod evictions"),
+        ]
+    );
+    assert_eq!(found["settledHourlyCost"], json!(0.384));
+}
+
+#[test]
+fn a_price_on_evictions_leaves_pods_where_they_are() {
+    let found = disruption(&["--eviction-price", "1"]);
+    assert_eq!(told(&found), ["0 Emptiness idle > "]);
+    let why = found["kept"][2]["reasons"][0]["reason"].as_str().unwrap();
+    assert!(why.starts_with("saves $"), "{why}");
+}
+
+#[test]
+fn tables_say_the_same_and_the_flag_alone_asks_for_it() {
+    let run = berth(&EXAMPLE);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for words in
+        ["web-a, web-b", "reserved cr-0web", "The nodes cost $0.96/h now, and $0.384/h once", "Nodes that stay"]
+    {
+        assert!(run.stdout.contains(words), "{words:?} is not in {}", run.stdout);
+    }
+    let without: Vec<&str> = EXAMPLE.into_iter().filter(|arg| *arg != "--disrupt").collect();
+    let run = berth(&without);
+    assert!(!run.stdout.contains("Nodes that stay"), "{}", run.stdout);
+    let run = berth(&[&without[..], &["--eviction-price", "1"]].concat());
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("--disrupt"), "{}", run.stderr);
+}
+
+#[test]
+fn the_page_has_what_the_tables_have() {
+    let run = berth(&[&EXAMPLE[..], &["-o", "html"]].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for words in ["<td>web-a, web-b</td>", "reserved cr-0web", "$0.384/h once", "pdb default/db prevents pod evictions"]
+    {
+        assert!(run.stdout.contains(words), "{words:?} is not in the page");
+    }
+}
+
+/// A file with a text, by its path.
+fn file(name: &str, text: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disrupt-{}-{name}", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_change_counts_whatever_its_resource_version() {
+    let pool = |version: &str, budget: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: web, resourceVersion: '{version}'}}\nspec:\n  \
+             disruption: {{budgets: [{{nodes: '{budget}'}}]}}\n  template:\n    spec:\n      nodeClassRef: {{group: \
+             karpenter.k8s.aws, kind: EC2NodeClass, name: web}}\n      requirements: []\n"
+        )
+    };
+    let (given, change) = (file("given.yaml", &pool("20", "5")), file("change.yaml", &pool("10", "0")));
+    let found = disruption(&["-f", &given, "--diff", &change]);
+    assert_eq!(told(&found), <[String; 0]>::default(), "{found:#}");
+    let found = disruption(&["-f", &change, "--diff", &given]);
+    assert_ne!(told(&found), <[String; 0]>::default(), "{found:#}");
+}
+
+#[test]
+fn a_pdb_without_a_namespace_is_in_default() {
+    let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {maxUnavailable: 0, \
+                  selector: {matchLabels: {app: web}}}\n";
+    let found = disruption(&["-f", &file("pdb.yaml", budget)]);
+    assert_eq!(told(&found), ["0 Emptiness idle > "], "{found:#}");
+    let reason = &found["kept"][2]["reasons"][0];
+    assert_eq!((&reason["reason"], &reason["count"]), (&json!("pdb default/web prevents pod evictions"), &json!(2)));
+}
+
+#[test]
+fn long_lists_of_nodes_end_in_a_count_unless_all_is_asked_for() {
+    // Five idle nodes, of which a budget lets four go at a time.
+    let idle = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{karpenter.sh/nodepool: web, \
+             karpenter.sh/capacity-type: on-demand, karpenter.sh/initialized: 'true', kubernetes.io/os: linux, \
+             kubernetes.io/arch: amd64, node.kubernetes.io/instance-type: m5.xlarge, topology.kubernetes.io/zone: \
+             us-east-1a}}}}\nstatus: {{allocatable: {{cpu: 4, memory: 15Gi, pods: 58}}}}\n"
+        )
+    };
+    let nodes: Vec<String> = ["idle-1", "idle-2", "idle-3", "idle-4"].map(idle).into();
+    let pool = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: web}\nspec: {disruption: {budgets: \
+                [{nodes: '4'}]}, template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: \
+                web}, requirements: []}}}\n";
+    let more = ["-f", &file("idle.yaml", &(nodes.concat() + pool))];
+    let run = berth(&[&EXAMPLE[..], &more].concat());
+    assert!(run.stdout.contains("idle, idle-1, idle-2 and 1 more "), "{}", run.stdout);
+    let run = berth(&[&EXAMPLE[..], &more, &["--wide"]].concat());
+    assert!(run.stdout.contains("idle, idle-1, idle-2, idle-3 "), "{}", run.stdout);
+}

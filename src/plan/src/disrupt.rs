@@ -1,0 +1,118 @@
+//! Which nodes would be disrupted: the cluster as it stands, asked of `berth-disruption`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::NodeClassRef;
+use berth_catalogue::Catalogue;
+use berth_disruption::Disruption;
+use berth_manifests::Object as Manifest;
+use berth_state::{Event, Kind, Object, State};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::{Options, PlanError};
+
+/// The objects of a cluster, as a live state takes them.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    objects: BTreeMap<Kind, Vec<Object>>,
+    classes: Vec<(NodeClassRef, Arc<Catalogue>)>,
+    catalogue: Option<Arc<Catalogue>>,
+    /// Whether there is a workload, whose pods may not be there yet.
+    has_workloads: bool,
+}
+
+macro_rules! of_kinds {
+    ($object:expr; $($kind:ident)*) => {
+        match $object {
+            $(Manifest::$kind(object) => {
+                let mut object = (**object).clone();
+                as_given(Kind::$kind, &mut object.metadata);
+                Some(Object::from(object))
+            })*
+            _ => None,
+        }
+    };
+}
+
+/// As a cluster would have it: in a namespace. Of several with one name the last counts, as in the plan, and not the
+/// newest version.
+fn as_given(kind: Kind, metadata: &mut ObjectMeta) {
+    if kind.is_namespaced() && metadata.namespace.as_deref().is_none_or(str::is_empty) {
+        metadata.namespace = Some("default".to_owned());
+    }
+    metadata.resource_version = None;
+    metadata.managed_fields = None;
+}
+
+fn state_object(object: &Manifest) -> Option<Object> {
+    of_kinds!(object; Namespace PriorityClass StorageClass PersistentVolume PersistentVolumeClaim CSINode NodePool
+        NodeOverlay NodeClaim Node Device NodeResourceTopology Deployment ReplicaSet ReplicationController StatefulSet
+        DaemonSet Job CronJob PodDisruptionBudget Reservation Pod)
+}
+
+// === impl Live ===
+
+impl Live {
+    pub(crate) fn add(&mut self, object: &Manifest) {
+        if let Some(object) = state_object(object) {
+            self.has_workloads |= matches!(
+                object.kind(),
+                Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet | Kind::Job
+            );
+            self.objects.entry(object.kind()).or_default().push(object);
+        }
+    }
+
+    pub(crate) fn add_class(&mut self, class: NodeClassRef, catalogue: Catalogue) {
+        self.classes.push((class, Arc::new(catalogue)));
+    }
+
+    pub(crate) fn set_catalogue(&mut self, catalogue: Catalogue) {
+        self.catalogue = Some(Arc::new(catalogue));
+    }
+
+    /// What would be disrupted at the time of a plan.
+    pub(crate) fn disrupt(
+        mut self,
+        options: &Options,
+        now: Timestamp,
+        warnings: &mut Vec<String>,
+    ) -> Result<Disruption, PlanError> {
+        let mut state = State::new(options.gates.clone());
+        for &kind in Kind::ALL {
+            let objects = self.objects.remove(&kind).unwrap_or_default();
+            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None }, now);
+            if let Err(refused) = relisted {
+                warnings.push(format!("--disrupt leaves out: {refused}"));
+            }
+        }
+        if let Some(catalogue) = self.catalogue {
+            // A catalogue refuses no object.
+            let _ = state.apply(Event::Offered { catalogue, seen: None }, now);
+        }
+        state.set_class_catalogues(self.classes);
+        if self.has_workloads && !state.all::<Pod>().any(|pod| pod.metadata.owner_references.is_some()) {
+            let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
+            warnings.push(text.to_owned());
+        }
+        let disrupting = berth_disruption::Options {
+            decisions: berth_decisions::Options {
+                solve: options.solving(),
+                launches: true,
+                ..berth_decisions::Options::default()
+            },
+            eviction_price: options.disrupt.unwrap_or_default(),
+            spot_to_spot: options.gates.spot_to_spot_consolidation,
+            ..berth_disruption::Options::default()
+        };
+        let disruption = berth_disruption::disrupt(&mut state, &disrupting, now)?;
+        if disruption.is_cut_off {
+            let asked = disruption.what_ifs;
+            warnings.push(format!("--disrupt stopped after {asked} what-ifs: more may be worth moving"));
+        }
+        Ok(disruption)
+    }
+}
