@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Taint;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::catalogue::Requirement;
 
@@ -13,6 +14,17 @@ use crate::catalogue::Requirement;
 pub(crate) struct Plan {
     pub(crate) api_version: String,
     pub(crate) kind: String,
+    /// What is told beside the plan, and not checked here.
+    #[serde(default, rename = "provenance")]
+    pub(crate) _provenance: IgnoredAny,
+    #[serde(default, rename = "notes")]
+    pub(crate) _notes: IgnoredAny,
+    #[serde(default, rename = "repack")]
+    pub(crate) _repack: IgnoredAny,
+    #[serde(default, rename = "diff")]
+    pub(crate) _diff: IgnoredAny,
+    #[serde(default, rename = "disruption")]
+    pub(crate) _disruption: IgnoredAny,
     pub(crate) summary: Summary,
     #[serde(default)]
     pub(crate) restrictions: Vec<Restricted>,

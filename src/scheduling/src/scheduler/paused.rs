@@ -164,7 +164,7 @@ impl<'a> Scheduler<'a> {
             for (place, &id) in places.iter_mut().zip(again).filter(|(place, _)| place.is_none()) {
                 *place = if stuck.contains(&id) { None } else { self.choose(id) };
                 match *place {
-                    Some(node) => self.bind(id, node),
+                    Some(node) => self.put_on(id, node),
                     None => stuck.push(id),
                 }
                 has_progressed |= place.is_some();

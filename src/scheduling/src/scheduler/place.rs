@@ -2,7 +2,7 @@
 
 use berth_model::{Assigned, ClassId, MemberKind, PodClass, PodSpec};
 
-use super::{Eviction, Scheduler};
+use super::{Eviction, Placed, Scheduler};
 
 impl<'a> Scheduler<'a> {
     /// Binds a pod of a class to a node.
@@ -10,6 +10,31 @@ impl<'a> Scheduler<'a> {
     /// A pod draws from the Reservation there that suits it best, if any, and spends one that is for one pod alone. The
     /// next Reservation of a class that stands in for some holds its room.
     pub fn bind(&mut self, id: ClassId, node: usize) {
+        if let Some(row) = self.row_of_next(id) {
+            self.log.push(Placed { row, class: id, node });
+        }
+        self.put_on(id, node);
+    }
+
+    /// The row of the input that the next pod of a class is of: classes take their rows one after another.
+    fn row_of_next(&self, id: ClassId) -> Option<u32> {
+        let mut n_placed = self.log.iter().filter(|placed| placed.class == id).count();
+        let rows = &self.universe.class(id)?.rows;
+        let size = |row: u32| {
+            let members = self.cluster.pending.get(row as usize).map(|row| row.members.iter());
+            members.into_iter().flatten().map(|run| run.len() as usize).sum::<usize>()
+        };
+        for &row in rows {
+            match n_placed.checked_sub(size(row)) {
+                Some(rest) => n_placed = rest,
+                None => return Some(row),
+            }
+        }
+        rows.last().copied()
+    }
+
+    /// Binds a pod of a class to a node, for whoever notes its row, or only tries.
+    pub(super) fn put_on(&mut self, id: ClassId, node: usize) {
         let Some((class, _)) = self.class_and_spec(id) else { return };
         if class.kind == MemberKind::Reservation {
             return self.place_reservation(id, node);

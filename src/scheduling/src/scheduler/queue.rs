@@ -167,7 +167,7 @@ impl Scheduler<'_> {
             let node = there.or_else(|| self.choose(id));
             let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
             let Some(node) = node else { break };
-            self.bind(id, node);
+            self.put_on(id, node);
             self.log.push(Placed { row, class: id, node });
             if self.counts_on_terminating {
                 self.put_back_terminating(node);
