@@ -141,7 +141,7 @@ pub async fn run(
                 if !known.moment.is_empty() {
                     quiet.stir();
                 }
-                if known.moment.is_over() {
+                if known.moment.is_over(known.observer.is_launching()) {
                     known.tell(&cloud, &mut tell);
                 }
                 quiet.observe(known.observer.left(), known.observer.n_moving() + n_moving(&cloud));

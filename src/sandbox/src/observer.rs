@@ -1,6 +1,6 @@
 //! What a watcher of pods and nodes sees happen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{NodeClaim, Reservation, ReservationPhase};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -54,6 +54,8 @@ pub(crate) struct Observer {
     nodes: BTreeMap<String, SeenNode>,
     /// Whether they are as they are meant to be.
     claims: BTreeMap<String, bool>,
+    /// NodeClaims that have no instance yet, by UID.
+    unlaunched: BTreeSet<String>,
     reservations: BTreeMap<String, SeenReservation>,
 }
 
@@ -122,11 +124,19 @@ impl Observer {
         let conditions = claim.status.iter().flat_map(|status| &status.conditions);
         let is_up = conditions.into_iter().any(|own| own.type_ == "Initialized" && own.status == "True");
         let is_steady = is_up && claim.metadata.deletion_timestamp.is_none();
-        self.claims.insert(claim.metadata.uid.clone().unwrap_or_default(), is_steady);
+        let uid = claim.metadata.uid.clone().unwrap_or_default();
+        let is_launched = claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
+        if is_launched || claim.metadata.deletion_timestamp.is_some() {
+            self.unlaunched.remove(&uid);
+        } else {
+            self.unlaunched.insert(uid.clone());
+        }
+        self.claims.insert(uid, is_steady);
     }
 
     pub(crate) fn claim_gone(&mut self, uid: &str) {
         self.claims.remove(uid);
+        self.unlaunched.remove(uid);
     }
 
     pub(crate) fn reservation(&mut self, reservation: &Reservation, moment: &mut Moment) {
@@ -192,6 +202,11 @@ impl Observer {
         let pods = self.pods.values().filter_map(|pod| Some((format!("pod {}", pod.name), why(pod)?)));
         let waiting = self.reservations.iter().filter(|(_, known)| known.phase == ReservationPhase::Pending);
         pods.chain(waiting.map(|(name, known)| (format!("Reservation {name}"), known.why.clone()))).collect()
+    }
+
+    /// Whether a NodeClaim waits for its instance.
+    pub(crate) fn is_launching(&self) -> bool {
+        !self.unlaunched.is_empty()
     }
 
     /// How many pods and nodes are on their way in or out.

@@ -101,10 +101,11 @@ impl Moment {
     }
 
     /// Whether it is over: not while nodes are still being launched.
-    pub(crate) fn is_over(&mut self) -> bool {
+    pub(crate) fn is_over(&mut self, is_launching: bool) -> bool {
         let launches = self.happened.iter().filter(|(what, _)| matches!(what, Happened::Launched { .. }));
-        let n_launches = launches.map(|(_, names)| names.len()).sum();
-        let grows = n_launches > self.n_launches && self.n_kept_open < KEPT_OPEN;
+        let n_launches: usize = launches.map(|(_, names)| names.len()).sum();
+        let is_amid = n_launches > self.n_launches || (n_launches > 0 && is_launching);
+        let grows = is_amid && self.n_kept_open < KEPT_OPEN;
         self.n_launches = n_launches;
         self.n_kept_open = if grows { self.n_kept_open + 1 } else { 0 };
         !self.happened.is_empty() && !grows
