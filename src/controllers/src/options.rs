@@ -41,7 +41,7 @@ pub struct Ceilings {
 /// How much may be launched; `None` is without end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ceiling {
-    /// How many nodes one process launches within an hour.
+    /// How many nodes are launched within an hour; after a restart, those count of which the NodeClaim still exists.
     pub launches_per_hour: Option<u32>,
     /// What the nodes may cost an hour, those that run included. Reserved instances count nothing.
     pub dollars_per_hour: Option<Money>,

@@ -20,6 +20,8 @@ pub(crate) struct Offers {
     pub(crate) exhausted: BTreeMap<OfferingKey, Timestamp>,
     /// Reservations that had no slot left, and until when they are left alone.
     pub(crate) full: BTreeMap<String, Timestamp>,
+    /// When the cloud said it.
+    pub(crate) at: Timestamp,
 }
 
 /// No offering will do.
@@ -167,7 +169,7 @@ mod tests {
         ]);
         let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let types = InstanceTypes { catalogue: Arc::new(catalogue), reservations: Vec::new() };
-        Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new() }
+        Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new(), at: Timestamp::UNIX_EPOCH }
     }
 
     fn claim(requirements: &Value, cpu: &str) -> NodeClaim {

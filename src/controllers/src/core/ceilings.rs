@@ -8,7 +8,8 @@ use berth_catalogue::Catalogue;
 use berth_model::Money;
 use jiff::Timestamp;
 
-use super::Core;
+use super::{Core, class_key};
+use crate::claim::Offers;
 use crate::clock::elapsed;
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -27,12 +28,12 @@ impl Core {
     /// What is spent now. Reserved instances are paid for anyhow and count nothing.
     pub(super) fn spend(&self) -> Spend {
         let mut spend = Spend::new();
-        // One catalogue serves every NodePool.
-        let Some(offers) = self.offers.values().next() else { return spend };
-        let prices = prices(&offers.types.catalogue);
+        let of_class = |(class, offers): (&String, &Offers)| (class.clone(), prices(&offers.types.catalogue));
+        let prices: BTreeMap<String, BTreeMap<Key, Money>> = self.offers.iter().map(of_class).collect();
         for claim in self.state.all::<NodeClaim>() {
             let pool = pool_of(&claim.metadata).unwrap_or_default();
-            let price = offering_of(claim).and_then(|key| prices.get(&key).copied());
+            let prices = claim.spec.node_class_ref.as_ref().and_then(|class| prices.get(&class_key(class)));
+            let price = offering_of(claim).and_then(|key| prices?.get(&key).copied());
             *spend.entry(pool.to_owned()).or_insert(Money::ZERO) += price.unwrap_or(Money::ZERO);
         }
         spend

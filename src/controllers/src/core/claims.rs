@@ -75,8 +75,7 @@ impl Core {
             return self.queue.forget(&job);
         };
         if let Answer::Created(_, created) = &answer {
-            let class = claim.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
-            self.learn_from_launch(&class, created, now);
+            self.learn_from_launch(created, now);
             if let Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) = created {
                 self.launch_was_refused(name);
             }

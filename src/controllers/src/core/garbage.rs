@@ -26,6 +26,7 @@ impl Core {
             }
         };
         self.forget_gone_claims();
+        self.forget_unused_classes(now);
         self.forget_placed();
         let there: BTreeMap<&str, &Instance> = instances
             .iter()

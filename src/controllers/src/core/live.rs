@@ -1,12 +1,8 @@
 //! The live state: told what is observed and what became of writes, in the same order as the view.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use berth_catalogue::{Availability, Catalogue};
-use berth_cloudprovider::{CapacityReservation, OfferingKey, ReservationState};
-use berth_state::{AssumptionId, Event, ObjectRef, Refused, SlotCount, Touched};
+use berth_state::{AssumptionId, Event, ObjectRef, Refused, Touched};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -99,7 +95,7 @@ impl Core {
     }
 
     /// What changed may let somebody be placed: on nodes that are up shortly, on new ones once no more comes for a while.
-    fn wake(&mut self, touched: &Touched, now: Timestamp) {
+    pub(super) fn wake(&mut self, touched: &Touched, now: Timestamp) {
         if touched.waiting {
             self.has_waiting = true;
             self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));
@@ -200,53 +196,6 @@ impl Core {
         self.apply(Event::Read { object, found }, now);
         self.queue.done(&job);
     }
-
-    /// Tells the state what is to be had: what the cloud said, less what launches found empty since.
-    pub(super) fn tell_offers(&mut self, now: Timestamp) {
-        // One catalogue serves every NodePool; node classes differ in how nodes are made.
-        let Some(offers) = self.offers.values().next() else {
-            // Without a NodePool nothing is asked of the cloud, and pods are still bound, or told why not.
-            if self.node_classes.is_empty()
-                && !self.state.has_offerings()
-                && let Ok(nothing) = Catalogue::new(Vec::new())
-            {
-                self.apply(Event::Offered { catalogue: Arc::new(nothing), seen: None }, now);
-            }
-            return;
-        };
-        let exhausted: BTreeSet<&OfferingKey> = offers.exhausted.keys().collect();
-        let catalogue = if exhausted.is_empty() {
-            Arc::clone(&offers.types.catalogue)
-        } else {
-            without(&offers.types.catalogue, &exhausted).unwrap_or_else(|| Arc::clone(&offers.types.catalogue))
-        };
-        let full = &offers.full;
-        let counts: Vec<SlotCount> =
-            offers.types.reservations.iter().map(|known| count(known, full.contains_key(&known.id))).collect();
-        let ends = offers.exhausted.values().chain(offers.full.values()).min().copied();
-        let is_told = self.told_offers.as_ref().is_some_and(|(known, known_counts)| {
-            (Arc::ptr_eq(known, &catalogue) || **known == *catalogue) && *known_counts == counts
-        });
-        if !is_told {
-            self.told_offers = Some((Arc::clone(&catalogue), counts.clone()));
-            self.apply(Event::Offered { catalogue, seen: None }, now);
-            if !counts.is_empty() {
-                self.apply(Event::Counted(counts), now);
-            }
-        }
-        if let Some(ends) = ends {
-            self.queue.add_at(Job::Restock, ends);
-        }
-    }
-
-    /// What was left alone for a while may be there again.
-    pub(super) fn restock(&mut self, now: Timestamp) {
-        for offers in self.offers.values_mut() {
-            offers.exhausted.retain(|_, until| *until > now);
-            offers.full.retain(|_, until| *until > now);
-        }
-        self.tell_offers(now);
-    }
 }
 
 /// Whether a NodeClaim will be no node, or none much longer: what was planned for it needs another.
@@ -257,35 +206,6 @@ fn is_end_of_claim(observed: &Observed) -> bool {
         _ => false,
     }
 }
-
-/// A catalogue in which some offerings have no instance left.
-fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Option<Arc<Catalogue>> {
-    let mut types = catalogue.types().to_vec();
-    for of_type in &mut types {
-        let name = of_type.name.clone();
-        for offering in &mut of_type.offerings {
-            let Some(capacity_type) = offering.capacity_type() else { continue };
-            let zone = offering.zone().map(str::to_owned);
-            if exhausted.contains(&OfferingKey { instance_type: name.clone(), zone, capacity_type }) {
-                offering.availability = Availability::Count(0);
-            }
-        }
-    }
-    Catalogue::new(types).ok().map(Arc::new)
-}
-
-/// The free slots of a reservation, and whom the count has seen.
-fn count(known: &CapacityReservation, is_full: bool) -> SlotCount {
-    let serves = known.state == ReservationState::Active && !is_full;
-    SlotCount {
-        reservation_id: known.id.clone(),
-        free: if serves { known.total.saturating_sub(known.used) } else { 0 },
-        seen: known.includes.iter().map(|id| id.0.clone()).collect(),
-    }
-}
-
-/// What the cloud offers, as the state was told it last.
-pub(super) type ToldOffers = (Arc<Catalogue>, Vec<SlotCount>);
 
 /// What a job's write is assumed as.
 pub(super) type Assumed = std::collections::BTreeMap<Job, AssumptionId>;

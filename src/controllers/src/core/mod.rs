@@ -14,8 +14,10 @@ mod live;
 mod offers;
 mod pools;
 mod provision;
+mod recall;
 mod reservations;
 mod schedule;
+mod told;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,9 +42,10 @@ use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
 use empty::Removal;
-use live::{Assumed, ToldOffers};
+use live::Assumed;
 use provision::AllPlanned;
 use schedule::ExpectedNodes;
+use told::Told;
 
 /// One thing to be done, again whenever something about it changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +141,9 @@ pub(crate) struct Core {
     decider: Decider,
     /// Writes that the state assumes, by the job that waits for their outcome.
     assumed: Assumed,
-    told_offers: Option<ToldOffers>,
+    told_offers: Option<Told>,
+    /// Node classes that the cloud has answered for, or failed to.
+    asked_classes: BTreeSet<String>,
     /// When the first and the last came of those that are planned together.
     batch: Option<(Timestamp, Timestamp)>,
     /// Whether somebody waits for room.
@@ -189,6 +194,7 @@ impl Core {
             decider: Decider::new(),
             assumed: Assumed::new(),
             told_offers: None,
+            asked_classes: BTreeSet::new(),
             batch: None,
             has_waiting: false,
             planned: AllPlanned::new(),
@@ -236,6 +242,7 @@ impl Core {
                 // What was there at the start is no event.
                 self.pod_events.clear();
                 self.start_state(now);
+                self.recall(now);
                 self.tell_offers(now);
                 self.queue.add(Job::Garbage);
                 self.queue.add(Job::Disrupt);

@@ -1,8 +1,9 @@
 //! What node classes offer: asked for again and again, and learnt from launches in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use berth_api::NodeClaim;
 use berth_cloudprovider::{CloudError, InstanceTypes, Launched, NodeClassStatus};
 use jiff::Timestamp;
 
@@ -44,6 +45,9 @@ impl Core {
         now: Timestamp,
     ) {
         let job = Job::ClassStatus(class.clone());
+        if !self.node_classes.contains_key(&class) {
+            return self.queue.succeed(job);
+        }
         let is_known = self.class_status.get(&class) == Some(&status);
         let wait = match &status {
             // Somebody may be about to mend it.
@@ -63,20 +67,28 @@ impl Core {
             for pool in pools {
                 self.queue.add(Job::Pool(pool));
             }
+            self.tell_offers(now);
             self.replan_at_once();
         }
     }
 
     pub(super) fn offered(&mut self, class: String, types: Result<InstanceTypes, CloudError>, now: Timestamp) {
         let job = Job::Offers(class.clone());
+        if !self.node_classes.contains_key(&class) {
+            return self.queue.succeed(job);
+        }
+        let is_first = self.asked_classes.insert(class.clone());
         match types {
             Ok(types) => {
-                let before = self.offers.remove(&class);
-                let exhausted = before.map(|before| before.exhausted).unwrap_or_default();
-                let exhausted = exhausted.into_iter().filter(|(_, until)| *until > now).collect();
-                self.offers.insert(class, Offers { types, exhausted, full: BTreeMap::new() });
+                // What is known to be empty is so for each node class.
+                let known = self.offers.values().flat_map(|offers| &offers.exhausted);
+                let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
+                let exhausted = exhausted.collect();
+                self.offers.insert(class.clone(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
                 self.tell_offers(now);
-                let claims: Vec<String> = self.view.claims.iter().map(|(name, _)| name.clone()).collect();
+                let of_class = |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key) == Some(class.clone());
+                let claims = self.view.claims.iter().filter(|(_, claim)| of_class(claim));
+                let claims: Vec<String> = claims.map(|(name, _)| name.clone()).collect();
                 for claim in claims {
                     self.queue.add(Job::Claim(claim));
                 }
@@ -84,31 +96,61 @@ impl Core {
             }
             Err(error) => {
                 tracing::warn!(class, %error, "unable to read what the node class offers");
+                if is_first {
+                    // Others need not wait for it.
+                    self.tell_offers(now);
+                }
                 self.queue.fail(job, Duration::from_secs(1), now);
             }
         }
     }
 
-    /// Offerings that a launch found empty are left alone for a while.
-    pub(super) fn learn_from_launch(&mut self, class: &str, answer: &Result<Launched, CloudError>, now: Timestamp) {
-        let Some(offers) = self.offers.get_mut(class) else { return };
+    /// Offerings that a launch found empty are left alone for a while, by all node classes.
+    pub(super) fn learn_from_launch(&mut self, answer: &Result<Launched, CloudError>, now: Timestamp) {
         let exhausted = match answer {
             Ok(launched) => &launched.exhausted[..],
             Err(CloudError::InsufficientCapacity { offerings }) => offerings,
-            Err(CloudError::ReservationFull { reservation, .. }) => {
-                offers.full.insert(reservation.clone(), after(now, PERIOD));
-                self.tell_offers(now);
-                self.queue.add(Job::Offers(class.to_owned()));
-                return;
-            }
+            Err(CloudError::ReservationFull { reservation, .. }) => return self.is_full(reservation, now),
             Err(_) => return,
         };
         let exhausted_for = self.options.timings.exhausted_for;
         for offering in exhausted {
             tracing::info!(%offering, "no instance left; left alone for {exhausted_for:?}");
-            offers.exhausted.insert(offering.clone(), after(now, exhausted_for));
+            for offers in self.offers.values_mut() {
+                offers.exhausted.insert(offering.clone(), after(now, exhausted_for));
+            }
         }
         if !exhausted.is_empty() {
+            self.tell_offers(now);
+        }
+    }
+
+    /// A reservation had no slot left: the cloud is asked again.
+    fn is_full(&mut self, reservation: &str, now: Timestamp) {
+        for (class, offers) in &mut self.offers {
+            if offers.types.reservations.iter().any(|known| known.id == reservation) {
+                offers.full.insert(reservation.to_owned(), after(now, PERIOD));
+                self.queue.add(Job::Offers(class.clone()));
+            }
+        }
+        self.tell_offers(now);
+    }
+
+    /// Node classes that neither a NodePool nor a NodeClaim names any more are not asked for.
+    pub(super) fn forget_unused_classes(&mut self, now: Timestamp) {
+        let pools = self.view.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.as_ref());
+        let claims = self.view.claims.values().filter_map(|claim| claim.spec.node_class_ref.as_ref());
+        let used: BTreeSet<String> = pools.chain(claims).map(class_key).collect();
+        let unused: Vec<String> = self.node_classes.keys().filter(|class| !used.contains(*class)).cloned().collect();
+        for class in &unused {
+            self.node_classes.remove(class);
+            self.offers.remove(class);
+            self.class_status.remove(class);
+            self.asked_classes.remove(class);
+            self.queue.forget(&Job::Offers(class.clone()));
+            self.queue.forget(&Job::ClassStatus(class.clone()));
+        }
+        if !unused.is_empty() {
             self.tell_offers(now);
         }
     }

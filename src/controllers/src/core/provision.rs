@@ -15,6 +15,7 @@ use rustc_hash::FxHasher;
 
 use super::ceilings::Spend;
 use super::pools::{HASH_VERSION, template_hash};
+use super::recall::backoff_message;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
@@ -32,9 +33,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_s
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Planned {
     /// The NodeClaim that it waits for.
-    claim: String,
-    n_launches: u32,
-    last: Timestamp,
+    pub(super) claim: String,
+    pub(super) n_launches: u32,
+    pub(super) last: Timestamp,
 }
 
 impl Core {
@@ -149,10 +150,7 @@ impl Core {
         self.queue.add_at(Job::Provision, after(planned.last, delay));
         let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
         let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
-        let message = format!(
-            "{} nodes were launched for it and it was bound to none: the next is launched after {delay:?}",
-            planned.n_launches
-        );
+        let message = backoff_message(planned.n_launches, delay);
         let uid = object.uid.as_deref().unwrap_or_default().to_owned();
         match object.key.kind {
             berth_state::Kind::Pod => self.explain_pod(object, &message, now),

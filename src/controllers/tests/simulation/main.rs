@@ -5,7 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
+mod classes;
 mod no_pool;
+mod restart;
 mod rooms;
 mod scenarios;
 mod trouble;

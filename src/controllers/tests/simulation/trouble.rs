@@ -74,6 +74,11 @@ impl Trouble {
         *self.inner.rates.lock() = Rates::default();
     }
 
+    /// The process dies now.
+    pub(crate) fn crash(&self) {
+        self.inner.crashed.notify_one();
+    }
+
     pub(crate) async fn crashed(&self) {
         self.inner.crashed.notified().await;
     }

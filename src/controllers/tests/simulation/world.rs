@@ -102,6 +102,11 @@ impl World {
         });
     }
 
+    /// Kills the controllers: they are started anew at once.
+    pub(crate) fn kill(&self) {
+        self.trouble.crash();
+    }
+
     /// How often the controllers were started.
     pub(crate) fn n_starts(&self) -> u32 {
         *self.n_starts.lock()

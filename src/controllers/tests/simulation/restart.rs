@@ -1,0 +1,64 @@
+//! What a process that starts knows of what an earlier one did.
+
+use std::time::Duration;
+
+use berth_cloudprovider_fake::cloud::CloudFaults;
+use berth_controllers::{Ceiling, Ceilings};
+
+use crate::scenarios::{catalogue, pool, state_of, web};
+use crate::trouble::Rates;
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn launches_of_the_last_hour_count_after_a_restart() {
+    let mut world = World::with(6, Rates::default(), CloudFaults::default(), catalogue()).await;
+    let two = Ceiling { launches_per_hour: Some(2), dollars_per_hour: None };
+    world.options.ceilings = Ceilings { of_each_pool: two, ..Ceilings::default() };
+    world.start_controllers(false);
+    let mut small = pool("web", &["on-demand"]);
+    small["spec"]["template"]["spec"]["requirements"] = serde_json::json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]},
+    ]);
+    world.create::<berth_api::NodePool>(small).await;
+    world.deploy(web(30)).await;
+    for n in 1..4 {
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(world.alive().len(), 2, "at start {n}: {}", state_of(&world).await);
+        world.kill();
+    }
+    // An hour after the first two, two more may come.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.alive().len(), 4, "{}", state_of(&world).await);
+    assert_eq!(world.n_starts(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_for_which_nodes_were_launched_in_vain_is_known_after_a_restart() {
+    let mut world = World::with(
+        1,
+        Rates::default(),
+        CloudFaults { never_joins: 1.0, ..CloudFaults::default() },
+        catalogue(),
+    )
+    .await;
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.deploy(web(1)).await;
+    let in_vain = async |world: &World| {
+        let pods = world.pods().await;
+        let conditions = pods.iter().flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten()));
+        let mut messages = conditions.filter_map(|known| known.message.as_deref());
+        messages.find_map(|message| message.split_once(" nodes were launched for it")?.0.parse::<u32>().ok())
+    };
+    let mut known = 0;
+    for start in 1..6 {
+        let grown = world.settles(180, async |world| in_vain(world).await.is_some_and(|n| n > known)).await;
+        assert!(grown, "after start {start}: {}", state_of(&world).await);
+        known = in_vain(&world).await.unwrap();
+        world.kill();
+        // It waits, as if nobody had died.
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert!(world.claims().await.is_empty(), "after start {start}: {}", state_of(&world).await);
+    }
+}
