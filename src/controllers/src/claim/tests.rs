@@ -56,7 +56,12 @@ impl Scene {
             nodes: Vec::new(),
             pods: Vec::new(),
             attachments: Vec::new(),
-            offers: Some(Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new(), at: Timestamp::UNIX_EPOCH }),
+            offers: Some(Offers {
+                types,
+                exhausted: BTreeMap::new(),
+                full: BTreeMap::new(),
+                at: Timestamp::UNIX_EPOCH,
+            }),
             memory: Memory::default(),
             pool: None,
             last_pod_event: None,

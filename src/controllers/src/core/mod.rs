@@ -329,7 +329,7 @@ impl Core {
 
     fn answered(&mut self, job: Job, answer: Answer, now: Timestamp) {
         match (job, answer) {
-            (Job::Offers(class), Answer::Types(types)) => self.offered(class, types, now),
+            (Job::Offers(class), Answer::Types(types)) => self.offered(&class, types, now),
             (Job::ClassStatus(class), Answer::Status(status)) => self.class_answered(class, status, now),
             (Job::Garbage, Answer::Instances(instances)) => self.listed(instances, now),
             (Job::Collect(id), Answer::Deleted(_, outcome)) => self.collected(&id, outcome, now),

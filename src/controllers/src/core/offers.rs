@@ -72,21 +72,22 @@ impl Core {
         }
     }
 
-    pub(super) fn offered(&mut self, class: String, types: Result<InstanceTypes, CloudError>, now: Timestamp) {
-        let job = Job::Offers(class.clone());
-        if !self.node_classes.contains_key(&class) {
+    pub(super) fn offered(&mut self, class: &str, types: Result<InstanceTypes, CloudError>, now: Timestamp) {
+        let job = Job::Offers(class.to_owned());
+        if !self.node_classes.contains_key(class) {
             return self.queue.succeed(job);
         }
-        let is_first = self.asked_classes.insert(class.clone());
+        let is_first = self.asked_classes.insert(class.to_owned());
         match types {
             Ok(types) => {
                 // What is known to be empty is so for each node class.
                 let known = self.offers.values().flat_map(|offers| &offers.exhausted);
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
                 let exhausted = exhausted.collect();
-                self.offers.insert(class.clone(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
+                self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
                 self.tell_offers(now);
-                let of_class = |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key) == Some(class.clone());
+                let of_class =
+                    |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key).as_deref() == Some(class);
                 let claims = self.view.claims.iter().filter(|(_, claim)| of_class(claim));
                 let claims: Vec<String> = claims.map(|(name, _)| name.clone()).collect();
                 for claim in claims {

@@ -19,11 +19,13 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Core {
     /// Takes up what an earlier process left. A NodeClaim that is gone within the hour does not count any more.
     pub(super) fn recall(&mut self, now: Timestamp) {
-        let claims = self.view.claims.values().filter(|claim| claim.spec.node_class_ref.is_some() && self.serves(claim));
+        let claims =
+            self.view.claims.values().filter(|claim| claim.spec.node_class_ref.is_some() && self.serves(claim));
         let mut launches: Vec<(Timestamp, String)> = claims
             .filter_map(|claim| {
                 let created = claim.metadata.creation_timestamp.as_ref()?.0;
-                (elapsed(created, now) < HOUR).then(|| (created, pool_of(&claim.metadata).unwrap_or_default().to_owned()))
+                (elapsed(created, now) < HOUR)
+                    .then(|| (created, pool_of(&claim.metadata).unwrap_or_default().to_owned()))
             })
             .collect();
         launches.sort();

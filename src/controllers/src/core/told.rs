@@ -49,8 +49,7 @@ impl Core {
         if self.told_offers.is_none() && self.node_classes.keys().any(|class| !self.asked_classes.contains(class)) {
             return;
         }
-        let classes =
-            self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
+        let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
         let told = Told::new(classes, counts(&self.offers));
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| known.classes != told.classes) {

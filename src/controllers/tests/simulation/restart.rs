@@ -35,19 +35,15 @@ async fn launches_of_the_last_hour_count_after_a_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_for_which_nodes_were_launched_in_vain_is_known_after_a_restart() {
-    let mut world = World::with(
-        1,
-        Rates::default(),
-        CloudFaults { never_joins: 1.0, ..CloudFaults::default() },
-        catalogue(),
-    )
-    .await;
+    let mut world =
+        World::with(1, Rates::default(), CloudFaults { never_joins: 1.0, ..CloudFaults::default() }, catalogue()).await;
     world.start_controllers(false);
     world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
     world.deploy(web(1)).await;
     let in_vain = async |world: &World| {
         let pods = world.pods().await;
-        let conditions = pods.iter().flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten()));
+        let conditions =
+            pods.iter().flat_map(|pod| pod.status.iter().flat_map(|status| status.conditions.iter().flatten()));
         let mut messages = conditions.filter_map(|known| known.message.as_deref());
         messages.find_map(|message| message.split_once(" nodes were launched for it")?.0.parse::<u32>().ok())
     };
