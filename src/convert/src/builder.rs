@@ -72,6 +72,8 @@ pub struct Builder {
     pub(crate) reservations: FxIndexMap<Sym, ReservationRecord>,
     pub(crate) overlays: FxIndexMap<Sym, OverlayRecord>,
     supplies: catalogue::Supplies,
+    /// By finite supply: what the catalogue counted.
+    pub(crate) counted: Vec<u32>,
     /// The node classes with a catalogue of their own.
     pub(crate) class_catalogues: FxIndexSet<Sym>,
     pub(crate) autoscalers: FxIndexMap<(Sym, Sym), Autoscaler>,
@@ -202,6 +204,7 @@ impl Builder {
             devices: FxHashMap::default(),
             overlays: FxIndexMap::default(),
             supplies: catalogue::Supplies::default(),
+            counted: Vec::new(),
             class_catalogues: FxIndexSet::default(),
             autoscalers: FxIndexMap::default(),
             expansion: Expansion::default(),
@@ -573,6 +576,7 @@ impl Builder {
     /// the supply and the catalogue's count.
     pub fn adjust_slots(&mut self, mut free: impl FnMut(&str, u32) -> u32) {
         let Cluster { slots, symbols, .. } = &mut self.cluster;
+        self.counted = slots.iter().map(|supply| supply.free).collect();
         for supply in slots {
             supply.free = free(symbols.text(supply.id), supply.free);
         }

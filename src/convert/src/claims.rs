@@ -65,15 +65,15 @@ impl AccessModes {
     }
 }
 
-#[derive(Clone, Debug)]
-struct ClaimRecord {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClaimRecord {
     asks: ClaimTemplate,
     is_lost: bool,
     is_deleting: bool,
 }
 
-#[derive(Clone, Debug)]
-struct VolumeRecord {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct VolumeRecord {
     topology: Option<Vec<Requirements>>,
     zones: Option<Requirements>,
     attachment: Option<(Sym, Sym)>,
@@ -85,8 +85,8 @@ struct VolumeRecord {
     nanos: i128,
 }
 
-#[derive(Clone, Debug)]
-struct ClassRecord {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClassRecord {
     driver: Sym,
     makes_volumes: bool,
     waits_for_consumer: bool,
@@ -127,6 +127,58 @@ impl ClaimTemplate {
 // === impl Storage ===
 
 impl Storage {
+    /// Takes the claim out that was added last, to one that had none before.
+    pub(crate) fn take_claim(&mut self, id: (Sym, Sym)) -> Option<ClaimRecord> {
+        self.claims.remove(&id)
+    }
+
+    /// Takes the volume out that was added last, to one that had none before.
+    pub(crate) fn take_volume(&mut self, name: Sym) -> Option<VolumeRecord> {
+        self.volume_order.retain(|known| *known != name);
+        self.volumes.remove(&name)
+    }
+
+    /// Takes the class out that was added last, to one that had none before.
+    pub(crate) fn take_class(&mut self, name: Sym) -> Option<ClassRecord> {
+        self.classes.remove(&name)
+    }
+
+    /// A claim is this from now on, or gone.
+    pub(crate) fn set_claim(&mut self, id: (Sym, Sym), claim: Option<ClaimRecord>) {
+        match claim {
+            Some(claim) => drop(self.claims.insert(id, claim)),
+            None => drop(self.claims.remove(&id)),
+        }
+    }
+
+    /// A volume is this from now on, or gone.
+    pub(crate) fn set_volume(&mut self, name: Sym, volume: Option<VolumeRecord>) {
+        if let Some(volume) = volume {
+            if self.volumes.insert(name, volume).is_none() {
+                self.volume_order.push(name);
+            }
+        } else {
+            self.take_volume(name);
+        }
+    }
+
+    /// The claims that are bound to a volume.
+    pub(crate) fn bound_to(&self, volume: Sym) -> Vec<(Sym, Sym)> {
+        let claims = self.claims.iter().filter(|(_, claim)| claim.asks.volume == Some(volume));
+        claims.map(|(id, _)| *id).collect()
+    }
+
+    /// Whether a volume may be bound to claims of its class that are not bound yet.
+    pub(crate) fn may_be_bound(&self, volume: &VolumeRecord) -> bool {
+        let class = self.classes.get(&volume.storage_class);
+        volume.is_available && class.is_some_and(|class| class.waits_for_consumer && !class.makes_volumes)
+    }
+
+    /// The names of the claims that a pod's volumes stand for.
+    pub(crate) fn names(claims: &[Claim], pod: &str, symbols: &mut Symbols) -> Vec<Sym> {
+        claims.iter().map(|claim| claim_name(claim, pod, symbols).0).collect()
+    }
+
     pub(crate) fn add_claim(
         &mut self,
         id: (Sym, Sym),

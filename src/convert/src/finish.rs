@@ -4,20 +4,22 @@ use std::ops::{Range, RangeInclusive};
 
 use berth_api::ReservationArgs;
 use berth_model::{
-    BoundPod, Cluster, Daemon, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, PreAllocationSettings,
-    Reservation, ReservationRules, ResourceId, Sym, Template,
+    BoundPod, Cluster, Daemon, MemberKind, MemberRun, NodePool, PodSpec, PodStage, PreAllocatable,
+    PreAllocationSettings, Reservation, ReservationRules, ResourceId, Sym, Template,
 };
 use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::autoscalers::Autoscaler;
 use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet, PodRecord};
-use crate::live::{Known, Live, Place, Rooms};
+use crate::capacity::{Links, Site};
+use crate::live::{ImageNames, Known, Live, Place, Rooms, Supplies};
+use crate::node::NodeRecord;
 use crate::ownership::{Ownership, Who};
 use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
-use crate::standing::{self, Standing};
+use crate::standing::{self, Parts, Standing};
 use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
 use crate::{ConvertError, autoscalers, operating, overlay, pool, units};
 
@@ -45,15 +47,16 @@ impl Builder {
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
         settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
-        let wanted: FxHashSet<Sym> =
-            self.drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
-        let of_nodes = self.nodes.values().flat_map(|node| node.images.iter().map(|(name, _)| *name));
-        let unwanted: FxHashSet<Sym> = of_nodes.filter(|image| !wanted.contains(image)).collect();
-        let (limits, pools) = (self.attach_limits, &self.pools);
-        let units = units::together(self.topologies, self.devices);
-        let mut standing =
-            Standing::new(self.nodes, &self.node_claims, pools, limits, &wanted, &mut cluster, &mut warnings);
-        standing.set_units(units, &cluster.symbols);
+        let images = image_names(&self.drafts, &self.nodes);
+        let drivers = count_drivers(&self.attach_limits);
+        let parts = Parts { attach_limits: self.attach_limits, units: units::together(self.topologies, self.devices) };
+        let links = Links::of(&self.nodes, &self.node_claims);
+        let pools = self.pools.iter();
+        let startup_taints = pools.map(|(name, record)| (*name, record.startup_taints.clone())).collect();
+        let site = Site { startup_taints: &startup_taints, wanted: &images.wanted };
+        let supplies: Vec<u32> = cluster.slots.iter().map(|supply| supply.free).collect();
+        let (nodes, claims) = (&self.nodes, &self.node_claims);
+        let mut standing = Standing::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         if self.expansion == Expansion::PodsThatExist {
             let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
             let by_age = |a: &PodRecord, b: &PodRecord| {
@@ -71,8 +74,9 @@ impl Builder {
                 self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
             }
         }
-        let mut resolver =
-            Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, standing.images());
+        // What exists comes to run where it was not: images come to nodes that had none of them.
+        let on_nodes = (self.expansion == Expansion::Workloads).then(|| standing.images());
+        let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
@@ -84,7 +88,11 @@ impl Builder {
         let mut ownership = Ownership::new(self.references, &cluster);
         let known: Vec<Known> = match self.expansion {
             Expansion::Workloads => Vec::new(),
-            Expansion::PodsThatExist => self.pods.iter().map(|pod| Known::of(pod, &resolver, &self.owners)).collect(),
+            Expansion::PodsThatExist => {
+                let who = (&self.owners, &self.workloads, &daemons);
+                let pods = self.pods.iter().zip(&fates);
+                pods.map(|(pod, fate)| Known::of(pod, *fate, &resolver, who, &mut cluster)).collect()
+            }
         };
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
@@ -110,23 +118,67 @@ impl Builder {
         }
         standing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
-        let mut pools: Vec<berth_model::NodePool> = self.pools.into_values().map(|record| record.pool).collect();
-        if pools.is_empty() && self.expansion == Expansion::Workloads {
-            warnings.insert(
-                "no NodePool given: planning with one open pool, \"default\", of any Linux type on amd64".to_owned(),
-            );
-            pools.push(pool::open_pool(&mut cluster));
-        }
-        for pool in &mut pools {
-            pool.node_class = pool.node_class.filter(|class| self.class_catalogues.contains(class));
-        }
-        pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
+        let pools = self.pools.into_values().map(|record| record.pool).collect();
+        let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
         standing::finish(&mut standing, pools, &mut cluster);
         let mut reader = Builder::new(self.options);
         reader.memo = self.memo;
-        let rooms = Rooms { owners: self.owners, workloads: self.workloads, standing, resolver, ownership };
-        Ok(Live::new(cluster, reader, rooms, unwanted, (warnings, valid), known.into_iter().zip(places)))
+        let holders = cluster.reservations.iter().filter_map(|reservation| reservation.node).collect();
+        let rooms = Rooms {
+            owners: self.owners,
+            owns_daemons: self.workloads.owns_daemons(),
+            workloads: self.workloads,
+            daemons,
+            standing,
+            links,
+            startup_taints,
+            images,
+            drivers,
+            supplies: Supplies { counted: self.counted, free: supplies },
+            holders,
+            resolver,
+            ownership,
+        };
+        Ok(Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)))
     }
+}
+
+/// The NodePools, by name; one that takes anything where a plan has none.
+fn settle_pools(
+    mut pools: Vec<NodePool>,
+    expansion: Expansion,
+    class_catalogues: &FxIndexSet<Sym>,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> Vec<NodePool> {
+    if pools.is_empty() && expansion == Expansion::Workloads {
+        warnings.insert(
+            "no NodePool given: planning with one open pool, \"default\", of any Linux type on amd64".to_owned(),
+        );
+        pools.push(pool::open_pool(cluster));
+    }
+    for pool in &mut pools {
+        pool.node_class = pool.node_class.filter(|class| class_catalogues.contains(class));
+    }
+    pools.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
+    pools
+}
+
+/// The images that matter on nodes, and the others that these have.
+fn image_names(drafts: &FxIndexSet<Draft>, nodes: &FxIndexMap<Sym, NodeRecord>) -> ImageNames {
+    let wanted: FxHashSet<Sym> = drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
+    let of_nodes = nodes.values().flat_map(|node| node.images.iter().map(|(name, _)| *name));
+    let unwanted = of_nodes.filter(|image| !wanted.contains(image)).collect();
+    ImageNames { wanted, unwanted }
+}
+
+/// By driver: how many nodes limit its volumes.
+fn count_drivers(limits: &FxHashMap<Sym, Vec<(Sym, u32)>>) -> FxHashMap<Sym, u32> {
+    let mut drivers = FxHashMap::default();
+    for (driver, _) in limits.values().flatten() {
+        *drivers.entry(*driver).or_default() += 1;
+    }
+    drivers
 }
 
 /// The seconds of Unix time at which the same Reservations have expired as have by now.
@@ -414,7 +466,7 @@ pub(crate) fn place_pods(
                     assigned: pod.assigned,
                 };
                 standing.bind(position, bound, daemon, cluster);
-                places.push(Place::Node(position));
+                places.push(pod.node.map_or(Place::Nowhere, Place::Node));
             }
             Fate::Elsewhere => {
                 let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));

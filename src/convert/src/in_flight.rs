@@ -14,7 +14,7 @@ use crate::pool::requirements_of;
 use crate::quantities::Amounts;
 
 /// What a NodeClaim asks for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     /// Its labels, its requirements, and the planned offering.
     requirements: Requirements,
@@ -64,13 +64,14 @@ pub(crate) fn read_asked(claim: &NodeClaim, pairs: &[(Sym, Sym)], cluster: &mut 
     Ok(Asked { requirements, requests, counted: Vec::new() })
 }
 
-/// The node that a claim may count as, and takes its slot; `None` where nothing is known of what it will have.
+/// The node that a claim may count as, and the supply of which it takes an instance; `None` where nothing is known of what
+/// it will have.
 pub(crate) fn promised(
     mut record: NodeRecord,
     asked: &Asked,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
-) -> Option<NodeRecord> {
+) -> Option<(NodeRecord, Option<SlotId>)> {
     let name = cluster.symbols.text(record.name).to_owned();
     let candidates = candidates(&asked.requirements, cluster);
     let Some(first) = candidates.first() else {
@@ -87,7 +88,7 @@ pub(crate) fn promised(
         record.allocatable.clone_from(&asked.requests);
         record.capacity.clone_from(&asked.requests);
         (record.labels, record.open) = settle(&asked.requirements, &[], cluster);
-        return Some(record);
+        return Some((record, None));
     };
     let slots = first.slots.filter(|slots| candidates.iter().all(|other| other.slots == Some(*slots)));
     let (mut least, mut most) = (first.resources.clone(), first.resources.clone());
@@ -102,15 +103,7 @@ pub(crate) fn promised(
     let (labels, open) = settle(&asked.requirements, &candidates, cluster);
     (record.labels, record.open) = (labels, open);
     (record.allocatable, record.capacity) = (least, most);
-    let slots = slots.filter(|slots| !asked.counted.contains(slots));
-    if let Some(slots) = slots.and_then(|slots| cluster.slots.get_mut(slots.index())) {
-        if slots.free == 0 {
-            let id = cluster.symbols.text(slots.id);
-            warnings.insert(format!("NodeClaim {name}: not launched yet, and {id} has no instance left for it"));
-        }
-        slots.free = slots.free.saturating_sub(1);
-    }
-    Some(record)
+    Some((record, slots.filter(|slots| !asked.counted.contains(slots))))
 }
 
 /// All of the catalogue that requirements admit.

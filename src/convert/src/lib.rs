@@ -23,6 +23,7 @@ mod annotations;
 mod ask;
 mod autoscalers;
 mod builder;
+mod capacity;
 mod catalogue;
 mod claims;
 mod drivers;
@@ -54,5 +55,5 @@ mod workloads;
 
 pub use builder::{Builder, Converted, Expansion, REPEATED};
 pub use error::{ConvertError, Problem};
-pub use live::{Live, Patched, PodChange};
+pub use live::{Change, Live, Objects, Other, Patched, PodChange};
 pub use options::{Options, Replicas, UnknownGate};

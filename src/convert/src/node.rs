@@ -25,7 +25,7 @@ const EPHEMERAL_TAINTS: [(&str, Effect); 5] = [
 ];
 
 /// A node, or a NodeClaim in flight, before pods are counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeRecord {
     pub(crate) name: Sym,
     pub(crate) labels: Vec<(Sym, Sym)>,
@@ -44,7 +44,7 @@ pub(crate) struct NodeRecord {
 }
 
 /// A NodeClaim.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeClaimRecord {
     /// The node that it would be, if there is none yet.
     pub(crate) node: NodeRecord,

@@ -11,6 +11,7 @@ use crate::quantities::Amounts;
 use crate::terms::{node_key, requirement};
 
 /// A NodeOverlay.
+#[derive(PartialEq)]
 pub(crate) struct OverlayRecord {
     name: String,
     weight: i32,
@@ -21,7 +22,7 @@ pub(crate) struct OverlayRecord {
 }
 
 /// What becomes of a price.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Price {
     Set(i128),
     /// Pico-dollars to add.

@@ -17,8 +17,8 @@ pub(crate) struct Resolver {
     pub(crate) storage: Storage,
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
-    /// Images that some node has.
-    pub(crate) images: FxHashSet<Sym>,
+    /// Images that some node has; `None`: any may come to have any image.
+    images: Option<FxHashSet<Sym>>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
     known: FxHashMap<(u32, Sym, bool), u32>,
 }
@@ -29,9 +29,14 @@ impl Resolver {
         storage: Storage,
         priorities: FxHashMap<Sym, i32>,
         default_priority: Option<i32>,
-        images: FxHashSet<Sym>,
+        images: Option<FxHashSet<Sym>>,
     ) -> Self {
         Resolver { drafts, storage, priorities, default_priority, images, known: FxHashMap::default() }
+    }
+
+    /// Forgets the specs that were looked up: claims or volumes have changed.
+    pub(crate) fn forget_specs(&mut self) {
+        self.known.clear();
     }
 
     /// The draft of that index.
@@ -84,7 +89,9 @@ impl Resolver {
         };
         let mut spec = draft.spec.clone();
         spec.priority = self.priority(draft.priority, cluster, warnings);
-        spec.images.names.retain(|name| self.images.contains(name));
+        if let Some(images) = &self.images {
+            spec.images.names.retain(|name| images.contains(name));
+        }
         if spec.images.names.is_empty() || is_bound {
             spec.images = Images::default();
         }

@@ -3,117 +3,124 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::labels::koordinator;
 use berth_model::{
-    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, Resources, Sym, Symbols, Taint, Units,
-    first_untolerated,
+    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, SlotId, Sym, Symbols, Units, first_untolerated,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{FxIndexMap, FxIndexSet};
+use crate::capacity::{Links, Site, with_type};
+use crate::in_flight;
 use crate::node::{NodeClaimRecord, NodeRecord};
-use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
-use crate::units::node_policy;
-use crate::{in_flight, node_reservation};
 
 /// Nodes while pods are bound to them.
+#[derive(Default)]
 pub(crate) struct Standing {
     nodes: Vec<Node>,
-    /// For each node, the DaemonSets that have a pod on it, by position among the cluster's daemons.
-    daemons_on: Vec<FxHashSet<usize>>,
+    /// For each node, the DaemonSets with pods on it or on their way there, by position among the cluster's daemons, and
+    /// how many.
+    daemons_on: Vec<BTreeMap<usize, u32>>,
     positions: FxHashMap<Sym, usize>,
     deleting: FxHashSet<Sym>,
+    /// The supplies of which NodeClaims that are not launched take an instance.
+    pub(crate) taken: FxHashMap<Sym, SlotId>,
+}
+
+/// What nodes are made of beside their records.
+pub(crate) struct Parts {
+    pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
+    pub(crate) units: BTreeMap<Sym, Units>,
 }
 
 impl Standing {
     /// The nodes that are capacity, initialized ones first, then by name: those of the input and NodeClaims in
     /// flight, without those that are going away.
     pub(crate) fn new(
-        records: FxIndexMap<Sym, NodeRecord>,
+        records: &FxIndexMap<Sym, NodeRecord>,
         claims: &FxIndexMap<Sym, NodeClaimRecord>,
-        pools: &FxIndexMap<Sym, PoolRecord>,
-        mut attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
-        images: &FxHashSet<Sym>,
+        links: &Links,
+        site: &Site<'_>,
+        Parts { mut attach_limits, mut units }: Parts,
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
     ) -> Self {
-        let by_node = claims.values().filter_map(|claim| Some((claim.node_name?, claim)));
-        let by_node: FxHashMap<Sym, &NodeClaimRecord> = by_node.collect();
-        let by_provider = claims.values().filter_map(|claim| Some((claim.node.provider_id?, claim)));
-        let by_provider: FxHashMap<Sym, &NodeClaimRecord> = by_provider.collect();
-        let mut matched: FxHashSet<Sym> = FxHashSet::default();
-        let mut deleting: FxHashSet<Sym> = FxHashSet::default();
+        let mut standing = Standing::default();
         let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();
         for (name, record) in records {
-            let by_provider = record.provider_id.and_then(|id| by_provider.get(&id));
-            let claim = by_provider.or_else(|| by_node.get(&name)).copied();
-            matched.extend(claim.map(|claim| claim.node.name));
+            let claim = links.claim_of(*name, &cluster.symbols).and_then(|claim| claims.get(&claim));
             if record.is_deleting || claim.is_some_and(|claim| claim.node.is_deleting) {
-                deleting.insert(name);
+                standing.deleting.insert(*name);
             } else {
                 let is_coming_up = record.is_coming_up(&mut cluster.symbols);
-                kept.push((is_coming_up, record, claim));
+                kept.push((is_coming_up, record.clone(), claim));
             }
         }
-        let names: FxHashSet<Sym> = kept.iter().map(|(_, record, _)| record.name).collect();
         for (name, claim) in claims {
-            let is_taken = matched.contains(name) || deleting.contains(name) || names.contains(name);
-            if is_taken || claim.node.is_deleting {
+            if links.has_node(*name, &cluster.symbols) || claim.node.is_deleting {
                 continue;
             }
-            if !claim.is_launched {
-                let promised = in_flight::promised(claim.node.clone(), &claim.asked, cluster, warnings);
-                kept.extend(promised.map(|record| (true, record, Some(claim))));
+            if claim.is_launched {
+                kept.push((true, with_type(claim.node.clone(), cluster), Some(claim)));
                 continue;
             }
-            kept.push((true, with_type(claim.node.clone(), cluster), Some(claim)));
+            let Some((record, slot)) = in_flight::promised(claim.node.clone(), &claim.asked, cluster, warnings) else {
+                continue;
+            };
+            kept.push((true, record, Some(claim)));
+            if let Some((slot, supply)) = slot.and_then(|slot| Some((slot, cluster.slots.get_mut(slot.index())?))) {
+                if supply.free == 0 {
+                    let (name, id) = (cluster.symbols.text(*name), cluster.symbols.text(supply.id));
+                    warnings
+                        .insert(format!("NodeClaim {name}: not launched yet, and {id} has no instance left for it"));
+                }
+                supply.free = supply.free.saturating_sub(1);
+                standing.taken.insert(*name, slot);
+            }
         }
         kept.sort_by(|(a_coming, a, _), (b_coming, b, _)| {
             let texts = || cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name));
             a_coming.cmp(b_coming).then_with(texts)
         });
-        let pool_label = cluster.well_known.node_pool;
-        let mut nodes = Vec::with_capacity(kept.len());
         for (is_coming_up, record, claim) in kept {
-            let pool = record.label(pool_label).and_then(|pool| pools.get(&pool));
-            let mut free =
-                if is_coming_up { with_claimed(&record.allocatable, claim) } else { record.allocatable.clone() };
-            node_reservation::trim(&mut free, &record.reserved);
-            nodes.push(Node {
-                name: record.name,
-                labels: record.all_labels(cluster),
-                open: record.open.clone(),
-                taints: if is_coming_up {
-                    record.lasting_taints(startup_taints(claim, pool), &cluster.symbols)
-                } else {
-                    record.taints.clone()
-                },
-                allocatable: free.clone(),
-                free,
-                capacity: record.capacity.clone(),
-                cordon: record.cordon,
-                is_coming_up,
-                images: record.images.iter().filter(|(name, _)| images.contains(name)).copied().collect(),
-                node_pool: None,
-                attach_limits: attach_limits.remove(&record.name).unwrap_or_default(),
-                holdings: Vec::new(),
-                units: Units::default(),
-                pods: Vec::new(),
-            });
+            let limits = attach_limits.remove(&record.name).unwrap_or_default();
+            let units = units.remove(&record.name);
+            standing.nodes.push(site.node(&record, is_coming_up, claim, limits, units, cluster));
         }
-        let positions = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
-        Standing { daemons_on: vec![FxHashSet::default(); nodes.len()], nodes, positions, deleting }
+        standing.positions = standing.nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
+        standing.daemons_on = vec![BTreeMap::new(); standing.nodes.len()];
+        standing
     }
 
-    /// Says which CPUs, devices and NUMA nodes the nodes have.
-    pub(crate) fn set_units(&mut self, mut units: BTreeMap<Sym, Units>, symbols: &Symbols) {
-        let label = symbols.get(koordinator::NUMA_TOPOLOGY_POLICY);
-        for node in &mut self.nodes {
-            let unknown = || Units { is_unknown: node.is_coming_up, ..Units::default() };
-            node.units = units.remove(&node.name).unwrap_or_else(unknown);
-            let named = label.and_then(|label| node.labels.get(label)).map(|name| symbols.text(name));
-            node.units.policy = node_policy(named, node.units.policy);
+    /// A node comes last among the cluster's; its position.
+    pub(crate) fn push(&mut self, node: Node, cluster: &mut Cluster) -> usize {
+        let at = cluster.nodes.len();
+        self.positions.insert(node.name, at);
+        self.daemons_on.push(BTreeMap::new());
+        cluster.nodes.push(node);
+        at
+    }
+
+    /// A node goes from the cluster's; the last one takes its place.
+    pub(crate) fn swap_remove(&mut self, at: usize, cluster: &mut Cluster) -> Option<Node> {
+        if at >= cluster.nodes.len() || at >= self.daemons_on.len() {
+            return None;
+        }
+        let node = cluster.nodes.swap_remove(at);
+        self.daemons_on.swap_remove(at);
+        self.positions.remove(&node.name);
+        if let Some(moved) = cluster.nodes.get(at) {
+            self.positions.insert(moved.name, at);
+        }
+        Some(node)
+    }
+
+    /// A node of the input is going away, or is not.
+    pub(crate) fn set_deleting(&mut self, name: Sym, is_deleting: bool) {
+        if is_deleting {
+            self.deleting.insert(name);
+        } else {
+            self.deleting.remove(&name);
         }
     }
 
@@ -125,6 +132,39 @@ impl Standing {
     /// The images of its nodes.
     pub(crate) fn images(&self) -> FxHashSet<Sym> {
         self.nodes.iter().flat_map(|node| node.images.iter().map(|(name, _)| *name)).collect()
+    }
+
+    /// One more or one less of a DaemonSet's pods is on a node, or on its way there. Whether room was kept for one before,
+    /// and is not now, or the other way round.
+    pub(crate) fn count_daemon(&mut self, position: usize, daemon: usize, comes: bool) -> bool {
+        let Some(on) = self.daemons_on.get_mut(position) else { return false };
+        let count = on.entry(daemon).or_default();
+        let before = *count;
+        *count = if comes { before.saturating_add(1) } else { before.saturating_sub(1) };
+        let after = *count;
+        if after == 0 {
+            on.remove(&daemon);
+        }
+        (before == 0) != (after == 0)
+    }
+
+    /// What is left of one of the cluster's nodes, from what it has and what is on it.
+    pub(crate) fn settle_room(&self, position: usize, cluster: &mut Cluster) {
+        let Cluster { nodes, specs, daemons, symbols, .. } = cluster;
+        let (Some(node), Some(on)) = (nodes.get_mut(position), self.daemons_on.get(position)) else { return };
+        let mut free = node.allocatable.clone();
+        for spec in node.pods.iter().filter_map(|pod| specs.get(pod.spec as usize)) {
+            free.subtract(&spec.requests);
+        }
+        for holding in &node.holdings {
+            free.subtract(&holding.held());
+        }
+        for (_, daemon) in daemons.iter().enumerate().filter(|(at, _)| !on.contains_key(at)) {
+            if let Some(spec) = specs.get(daemon.spec as usize).filter(|spec| runs_on(spec, node, symbols)) {
+                free.subtract(&spec.requests);
+            }
+        }
+        node.free = free;
     }
 
     /// The position of a node that is capacity.
@@ -153,19 +193,22 @@ impl Standing {
             }
         }
         node.pods.push(pod);
-        if let Some(on) = self.daemons_on.get_mut(position) {
-            on.extend(daemon);
+        if let Some(daemon) = daemon {
+            self.count_daemon(position, daemon, true);
         }
+    }
+
+    /// The nodes that a pod of a DaemonSet is on its way to, as it names them.
+    pub(crate) fn expected_on(&self, spec: u32, cluster: &Cluster) -> Vec<usize> {
+        let Some(spec) = cluster.specs.get(spec as usize) else { return Vec::new() };
+        let named = spec.required_terms.iter().filter_map(|term| term.get(cluster.well_known.field_name)?.single());
+        named.filter_map(|name| self.position(name)).collect()
     }
 
     /// A pod of a DaemonSet is on its way to the node that it names: no room is kept there for another.
     pub(crate) fn expect_daemon(&mut self, spec: u32, daemon: usize, cluster: &Cluster) {
-        let Some(spec) = cluster.specs.get(spec as usize) else { return };
-        let named = spec.required_terms.iter().filter_map(|term| term.get(cluster.well_known.field_name)?.single());
-        for position in named.filter_map(|name| self.positions.get(&name).copied()) {
-            if let Some(on) = self.daemons_on.get_mut(position) {
-                on.insert(daemon);
-            }
+        for position in self.expected_on(spec, cluster) {
+            self.count_daemon(position, daemon, true);
         }
     }
 
@@ -224,19 +267,13 @@ pub(crate) fn finish(standing: &mut Standing, mut pools: Vec<NodePool>, cluster:
     for (node, on) in standing.nodes.iter_mut().zip(&standing.daemons_on) {
         for (position, daemon) in cluster.daemons.iter().enumerate() {
             let spec = cluster.specs.get(daemon.spec as usize);
-            if let Some(spec) = spec.filter(|_| !on.contains(&position))
+            if let Some(spec) = spec.filter(|_| !on.contains_key(&position))
                 && runs_on(spec, node, &cluster.symbols)
             {
                 node.free.subtract(&spec.requests);
             }
         }
-        let pool = node.labels.get(cluster.well_known.node_pool);
-        let position = pool.and_then(|name| pools.iter().position(|pool| pool.name == name));
-        if let Some((position, pool)) = position.and_then(|i| Some((i, pools.get_mut(i)?))) {
-            pool.used.add(&node.capacity);
-            pool.nodes += 1;
-            node.node_pool = u32::try_from(position).ok();
-        }
+        join_pool(node, &mut pools, cluster.well_known.node_pool);
     }
     cluster.nodes = std::mem::take(&mut standing.nodes);
     cluster.node_pools = pools;
@@ -251,31 +288,22 @@ fn runs_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
         && first_untolerated(&node.taints, &spec.tolerations, false, symbols).is_none()
 }
 
-fn startup_taints<'a>(claim: Option<&'a NodeClaimRecord>, pool: Option<&'a PoolRecord>) -> &'a [Taint] {
-    let of_claim = claim.map(|claim| claim.startup_taints.as_slice());
-    of_claim.or(pool.map(|pool| pool.startup_taints.as_slice())).unwrap_or_default()
+/// A node counts against its pool's limits.
+pub(crate) fn join_pool(node: &mut Node, pools: &mut [NodePool], label: Sym) {
+    let pool = node.labels.get(label);
+    let position = pool.and_then(|name| pools.iter().position(|pool| pool.name == name));
+    if let Some((position, pool)) = position.and_then(|i| Some((i, pools.get_mut(i)?))) {
+        pool.used.add(&node.capacity);
+        pool.nodes += 1;
+        node.node_pool = u32::try_from(position).ok();
+    }
 }
 
-/// What a node that comes up does not report yet its NodeClaim promises: devices appear last.
-fn with_claimed(allocatable: &Resources, claim: Option<&NodeClaimRecord>) -> Resources {
-    let mut all = allocatable.clone();
-    for (id, amount) in claim.into_iter().flat_map(|claim| claim.node.allocatable.iter()) {
-        if all.get(id) == 0 {
-            all.set(id, amount);
-        }
+/// A node counts no more against its pool's limits.
+pub(crate) fn leave_pool(node: &mut Node, pools: &mut [NodePool]) {
+    let pool = node.node_pool.take().and_then(|at| pools.get_mut(at as usize));
+    if let Some(pool) = pool {
+        pool.used.subtract(&node.capacity);
+        pool.nodes = pool.nodes.saturating_sub(1);
     }
-    all
-}
-
-/// A NodeClaim in flight that does not say what it will have is what its type has in the catalogue.
-fn with_type(mut record: NodeRecord, cluster: &Cluster) -> NodeRecord {
-    let named = record.label(cluster.well_known.instance_type);
-    let found = cluster.instance_types.iter().find(|known| Some(known.name) == named);
-    if let Some(found) = found.filter(|_| record.allocatable == Resources::new()) {
-        record.allocatable = found.resources.clone();
-    }
-    if record.capacity == Resources::new() {
-        record.capacity = record.allocatable.clone();
-    }
-    record
 }

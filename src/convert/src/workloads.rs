@@ -49,7 +49,7 @@ pub(crate) struct Owner {
 }
 
 /// An object that stands for pods.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Workload {
     pub(crate) kind: WorkloadKind,
     pub(crate) namespace: Sym,
@@ -162,9 +162,21 @@ impl Workloads {
         before.is_none()
     }
 
+    /// Whether some DaemonSet names a controller of its own.
+    pub(crate) fn owns_daemons(&self) -> bool {
+        self.iter().any(|workload| workload.kind == WorkloadKind::DaemonSet && workload.owner.is_some())
+    }
+
     /// How many pods all of them want at the same time, DaemonSets aside.
     pub(crate) fn n_wanted(&self) -> u64 {
         self.n_wanted
+    }
+
+    /// The workload that was added last, taken out again.
+    pub(crate) fn pop(&mut self) -> Option<Workload> {
+        let (_, workload) = self.list.pop()?;
+        self.n_wanted -= workload.n_planned();
+        Some(workload)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Workload> {

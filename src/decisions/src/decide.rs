@@ -58,6 +58,7 @@ pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) ->
 pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
     expect_synced(state)?;
     let mut cluster = state.cluster(now).clone();
+    cluster.sort_nodes();
     let (universe, solution, drawing) = if options.launches {
         drawing::solve(&mut cluster, &options.solve)
     } else {
@@ -127,7 +128,10 @@ impl Answer<'_> {
 
     /// What goes to nodes that are up, and who gives way there.
     fn existing(&self, decision: &mut Decision) -> Result<(), DecideError> {
-        for (node, placements) in self.drawing.on_existing() {
+        let mut on_nodes: Vec<_> = self.drawing.on_existing().collect();
+        on_nodes
+            .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
+        for (node, placements) in on_nodes {
             let gives_way = !self.drawing.preempted(node).is_empty();
             for placement in placements {
                 self.place(node, placement, gives_way, decision)?;

@@ -3,7 +3,7 @@
 use berth_model::{Cluster, LiveUniverse, MemberKind};
 use berth_provisioning::launchable;
 use berth_scheduling::{Paused, Queue, Scheduler, Trial};
-use berth_state::{Conversion, State, Time, Tracked};
+use berth_state::{Change, Conversion, State, Time, Tracked};
 
 use crate::SolveOptions;
 use crate::decide::{Options, bind_only, decide, expect_synced};
@@ -135,28 +135,48 @@ impl Kept {
         Kept { conversion, n_changes, solve: solve.clone(), classes, scheduler }
     }
 
-    /// With the pods that came and went since; `None` where it is made anew more easily.
+    /// With what has changed since; `None` where it is made anew more easily.
     fn caught_up(self, tracked: Tracked<'_>) -> Option<Self> {
         let Kept { mut classes, scheduler, n_changes, .. } = self;
         let cluster: &Cluster = tracked.cluster;
         let changes = tracked.changes_after(n_changes)?;
         let mut ids = Vec::with_capacity(changes.len());
+        let mut has_other_supplies = false;
         for change in changes {
-            let id = if change.comes {
-                classes.pod_came(cluster, change.node, change.at, &change.pod)
-            } else {
-                classes.pod_left(change.node, change.at)
+            let id = match change {
+                Change::Pod(change) if change.comes => {
+                    Some(classes.pod_came(cluster, change.node, change.at, &change.pod)?)
+                }
+                Change::Pod(change) => Some(classes.pod_left(change.node, change.at)?),
+                Change::Room(_) | Change::Budgets => None,
+                Change::Supplies => {
+                    has_other_supplies = true;
+                    None
+                }
+                Change::NodeCame(_) | Change::NodeWent(..) | Change::NodeChanged(..) | Change::Anything => return None,
             };
-            ids.push(id?);
+            ids.push(id);
         }
         if !classes.set_pending(cluster) {
             return None;
         }
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         for (change, id) in changes.iter().zip(ids) {
-            if !scheduler.pod_changed(id, &change.pod, change.node, change.comes) {
+            if let (Change::Pod(change), Some(id)) = (change, id)
+                && !scheduler.pod_changed(id, &change.pod, change.node, change.comes)
+            {
                 return None;
             }
+        }
+        for change in changes {
+            match change {
+                Change::Room(node) => scheduler.room_changed(*node),
+                Change::Budgets => scheduler.budgets_changed(),
+                _ => {}
+            }
+        }
+        if has_other_supplies {
+            scheduler.set_launchable(launchable(cluster, classes.universe(), &self.solve));
         }
         let scheduler = scheduler.pause();
         Some(Kept { classes, scheduler, n_changes: tracked.n_changes(), ..self })

@@ -67,7 +67,8 @@ pub struct Cluster {
     pub slots: Vec<Slots>,
     /// NodePools, by name.
     pub node_pools: Vec<NodePool>,
-    /// Nodes, in the order in which they are tried: initialized first, then by name.
+    /// Nodes, in the order in which they are tried: initialized first, then by name. A cluster that follows what changes has
+    /// them in no order, see [`Cluster::sort_nodes`].
     pub nodes: Vec<Node>,
     /// Reservations that are not over, by name.
     pub reservations: Vec<Reservation>,
@@ -122,6 +123,15 @@ impl Cluster {
             spec_ids: FxHashMap::default(),
             label_set_ids: FxHashMap::default(),
             row_ids: FxHashMap::default(),
+        }
+    }
+
+    /// Brings nodes into the order in which they are tried.
+    pub fn sort_nodes(&mut self) {
+        let symbols = &self.symbols;
+        let key = |node: &Node| (node.is_coming_up, symbols.text(node.name));
+        if !self.nodes.is_sorted_by(|a, b| key(a) <= key(b)) {
+            self.nodes.sort_by(|a, b| key(a).cmp(&key(b)));
         }
     }
 

@@ -82,7 +82,7 @@ impl Node {
 }
 
 /// A NodePool.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
     /// The name.
     pub name: Sym,

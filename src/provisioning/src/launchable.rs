@@ -14,12 +14,15 @@ pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> 
     if cluster.node_pools.iter().all(|pool| pool.refusal.is_some()) {
         return launchable;
     }
-    let mut planner = Planner::new(cluster, universe, options);
     let spread = |constraint: &Constraint| matches!(constraint, Constraint::Spread { .. });
     let constraints = universe.classes.iter().flat_map(|class| class.required.iter().chain(&class.preferred.spread));
     let mut counters: Vec<CounterId> = constraints.filter(|c| spread(c)).map(Constraint::counter).collect();
     counters.sort_unstable();
     counters.dedup();
+    if counters.is_empty() {
+        return launchable;
+    }
+    let mut planner = Planner::new(cluster, universe, options);
     // What can be launched is the same for all counters of one key and filter.
     let mut known: FxHashMap<(Sym, Option<u32>), Vec<Sym>> = FxHashMap::default();
     for counter in counters {

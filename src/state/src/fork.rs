@@ -137,7 +137,7 @@ impl<'a> Fork<'a> {
         }
         *self.state.cloud.taken.entry(id.to_owned()).or_default() += 1;
         self.slots.push(id.to_owned());
-        self.state.forget_cluster();
+        self.state.supplies_changed();
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Drop for Fork<'_> {
             if let Some(taken) = self.state.cloud.taken.get_mut(&id) {
                 *taken = taken.saturating_sub(1);
             }
-            self.state.forget_cluster();
+            self.state.supplies_changed();
         }
     }
 }

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use berth_convert::{Builder, ConvertError, Expansion, Live, Options, Patched, PodChange};
+use berth_convert::{Builder, Change, ConvertError, Expansion, Live, Objects, Options};
 use berth_model::Cluster;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::event::{CountsAs, RefusedObject};
-use crate::{Key, Kind, Object, State, Time};
+use crate::patched::Counted;
+use crate::{Key, Kind, State, Time};
 
-/// Tells one conversion of a cluster from all others. Within one, nodes and all else keep their places; only pods come and
-/// go.
+/// Tells one conversion of a cluster from all others. Within one, what has changed is told change by change.
 #[derive(Clone, Debug, Default)]
 pub struct Conversion(Arc<()>);
 
@@ -34,13 +34,13 @@ pub struct Tracked<'s> {
 }
 
 impl<'s> Tracked<'s> {
-    /// How many changes of pods on nodes there were since the conversion.
+    /// How many changes there were since the conversion.
     pub fn n_changes(&self) -> usize {
         self.live.n_changes()
     }
 
     /// Those after the first `n`, in order; `None` where they are not remembered any more.
-    pub fn changes_after(&self, n: usize) -> Option<&'s [PodChange]> {
+    pub fn changes_after(&self, n: usize) -> Option<&'s [Change]> {
         self.live.changes_after(n)
     }
 }
@@ -51,7 +51,7 @@ pub(crate) struct Built {
     /// Another one for each conversion.
     pub(crate) conversion: Conversion,
     pub(crate) live: Live,
-    /// Whether pods came or went since.
+    /// Whether objects came or went since the warnings were told.
     pub(crate) is_patched: bool,
     /// What people should know, a line each.
     pub(crate) warnings: Vec<String>,
@@ -84,7 +84,7 @@ impl State {
                 }
             }
             builder
-                .adjust_slots(|id, free| self.cloud.free(id, free, self.all::<berth_api::NodeClaim>().map(|c| &**c)));
+                .adjust_slots(|id, free| Counted { entries: &self.entries, cloud: &self.cloud }.free_slots(id, free));
         }
         for (key, entry) in &self.entries {
             let Some(object) = &entry.counted else { continue };
@@ -96,31 +96,6 @@ impl State {
         let live = builder.finish_live()?;
         let warnings = live.warnings().map(str::to_owned).collect();
         Ok(Built { conversion: Conversion::default(), live, is_patched: false, warnings, refused })
-    }
-
-    /// Brings the converted cluster up to date with the change of one object, or forgets it.
-    pub(crate) fn patch(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>) {
-        let is_patched = self.built.as_mut().is_some_and(|built| built.patch(key, before, after));
-        if !is_patched {
-            self.built = None;
-        }
-    }
-}
-
-impl Built {
-    /// Takes in the change of one object; whether it could.
-    fn patch(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>) -> bool {
-        if key.kind != Kind::Pod {
-            return false;
-        }
-        self.is_patched = true;
-        if before.is_some() && self.live.remove_pod(&key.namespace, &key.name) == Patched::NeedsRebuild {
-            return false;
-        }
-        match after {
-            Some(Object::Pod(pod)) => self.live.add_pod(pod) == Ok(Patched::Done),
-            _ => true,
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::labels::koordinator::OPERATING_MODE;
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -30,6 +31,15 @@ fn pods(a: &Pod, b: &Pod) -> bool {
         && same(mine, theirs, |status| status.start_time.as_ref())
         && same(mine, theirs, |status| status.resize.as_ref())
         && statuses(mine) == statuses(theirs)
+        && conditions(a) == conditions(b)
+}
+
+/// Whether the kubelet can resize the pod, and whether one that is a Reservation is ready to be drawn from.
+fn conditions(pod: &Pod) -> Vec<(&str, &str, Option<&str>)> {
+    let is_reservation = pod.metadata.labels.as_ref().is_some_and(|all| all.contains_key(OPERATING_MODE));
+    let all = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let counting = all.filter(|of| of.type_ == "PodResizePending" || (is_reservation && of.type_ == "Ready"));
+    counting.map(|of| (of.type_.as_str(), of.status.as_str(), of.reason.as_deref())).collect()
 }
 
 /// What a container has been given, as it is resized in place.

@@ -49,12 +49,12 @@ impl Cloud {
 }
 
 /// The capacity reservation that a launched NodeClaim is on.
-fn reservation_of(claim: &NodeClaim) -> Option<&str> {
+pub(crate) fn reservation_of(claim: &NodeClaim) -> Option<&str> {
     let labels = claim.metadata.labels.as_ref()?;
     RESERVATION_IDS.iter().find_map(|key| labels.get(*key)).map(String::as_str)
 }
 
-fn is_launched(claim: &NodeClaim) -> bool {
+pub(crate) fn is_launched(claim: &NodeClaim) -> bool {
     provider_id(claim).is_some()
 }
 

@@ -77,12 +77,15 @@ impl State {
             }
             Event::Read { object, found } => self.read(&object, found, &mut refused),
             Event::Offered { catalogue, seen } => {
-                let same = self.cloud.catalogue.as_deref() == Some(&*catalogue)
-                    && self.cloud.seen == seen
-                    && self.cloud.counts.is_empty();
+                let same_types = self.cloud.catalogue.as_deref() == Some(&*catalogue);
+                let same = same_types && self.cloud.seen == seen && self.cloud.counts.is_empty();
                 (self.cloud.catalogue, self.cloud.seen) = (Some(catalogue), seen);
                 self.cloud.counts.clear();
-                self.built = self.built.take().filter(|_| same);
+                if !same && same_types {
+                    self.supplies_changed();
+                } else if !same {
+                    self.built = None;
+                }
                 Touched { room: !same, ..Touched::default() }
             }
             Event::Counted(counts) => {
@@ -90,8 +93,10 @@ impl State {
                 for count in counts {
                     let known = self.cloud.counts.get(&count.reservation_id);
                     touched.room |= known != Some(&count);
-                    self.built = None;
                     self.cloud.counts.insert(count.reservation_id.clone(), count);
+                }
+                if touched.room {
+                    self.supplies_changed();
                 }
                 touched
             }
@@ -159,17 +164,19 @@ impl State {
         self.entries.values().filter_map(|entry| entry.refused.as_ref()).chain(beside_others)
     }
 
-    /// What people should know of the cluster, a line each. Converts everything anew where pods came or went.
+    /// What people should know of the cluster, a line each. Converts everything anew beside where objects came or went.
     pub fn warnings(&mut self, now: Time) -> &[String] {
-        if self.built.as_ref().is_some_and(|built| built.is_patched) {
-            self.built = None;
-        }
         self.cluster(now);
+        if self.built.as_ref().is_some_and(|built| built.is_patched) {
+            let anew = self.build(now).ok();
+            if let Some((built, anew)) = self.built.as_mut().zip(anew) {
+                (built.warnings, built.is_patched) = (anew.warnings, false);
+            }
+        }
         self.built.as_ref().map_or(&[], |built| &built.warnings)
     }
 
-    /// The cluster that decisions are made from. Pods come and go in place; everything is converted anew when something
-    /// else has changed.
+    /// The cluster that decisions are made from, brought up to date by what has changed. Its nodes are in no order.
     pub fn cluster(&mut self, now: Time) -> &Cluster {
         // Time alone changes it, too.
         if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
@@ -190,8 +197,10 @@ impl State {
     /// Sets what the catalogue is to NodePools of these node classes, in place of what was set before: which reservations
     /// they may use, and what their nodes offer.
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
-        self.cloud.classes = classes;
-        self.built = None;
+        if self.cloud.classes != classes {
+            self.cloud.classes = classes;
+            self.built = None;
+        }
     }
 
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in

@@ -385,3 +385,127 @@ fn a_fork_takes_no_slot_twice_and_gives_them_back() {
     }
     assert_eq!(free_slots(&mut state), 1);
 }
+
+fn mk(value: Value) -> Object {
+    let kind = value["kind"].as_str().unwrap().to_owned();
+    match kind.as_str() {
+        "Deployment" => Object::from(typed::<k8s_openapi::api::apps::v1::Deployment>(value)),
+        "DaemonSet" => Object::from(typed::<k8s_openapi::api::apps::v1::DaemonSet>(value)),
+        "Job" => Object::from(typed::<k8s_openapi::api::batch::v1::Job>(value)),
+        "NodeClaim" => Object::from(typed::<berth_api::NodeClaim>(value)),
+        "NodePool" => Object::from(typed::<berth_api::NodePool>(value)),
+        "PersistentVolumeClaim" => Object::from(typed::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(value)),
+        "PodDisruptionBudget" => Object::from(typed::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(value)),
+        "Node" => Object::from(typed::<Node>(value)),
+        "Pod" => Object::from(typed::<Pod>(value)),
+        kind => panic!("{kind}"),
+    }
+}
+
+fn mk_room() -> Value {
+    json!({"cpu": "4", "memory": "8Gi", "pods": "10"})
+}
+
+fn mk_pool_node(name: &str, images: &Value) -> Object {
+    mk(json!({"kind": "Node", "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"providerID": format!("i-{name}")},
+        "status": {"allocatable": mk_room(), "capacity": mk_room(), "images": images}}))
+}
+
+fn mk_pool_claim(status: &Value) -> Object {
+    mk(json!({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"requirements": [], "resources": {"requests": {"cpu": "1"}}}, "status": status}))
+}
+
+fn mk_pool(cpu: &str) -> Object {
+    mk(json!({"kind": "NodePool", "metadata": {"name": "pool"}, "spec": {"template": {"spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": []}}},
+        "status": {"resources": {"cpu": cpu}}}))
+}
+
+fn mk_deployment(replicas: u32) -> Object {
+    mk(json!({"kind": "Deployment", "metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": replicas,
+        "selector": {}, "template": {"spec": {"containers": [{"name": "app", "image": "app"}]}}}}))
+}
+
+fn mk_budget(allowed: u32) -> Object {
+    mk(
+        json!({"kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}),
+    )
+}
+
+fn mk_volume_claim(phase: &str) -> Object {
+    mk(json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "v", "namespace": "default"},
+        "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": phase}}))
+}
+
+fn mk_agent(node: Option<&str>) -> Object {
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": true});
+    mk(json!({"kind": "Pod", "metadata": {"name": "agent-0", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"nodeName": node, "containers": [{"name": "app", "resources": {"requests": {"cpu": "500m"}}}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["new"]}]}]}}}}}))
+}
+
+fn mk_daemon_set() -> Object {
+    mk(json!({"kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default", "uid": "agent"},
+        "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"containers": [
+            {"name": "app", "resources": {"requests": {"cpu": "500m"}}}]}}}}))
+}
+
+#[test]
+fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
+    let started = [
+        mk_pool_node("old", &json!([])),
+        mk_pool("4"),
+        mk_pool_claim(&json!({})),
+        mk_deployment(1),
+        mk_budget(0),
+        mk_volume_claim("Pending"),
+        mk_daemon_set(),
+        mk_pod("web", "1", 1, None),
+    ];
+    let mut state = state_of(started);
+    let free = |state: &mut State, name: &str| {
+        let cluster = state.cluster(NOW);
+        let node = cluster.nodes.iter().find(|node| cluster.symbols.text(node.name) == name);
+        node.map(|node| node.free.get(berth_model::ResourceId::CPU))
+    };
+    let conversion = state.tracked(NOW).unwrap().conversion.clone();
+    let uninitialized = json!({"providerID": "i-new", "conditions": [{"type": "Launched", "status": "True",
+        "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}], "allocatable": mk_room()});
+    let events = [
+        mk_pool_node("old", &json!([{"names": ["some"], "sizeBytes": 1_000_000_000}])),
+        mk_pool_node("old", &json!([{"names": ["some", "more"], "sizeBytes": 1_000_000_000}])),
+        mk_pool("8"),
+        mk_pool_claim(&uninitialized),
+        mk_pool_node("new", &json!([])),
+        mk_agent(None),
+        mk_agent(Some("new")),
+        mk_deployment(3),
+        mk_budget(1),
+        mk_volume_claim("Bound"),
+        mk_pod("web", "1", 2, Some("new")),
+    ];
+    let mut seen = Vec::new();
+    for event in events {
+        let what = Key::of(&event).unwrap();
+        state.apply(Event::Applied(event), NOW).unwrap();
+        assert!(*state.tracked(NOW).unwrap().conversion == conversion, "{what} had everything converted anew");
+        seen.push((free(&mut state, "c"), free(&mut state, "new")));
+    }
+    // What the claim promises, then the node in its place, with room kept for the DaemonSet until its pod is there.
+    assert_eq!(seen[0], (Some(500), None));
+    assert_eq!(seen[3], (Some(3500), None));
+    assert_eq!(seen[4], (None, Some(3500)));
+    assert_eq!(seen[5], (None, Some(4000)), "its pod is on its way");
+    assert_eq!(seen[6], (None, Some(3500)));
+    assert_eq!(seen[10], (None, Some(2500)));
+    assert_eq!(state.cluster(NOW).budgets[0].allowed, 1);
+    let gone = mk_node("new", 1).reference().unwrap().key.with_uid(None);
+    state.apply(Event::Deleted { object: gone, resource_version: None }, NOW).unwrap();
+    assert!(*state.tracked(NOW).unwrap().conversion == conversion);
+    assert_eq!((free(&mut state, "c"), free(&mut state, "new")), (Some(3500), None));
+}

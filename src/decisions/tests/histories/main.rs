@@ -27,8 +27,9 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
     let decision = decider.decide(state, &options(), now).unwrap();
     let bound = decider.decide(state, &binding(), now).unwrap();
     // What is kept decides as what is made anew from the same state.
-    assert_eq!(decision, decide(state, &options(), now).unwrap());
-    assert_eq!(bound, decide(state, &binding(), now).unwrap());
+    let whole = (decide(state, &options(), now).unwrap(), decide(state, &binding(), now).unwrap());
+    let [kept, whole] = [(&decision, &bound), (&whole.0, &whole.1)].map(|both| format!("{both:#?}"));
+    assert!(kept == whole, "{}\n{:#?}", difference(&kept, &whole), state.cluster(now).pending);
     let mut refused: Vec<String> = state.refused().map(ToString::to_string).collect();
     refused.sort();
     let free: Vec<(String, u32)> = {
@@ -36,6 +37,13 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
         cluster.slots.iter().map(|slots| (cluster.symbols.text(slots.id).to_owned(), slots.free)).collect()
     };
     format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(now))
+}
+
+/// The lines from the first on that is not the same.
+pub(crate) fn difference(is: &str, expected: &str) -> String {
+    let same = is.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
+    let around = |text: &str| text.lines().skip(same.saturating_sub(12)).take(40).collect::<Vec<_>>().join("\n");
+    format!("is:\n{}\nexpected:\n{}", around(is), around(expected))
 }
 
 /// A state that was told what there is, kind by kind.
@@ -112,7 +120,8 @@ proptest! {
         let mut expected = rebuilt(&world.objects(), end % 2 == 0);
         world.offer_to(&mut expected);
         let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
-        prop_assert_eq!(world.decision(), expected);
+        let is = world.decision();
+        prop_assert!(is == expected, "{}", difference(&is, &expected));
     }
 
     #[test]
@@ -134,7 +143,8 @@ proptest! {
         let mut expected = rebuilt(&world.objects(), false);
         world.offer_to(&mut expected);
         let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
-        prop_assert_eq!(world.decision(), expected);
+        let is = world.decision();
+        prop_assert!(is == expected, "{}", difference(&is, &expected));
     }
 
     #[test]
@@ -171,7 +181,8 @@ proptest! {
         for object in passing {
             let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None }, NOW);
         }
-        prop_assert_eq!(decision_of(&mut state, &mut decider, NOW), expected);
+        let is = decision_of(&mut state, &mut decider, NOW);
+        prop_assert!(is == expected, "{}", difference(&is, &expected));
     }
 }
 

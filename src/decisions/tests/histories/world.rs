@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::json;
 
 use crate::objects;
-use crate::{NOW, decision_of, rebuilt};
+use crate::{NOW, decision_of, difference, rebuilt};
 
 /// One thing that happens. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -253,7 +253,8 @@ impl World {
                 let decision = self.decision();
                 if is_held {
                     self.state.forget_cluster();
-                    assert_eq!(decision, self.decision(), "after everything was converted anew");
+                    let anew = self.decision();
+                    assert!(decision == anew, "converted anew\n{}", difference(&decision, &anew));
                 }
             }
         }

@@ -65,7 +65,7 @@ impl Scheduler<'_> {
         bindings
     }
 
-    /// Where the pods of each row of the input go, ascending by row: in the order of nodes, and on a node in that in which
+    /// Where the pods of each row of the input go, ascending by row: in the order of the nodes' names, and on a node in that in which
     /// they came.
     fn bound_by_row(&self) -> Vec<(u32, Vec<Binding>)> {
         let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Scheduler<'_> {
             by_row.entry(row).or_default().push(bound);
         }
         for bound in by_row.values_mut() {
-            bound.sort_by_key(|bound| bound.node);
+            bound.sort_by_key(|bound| self.groups.rank(bound.node));
         }
         by_row.into_iter().collect()
     }

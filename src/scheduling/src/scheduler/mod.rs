@@ -53,7 +53,7 @@ use crate::reservation::Rules;
 const MOST_ENTRIES: usize = 4_000_000;
 
 /// What could be launched beside the nodes that exist: domains without a node count for spreads, too.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launchable {
     /// By spread counter: domains in which nodes could be launched.
     pub domains: FxHashMap<CounterId, Vec<Sym>>,

@@ -104,13 +104,15 @@ impl<'a> Scheduler<'a> {
     }
 
     /// A pod came to a node of the cluster, or left it, since the scheduler looked at it. Says whether it could be taken in:
-    /// of ports, volumes and units that pods may share, nothing says who else has them.
+    /// of ports and volumes that Reservations may hold, and of units, nothing says who else has them.
     #[must_use]
     pub fn pod_changed(&mut self, id: ClassId, pod: &BoundPod, node: usize, comes: bool) -> bool {
         let Some(class) = self.universe.class(id) else { return false };
         let Some(spec) = self.cluster.specs.get(pod.spec as usize) else { return false };
         let has_shared = !spec.host_ports.is_empty() || spec.volumes != Volumes::default();
-        if has_shared || pod.assigned.is_some() || pod.draws_from.is_some() || pod.candidate.is_some() {
+        let has_holdings = self.state.nodes().get(node).is_none_or(|state| !state.holdings.is_empty());
+        if (has_shared && has_holdings) || pod.assigned.is_some() || pod.draws_from.is_some() || pod.candidate.is_some()
+        {
             return false;
         }
         let running = Running { class, spec, stage: pod.stage, assigned: None, draws_from: None };
@@ -121,6 +123,27 @@ impl<'a> Scheduler<'a> {
         }
         self.regroup(node);
         true
+    }
+
+    /// What is left of a node is what the cluster says now, all pods that came and went taken in.
+    pub fn room_changed(&mut self, node: usize) {
+        let Some(known) = self.cluster.nodes.get(node) else { return };
+        self.state.change_node(node, |state| state.free.clone_from(&known.free));
+        self.regroup(node);
+    }
+
+    /// PodDisruptionBudgets are what the cluster says now.
+    pub fn budgets_changed(&mut self) {
+        self.allowed = self.cluster.budgets.iter().map(|budget| budget.allowed).collect();
+    }
+
+    /// What could be launched may be something else now.
+    pub fn set_launchable(&mut self, launchable: Launchable) {
+        if launchable != self.launchable {
+            self.launchable = launchable;
+            self.indexes.clear();
+            self.entries = 0;
+        }
     }
 
     /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held: then the

@@ -1,0 +1,277 @@
+//! A cluster that follows its objects one by one, without converting the rest anew.
+//!
+//! What an object means is decided by the same code as in [`Builder::finish`]: the tables that were made then are kept, and
+//! lent to it for one object. An object that reads as before changes nothing. Pods, nodes, NodeClaims, claims, volumes,
+//! PodDisruptionBudgets and namespaces are taken in where they are; what is left to a conversion of the whole says so
+//! ([`Patched::NeedsRebuild`]).
+
+mod log;
+mod nodes;
+mod others;
+mod pods;
+mod storage;
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use berth_api::{Device, NodeClaim, NodeResourceTopology};
+use berth_model::{Cluster, KeyedMap, MemberKind, PendingRow, Sym, Taint};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::CSINode;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ConvertError;
+use crate::builder::{Builder, Converted, FxIndexSet};
+use crate::capacity::Links;
+use crate::ownership::Ownership;
+use crate::resolve::Resolver;
+use crate::standing::Standing;
+use crate::workloads::{Owner, Workloads};
+
+use log::Log;
+pub use log::{Change, PodChange};
+pub use others::Other;
+use pods::Entry;
+pub(crate) use pods::{Known, Place};
+
+/// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside as many as there
+/// were at first.
+const MOST_LEFT_OVER: usize = 4_096;
+
+/// Whether a change of one object was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Patched {
+    /// It was: the cluster is as if converted from what there is now.
+    Done,
+    /// It was not, and the cluster is of no use any more: convert everything anew.
+    NeedsRebuild,
+}
+
+/// The objects that count now, by name: those that a change of another one is about, too.
+pub trait Objects {
+    /// A pod.
+    fn pod(&self, namespace: &str, name: &str) -> Option<&Pod>;
+    /// A node.
+    fn node(&self, name: &str) -> Option<&Node>;
+    /// A NodeClaim.
+    fn node_claim(&self, name: &str) -> Option<&NodeClaim>;
+    /// The CSINode of a node.
+    fn csi_node(&self, name: &str) -> Option<&CSINode>;
+    /// The devices of a node.
+    fn device(&self, name: &str) -> Option<&Device>;
+    /// The CPUs and NUMA nodes of a node.
+    fn node_resource_topology(&self, name: &str) -> Option<&NodeResourceTopology>;
+    /// How many instances of a finite supply may still be launched, of so many in the catalogue. NodeClaims that are not
+    /// launched as far as they show are not taken off.
+    fn free_slots(&self, id: &str, counted: u32) -> u32;
+    /// Whether the count of a supply leaves out the instance of a NodeClaim already that shows no launch.
+    fn counts_launch(&self, id: &str, claim: &str) -> bool;
+}
+
+/// The images that matter on nodes.
+#[derive(Debug, Default)]
+pub(crate) struct ImageNames {
+    /// Those that some pod runs or is to run.
+    pub(crate) wanted: FxHashSet<Sym>,
+    /// Others that nodes have: the cluster's nodes do not say so.
+    pub(crate) unwanted: FxHashSet<Sym>,
+}
+
+/// Finite supplies, by the cluster's order.
+#[derive(Debug, Default)]
+pub(crate) struct Supplies {
+    /// What the catalogue counted.
+    pub(crate) counted: Vec<u32>,
+    /// What is free of that, NodeClaims aside that are not launched as far as they show.
+    pub(crate) free: Vec<u32>,
+}
+
+/// What conversion knows beside the cluster.
+pub(crate) struct Rooms {
+    pub(crate) owners: FxIndexSet<Owner>,
+    pub(crate) workloads: Workloads,
+    /// Whether some DaemonSet names a controller of its own.
+    pub(crate) owns_daemons: bool,
+    /// The position of each DaemonSet among the cluster's daemons, by the workload's index.
+    pub(crate) daemons: FxHashMap<usize, usize>,
+    /// Its nodes are the cluster's.
+    pub(crate) standing: Standing,
+    pub(crate) links: Links,
+    /// By NodePool.
+    pub(crate) startup_taints: FxHashMap<Sym, Vec<Taint>>,
+    pub(crate) images: ImageNames,
+    /// By driver: how many nodes limit its volumes.
+    pub(crate) drivers: FxHashMap<Sym, u32>,
+    pub(crate) supplies: Supplies,
+    /// The nodes that Reservations name.
+    pub(crate) holders: FxHashSet<Sym>,
+    pub(crate) resolver: Resolver,
+    pub(crate) ownership: Ownership,
+}
+
+/// A converted cluster that objects come to and go from.
+pub struct Live {
+    cluster: Cluster,
+    warnings: FxIndexSet<String>,
+    /// The seconds of Unix time at which the cluster is as it was converted.
+    valid: RangeInclusive<i64>,
+    /// Reads objects; the cluster and the tables that it interns into are lent to it.
+    reader: Builder,
+    rooms: Rooms,
+    pods: KeyedMap<(Sym, Box<str>), Entry>,
+    /// By node: pods that name it and are not on it, as it is no capacity or they are nominated to it.
+    naming: FxHashMap<Sym, BTreeSet<(Sym, Box<str>)>>,
+    /// By claim: the pods whose volumes stand for it.
+    by_claim: FxHashMap<(Sym, Sym), BTreeSet<Box<str>>>,
+    /// How many specs, label sets and strings there were at first.
+    at_first: [usize; 3],
+    /// Whether pending rows are out of order.
+    is_untidy: bool,
+    log: Log,
+}
+
+// === impl Live ===
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("pods", &self.pods.len()).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    pub(crate) fn new(
+        cluster: Cluster,
+        reader: Builder,
+        rooms: Rooms,
+        (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
+        pods: impl Iterator<Item = (Known, Place)>,
+    ) -> Self {
+        let at_first = sizes(&cluster);
+        let mut live = Live {
+            cluster,
+            warnings,
+            valid,
+            reader,
+            rooms,
+            pods: KeyedMap::default(),
+            naming: FxHashMap::default(),
+            by_claim: FxHashMap::default(),
+            at_first,
+            is_untidy: false,
+            log: Log::default(),
+        };
+        for (known, place) in pods {
+            live.keep(known, place);
+        }
+        live
+    }
+
+    /// The cluster and what was noticed.
+    pub(crate) fn into_converted(self) -> Converted {
+        Converted { cluster: self.cluster, warnings: self.warnings.into_iter().collect() }
+    }
+
+    /// What people should know, a line each, of what was there at first.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(String::as_str)
+    }
+
+    /// How many changes there were that decisions depend on.
+    pub fn n_changes(&self) -> usize {
+        self.log.len()
+    }
+
+    /// The changes after the first `n`; `None` where they are not remembered any more.
+    pub fn changes_after(&self, n: usize) -> Option<&[Change]> {
+        self.log.after(n)
+    }
+
+    /// Whether the cluster at that time is the one that was converted: no Reservation has expired between.
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.valid.contains(&now.as_second())
+    }
+
+    /// The cluster, as if converted from what there is now: rows and members of who is pending are in the order of age.
+    pub fn cluster(&mut self) -> &Cluster {
+        if std::mem::take(&mut self.is_untidy) {
+            self.tidy();
+        }
+        &self.cluster
+    }
+
+    /// The cluster as [`Live::cluster`] left it: of use until the next change.
+    pub fn tidied(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Reads something with the tables of the cluster; `None` where that cannot be done without converting everything anew:
+    /// it fails, or names resources or images that were of no matter.
+    fn read<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
+        let n_resources = self.cluster.resource_names.len();
+        let n_drafts = self.rooms.resolver.drafts.len();
+        self.lend();
+        let found = read(&mut self.reader);
+        self.lend();
+        self.reader.warnings.clear();
+        let (drafts, images) = (&self.rooms.resolver.drafts, &mut self.rooms.images);
+        let new = (n_drafts..drafts.len()).filter_map(|draft| drafts.get_index(draft));
+        let mut wants_others = false;
+        for image in new.flat_map(|draft| &draft.spec.images.names) {
+            wants_others |= images.unwanted.contains(image);
+            images.wanted.insert(*image);
+        }
+        found.ok().filter(|_| !wants_others && self.cluster.resource_names.len() == n_resources)
+    }
+
+    /// Swaps the tables that objects are read into with the reader's.
+    fn lend(&mut self) {
+        let Live { reader, cluster, rooms, .. } = self;
+        std::mem::swap(&mut reader.cluster, cluster);
+        std::mem::swap(&mut reader.drafts, &mut rooms.resolver.drafts);
+        std::mem::swap(&mut reader.owners, &mut rooms.owners);
+        std::mem::swap(&mut reader.references, &mut rooms.ownership.references);
+    }
+
+    fn created(&self, namespace: Sym, name: &str) -> i64 {
+        self.pods.get(&(namespace, Box::from(name))).map_or(i64::MAX, |entry| entry.created)
+    }
+
+    /// The oldest first, then by namespace and name.
+    fn by_age(&self, a: (Sym, &str), b: (Sym, &str)) -> Ordering {
+        let text = |namespace| self.cluster.symbols.text(namespace);
+        let names = || text(a.0).cmp(text(b.0)).then_with(|| a.1.cmp(b.1));
+        self.created(a.0, a.1).cmp(&self.created(b.0, b.1)).then_with(names)
+    }
+
+    /// Rows as a conversion of everything has them: Reservations first, then pods by the oldest of each row.
+    fn tidy(&mut self) {
+        let rows = std::mem::take(&mut self.cluster.pending);
+        let (mut sorted, pods): (Vec<PendingRow>, Vec<PendingRow>) =
+            rows.into_iter().partition(|row| row.kind == MemberKind::Reservation);
+        let mut aged = Vec::with_capacity(pods.len());
+        for mut row in pods.into_iter().filter(|row| !row.members.is_empty()) {
+            row.members.sort_by_cached_key(|member| (self.created(row.namespace, &member.name), member.name.clone()));
+            let oldest = row.members.first().map(|member| (self.created(row.namespace, &member.name), &*member.name));
+            let Some((created, name)) = oldest else { continue };
+            aged.push(((created, self.cluster.symbols.text(row.namespace).to_owned(), name.to_owned()), row));
+        }
+        aged.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (_, pending) in aged {
+            let at = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
+            for member in &pending.members {
+                if let Some(entry) = self.pods.get_mut(&(pending.namespace, member.name.clone())) {
+                    entry.place = Place::Row(at);
+                }
+            }
+            sorted.push(pending);
+        }
+        self.cluster.set_pending(sorted);
+    }
+}
+
+fn sizes(cluster: &Cluster) -> [usize; 3] {
+    [cluster.specs.len(), cluster.label_sets.len(), cluster.symbols.len()]
+}

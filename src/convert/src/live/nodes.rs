@@ -1,0 +1,353 @@
+//! Nodes and NodeClaims that come, change and go.
+
+use berth_api::{Device, NodeClaim, NodeResourceTopology};
+use berth_model::{Node, SlotId, Sym};
+use k8s_openapi::api::core::v1::Node as Object;
+use k8s_openapi::api::storage::v1::CSINode;
+
+use super::{Change, Live, Objects, Patched};
+use crate::builder::Builder;
+use crate::capacity::{Site, with_type};
+use crate::node::{NodeClaimRecord, NodeRecord, read_attach_limits};
+use crate::standing::{join_pool, leave_pool};
+use crate::{ConvertError, in_flight, units};
+
+/// What the node or the NodeClaim of a name is.
+enum Unit {
+    /// Nothing.
+    Absent,
+    /// A node that is going away.
+    Leaving,
+    /// Capacity; of a NodeClaim that is not launched, with the supply that it takes an instance of.
+    Stands(Box<Node>, Option<SlotId>),
+}
+
+/// A conversion of everything is needed.
+struct Rebuild;
+
+impl Live {
+    /// A node was created, changed or deleted.
+    pub fn node_changed(
+        &mut self,
+        name: &str,
+        before: Option<&Object>,
+        after: Option<&Object>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let known = self.read(|reader| Ok((read_node(reader, before)?, read_node(reader, after)?)));
+        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        if before == after {
+            return Patched::Done;
+        }
+        let name = self.cluster.symbols.intern(name);
+        let mut around = self.rooms.links.around(name);
+        self.rooms.links.set_node(name, after.as_ref());
+        around.extend(self.rooms.links.around(name));
+        self.bring_up_to_date(around, objects)
+    }
+
+    /// A NodeClaim was created, changed or deleted. `supplies` are the ids of those that it names or named.
+    pub fn node_claim_changed(
+        &mut self,
+        name: &str,
+        supplies: &[&str],
+        before: Option<&NodeClaim>,
+        after: Option<&NodeClaim>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let known = self.read(|reader| Ok((read_claim(reader, before)?, read_claim(reader, after)?)));
+        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        if before == after {
+            return Patched::Done;
+        }
+        let name = self.cluster.symbols.intern(name);
+        let mut around = self.rooms.links.around(name);
+        self.rooms.links.set_claim(name, after.as_ref());
+        around.extend(self.rooms.links.around(name));
+        // A launch that a count did not see is taken off.
+        self.count_supplies(objects, |id| supplies.contains(&id));
+        self.bring_up_to_date(around, objects)
+    }
+
+    /// The cloud counted free instances of supplies anew, or some are taken.
+    pub fn supplies_changed(&mut self, objects: &impl Objects, claims: impl Iterator<Item = String>) -> Patched {
+        self.count_supplies(objects, |_| true);
+        let claims: Vec<Sym> = claims.filter_map(|claim| self.cluster.symbols.get(&claim)).collect();
+        self.bring_up_to_date(claims, objects)
+    }
+
+    /// The volumes that may be attached to a node have changed.
+    pub fn csi_node_changed(
+        &mut self,
+        name: &str,
+        before: Option<&CSINode>,
+        after: Option<&CSINode>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let symbols = &mut self.cluster.symbols;
+        let mut limits =
+            |object: Option<&CSINode>| object.map_or_else(Vec::new, |object| read_attach_limits(object, symbols));
+        let (before, after) = (limits(before), limits(after));
+        if before == after {
+            return Patched::Done;
+        }
+        let drivers = &mut self.rooms.drivers;
+        let had: Vec<bool> = before.iter().chain(&after).map(|(driver, _)| drivers.contains_key(driver)).collect();
+        for (driver, _) in &after {
+            *drivers.entry(*driver).or_default() += 1;
+        }
+        for (driver, _) in &before {
+            if let Some(count) = drivers.get_mut(driver) {
+                *count -= 1;
+            }
+        }
+        drivers.retain(|_, count| *count > 0);
+        let has: Vec<bool> = before.iter().chain(&after).map(|(driver, _)| drivers.contains_key(driver)).collect();
+        // Volumes of drivers without any limit are not counted.
+        if had != has {
+            return Patched::NeedsRebuild;
+        }
+        let name = self.cluster.symbols.intern(name);
+        self.bring_up_to_date(vec![name], objects)
+    }
+
+    /// The devices of a node have changed.
+    pub fn device_changed(
+        &mut self,
+        name: &str,
+        before: Option<&Device>,
+        after: Option<&Device>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let read = |reader: &mut Builder, object: Option<&Device>| {
+            object.map_or(Ok(()), |object| reader.add_device(object))?;
+            Ok(reader.devices.drain().next())
+        };
+        let known = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        self.part_changed(name, known, objects)
+    }
+
+    /// The CPUs and NUMA nodes of a node have changed.
+    pub fn node_resource_topology_changed(
+        &mut self,
+        name: &str,
+        before: Option<&NodeResourceTopology>,
+        after: Option<&NodeResourceTopology>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let read = |reader: &mut Builder, object: Option<&NodeResourceTopology>| {
+            object.map_or(Ok(()), |object| reader.add_node_resource_topology(object))?;
+            Ok(reader.topologies.drain().next())
+        };
+        let known = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        self.part_changed(name, known, objects)
+    }
+
+    fn part_changed<T: PartialEq>(&mut self, name: &str, known: Option<(T, T)>, objects: &impl Objects) -> Patched {
+        match known {
+            None => Patched::NeedsRebuild,
+            Some((before, after)) if before == after => Patched::Done,
+            Some(_) => {
+                let name = self.cluster.symbols.intern(name);
+                self.bring_up_to_date(vec![name], objects)
+            }
+        }
+    }
+
+    /// What is free of supplies, NodeClaims that are not launched taken off.
+    fn count_supplies(&mut self, objects: &impl Objects, is_meant: impl Fn(&str) -> bool) {
+        let supplies = &mut self.rooms.supplies;
+        let mut has_changed = false;
+        for ((supply, counted), free) in self.cluster.slots.iter().zip(&supplies.counted).zip(&mut supplies.free) {
+            let id = self.cluster.symbols.text(supply.id);
+            if is_meant(id) {
+                let now = objects.free_slots(id, *counted);
+                has_changed |= *free != now;
+                *free = now;
+            }
+        }
+        if has_changed {
+            self.settle_supplies();
+        }
+    }
+
+    fn settle_supplies(&mut self) {
+        let mut free = self.rooms.supplies.free.clone();
+        for slot in self.rooms.standing.taken.values() {
+            if let Some(free) = free.get_mut(slot.index()) {
+                *free = free.saturating_sub(1);
+            }
+        }
+        for (supply, free) in self.cluster.slots.iter_mut().zip(free) {
+            supply.free = free;
+        }
+        self.log.push(Change::Supplies);
+    }
+
+    fn bring_up_to_date(&mut self, mut units: Vec<Sym>, objects: &impl Objects) -> Patched {
+        units.sort_unstable();
+        units.dedup();
+        for name in units {
+            let is_done = self.unit(name, objects).is_ok_and(|unit| self.set(name, unit, objects).is_ok());
+            if !is_done || self.has_left_over_much() {
+                return Patched::NeedsRebuild;
+            }
+        }
+        Patched::Done
+    }
+
+    /// What there is of a name, as [`crate::standing::Standing::new`] has it.
+    fn unit(&mut self, name: Sym, objects: &impl Objects) -> Result<Unit, Rebuild> {
+        let text = self.cluster.symbols.shared(name);
+        let read = |live: &mut Self, claim: &str| {
+            let mut found = live.read(|reader| read_claim(reader, objects.node_claim(claim))).ok_or(Rebuild)?;
+            if let Some(found) = found.as_mut().filter(|found| !found.is_launched) {
+                let symbols = &live.cluster.symbols;
+                let supplies = live.cluster.slots.iter().zip((0..).map(SlotId));
+                let counted = supplies.filter(|(supply, _)| objects.counts_launch(symbols.text(supply.id), claim));
+                found.asked.counted = counted.map(|(_, id)| id).collect();
+            }
+            Ok(found)
+        };
+        let node = self.read(|reader| read_node(reader, objects.node(&text))).ok_or(Rebuild)?;
+        let (record, is_coming_up, claim, slot) = if let Some(record) = node {
+            let claim = self.rooms.links.claim_of(name, &self.cluster.symbols);
+            let claim = claim.map(|claim| self.cluster.symbols.shared(claim));
+            let claim = claim.map_or(Ok(None), |claim| read(self, &claim))?;
+            if record.is_deleting || claim.as_ref().is_some_and(|claim| claim.node.is_deleting) {
+                return Ok(Unit::Leaving);
+            }
+            let is_coming_up = record.is_coming_up(&mut self.cluster.symbols);
+            (record, is_coming_up, claim, None)
+        } else {
+            let Some(claim) = read(self, &text)? else { return Ok(Unit::Absent) };
+            if self.rooms.links.has_node(name, &self.cluster.symbols) || claim.node.is_deleting {
+                return Ok(Unit::Absent);
+            }
+            if claim.is_launched {
+                (with_type(claim.node.clone(), &self.cluster), true, Some(claim), None)
+            } else {
+                let record = claim.node.clone();
+                let found = in_flight::promised(record, &claim.asked, &mut self.cluster, &mut self.warnings);
+                let Some((record, slot)) = found else { return Ok(Unit::Absent) };
+                (record, true, Some(claim), slot)
+            }
+        };
+        let limits = objects.csi_node(&text);
+        let limits = limits.map_or_else(Vec::new, |limits| read_attach_limits(limits, &mut self.cluster.symbols));
+        let parts = self.read(|reader| {
+            objects.device(&text).map_or(Ok(()), |device| reader.add_device(device))?;
+            let topology = objects.node_resource_topology(&text);
+            topology.map_or(Ok(()), |topology| reader.add_node_resource_topology(topology))?;
+            Ok((reader.topologies.drain().next(), reader.devices.drain().next()))
+        });
+        let (topology, devices) = parts.ok_or(Rebuild)?;
+        let units = units::together(topology, devices).remove(&name);
+        let images = &mut self.rooms.images;
+        let unwanted = record.images.iter().map(|(image, _)| *image).filter(|image| !images.wanted.contains(image));
+        images.unwanted.extend(unwanted);
+        let site = Site { startup_taints: &self.rooms.startup_taints, wanted: &images.wanted };
+        let node = site.node(&record, is_coming_up, claim.as_ref(), limits, units, &self.cluster);
+        Ok(Unit::Stands(Box::new(node), slot))
+    }
+
+    fn set(&mut self, name: Sym, unit: Unit, objects: &impl Objects) -> Result<(), Rebuild> {
+        let standing = &mut self.rooms.standing;
+        let (position, was_leaving) = (standing.position(name), standing.is_deleting(name));
+        let (node, slot, is_leaving) = match unit {
+            Unit::Absent => (None, None, false),
+            Unit::Leaving => (None, None, true),
+            Unit::Stands(node, slot) => (Some(node), slot, false),
+        };
+        let taken = match slot {
+            Some(slot) => standing.taken.insert(name, slot),
+            None => standing.taken.remove(&name),
+        };
+        if taken != slot {
+            self.settle_supplies();
+        }
+        let node = match (position, node) {
+            (Some(position), Some(node)) => {
+                self.change_node(position, *node);
+                return Ok(());
+            }
+            (None, None) if was_leaving == is_leaving => return Ok(()),
+            (_, node) => node,
+        };
+        // Reservations are held where their node is, pods are where theirs is.
+        if self.rooms.holders.contains(&name) {
+            return Err(Rebuild);
+        }
+        let on_node = position.and_then(|position| self.cluster.nodes.get(position)).map(|node| &node.pods);
+        let mut pods: Vec<(Sym, Box<str>)> =
+            on_node.into_iter().flatten().map(|pod| (pod.namespace, pod.name.clone())).collect();
+        pods.extend(self.naming.get(&name).into_iter().flatten().cloned());
+        for (namespace, pod) in &pods {
+            if self.take_out(*namespace, pod) == Patched::NeedsRebuild {
+                return Err(Rebuild);
+            }
+        }
+        if let Some(position) = position {
+            self.remove_node(position);
+        }
+        self.rooms.standing.set_deleting(name, is_leaving);
+        if let Some(node) = node {
+            self.push_node(*node);
+        }
+        let again = self.again(&pods, objects);
+        if again == Patched::Done { Ok(()) } else { Err(Rebuild) }
+    }
+
+    fn push_node(&mut self, mut node: Node) {
+        join_pool(&mut node, &mut self.cluster.node_pools, self.cluster.well_known.node_pool);
+        let counts = node.node_pool.is_some();
+        let position = self.rooms.standing.push(node, &mut self.cluster);
+        for daemon in self.daemons_expected_on(position) {
+            self.rooms.standing.count_daemon(position, daemon, true);
+        }
+        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.log.push(Change::NodeCame(position));
+        if counts {
+            self.log.push(Change::Supplies);
+        }
+    }
+
+    fn remove_node(&mut self, position: usize) {
+        let Some(mut node) = self.rooms.standing.swap_remove(position, &mut self.cluster) else { return };
+        let counted = node.node_pool.is_some();
+        leave_pool(&mut node, &mut self.cluster.node_pools);
+        self.log.push(Change::NodeWent(position, Box::new(node)));
+        if counted {
+            self.log.push(Change::Supplies);
+        }
+    }
+
+    /// A node that stands is another one from now on, with the same pods and Reservations.
+    fn change_node(&mut self, position: usize, mut node: Node) {
+        let pools = &mut self.cluster.node_pools;
+        let Some(known) = self.cluster.nodes.get_mut(position) else { return };
+        let (pool, capacity) = (known.node_pool, known.capacity.clone());
+        leave_pool(known, pools);
+        join_pool(&mut node, pools, self.cluster.well_known.node_pool);
+        let counts_otherwise = pool != node.node_pool || (pool.is_some() && capacity != node.capacity);
+        known.node_pool = node.node_pool;
+        node.pods = std::mem::take(&mut known.pods);
+        node.holdings = std::mem::take(&mut known.holdings);
+        let was = std::mem::replace(known, node);
+        if counts_otherwise {
+            self.log.push(Change::Supplies);
+        }
+        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.log.push(Change::NodeChanged(position, Box::new(was)));
+    }
+}
+
+fn read_node(reader: &mut Builder, object: Option<&Object>) -> Result<Option<NodeRecord>, ConvertError> {
+    object.map_or(Ok(()), |object| reader.add_node(object))?;
+    Ok(reader.nodes.pop().map(|(_, record)| record))
+}
+
+fn read_claim(reader: &mut Builder, object: Option<&NodeClaim>) -> Result<Option<NodeClaimRecord>, ConvertError> {
+    object.map_or(Ok(()), |object| reader.add_node_claim(object))?;
+    Ok(reader.node_claims.pop().map(|(_, record)| record))
+}

@@ -1,0 +1,166 @@
+//! Objects that rarely change in what decisions depend on: most of their changes are of a status.
+
+use berth_api::{NodeOverlay, NodePool, Reservation};
+use berth_model::Sym;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{Namespace, ReplicationController};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::{Change, Live, Patched};
+use crate::ConvertError;
+use crate::builder::Builder;
+
+/// An object of a kind of which most changes decide nothing.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each variant is named for its kind")]
+pub enum Other<'o> {
+    CronJob(&'o CronJob),
+    DaemonSet(&'o DaemonSet),
+    Deployment(&'o Deployment),
+    Job(&'o Job),
+    NodeOverlay(&'o NodeOverlay),
+    NodePool(&'o NodePool),
+    PriorityClass(&'o PriorityClass),
+    ReplicaSet(&'o ReplicaSet),
+    ReplicationController(&'o ReplicationController),
+    Reservation(&'o Reservation),
+    StatefulSet(&'o StatefulSet),
+    StorageClass(&'o StorageClass),
+}
+
+/// Whether two versions of an object read the same; neither is kept.
+fn is_alike<T, R: PartialEq>(
+    reader: &mut Builder,
+    (a, b): (T, T),
+    read: impl Fn(&mut Builder, T) -> Result<R, ConvertError>,
+) -> Result<bool, ConvertError> {
+    Ok(read(reader, a)? == read(reader, b)?)
+}
+
+impl Live {
+    /// An object was created, changed or deleted.
+    pub fn other_changed(&mut self, before: Option<Other<'_>>, after: Option<Other<'_>>) -> Patched {
+        let makes_pods = |object: &Other<'_>| {
+            matches!(
+                object,
+                Other::CronJob(_)
+                    | Other::Deployment(_)
+                    | Other::Job(_)
+                    | Other::ReplicaSet(_)
+                    | Other::ReplicationController(_)
+                    | Other::StatefulSet(_)
+            )
+        };
+        // Their pods are planned as they are, and nothing else of them decides; a DaemonSet that one owns is of another kind.
+        if before.iter().chain(&after).all(makes_pods) && !self.rooms.owns_daemons {
+            let known = self.read(|reader| {
+                let done = after.map_or(Ok(()), |after| add_workload(reader, after));
+                reader.workloads.pop();
+                done
+            });
+            return if known.is_some() { Patched::Done } else { Patched::NeedsRebuild };
+        }
+        let (Some(before), Some(after)) = (before, after) else { return Patched::NeedsRebuild };
+        match self.read(|reader| alike(reader, before, after)) {
+            Some(true) => Patched::Done,
+            _ => Patched::NeedsRebuild,
+        }
+    }
+
+    /// A PodDisruptionBudget was created, changed or deleted; `at` is its place among all of them by namespace and name.
+    pub fn budget_changed(
+        &mut self,
+        at: usize,
+        before: Option<&PodDisruptionBudget>,
+        after: Option<&PodDisruptionBudget>,
+    ) -> Patched {
+        let read = |reader: &mut Builder, object: Option<&PodDisruptionBudget>| {
+            object.map_or(Ok(()), |object| reader.add_pod_disruption_budget(object))?;
+            Ok(reader.budgets.pop().map(|(_, budget)| budget))
+        };
+        let known = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        if before == after {
+            return Patched::Done;
+        }
+        let budgets = &mut self.cluster.budgets;
+        if before.is_some() && at < budgets.len() {
+            budgets.remove(at);
+        }
+        if let Some(after) = after {
+            budgets.insert(at.min(budgets.len()), after);
+        }
+        self.log.push(Change::Budgets);
+        Patched::Done
+    }
+
+    /// A namespace was created, changed or deleted; `at` is its place among all of them by name.
+    pub fn namespace_changed(&mut self, at: usize, before: Option<&Namespace>, after: Option<&Namespace>) -> Patched {
+        let read = |reader: &mut Builder, object: Option<&Namespace>| {
+            object.map_or(Ok(()), |object| reader.add_namespace(object))?;
+            Ok(reader.take_namespaces().pop())
+        };
+        let known = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        if before == after {
+            return Patched::Done;
+        }
+        let namespaces = &mut self.cluster.namespaces;
+        if before.is_some() && at < namespaces.len() {
+            namespaces.remove(at);
+        }
+        if let Some(after) = after {
+            namespaces.insert(at.min(namespaces.len()), after);
+        }
+        self.log.push(Change::Anything);
+        Patched::Done
+    }
+}
+
+fn add_workload(reader: &mut Builder, object: Other<'_>) -> Result<(), ConvertError> {
+    match object {
+        Other::CronJob(object) => reader.add_cron_job(object),
+        Other::DaemonSet(object) => reader.add_daemon_set(object),
+        Other::Deployment(object) => reader.add_deployment(object),
+        Other::Job(object) => reader.add_job(object),
+        Other::ReplicaSet(object) => reader.add_replica_set(object),
+        Other::ReplicationController(object) => reader.add_replication_controller(object),
+        Other::StatefulSet(object) => reader.add_stateful_set(object),
+        _ => Ok(()),
+    }
+}
+
+fn alike(reader: &mut Builder, before: Other<'_>, after: Other<'_>) -> Result<bool, ConvertError> {
+    match (before, after) {
+        (Other::DaemonSet(a), Other::DaemonSet(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_daemon_set(object)?;
+            Ok(reader.workloads.pop())
+        }),
+        (Other::NodeOverlay(a), Other::NodeOverlay(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_node_overlay(object)?;
+            Ok(reader.overlays.pop())
+        }),
+        (Other::NodePool(a), Other::NodePool(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_node_pool(object)?;
+            Ok(reader.pools.pop())
+        }),
+        (Other::PriorityClass(a), Other::PriorityClass(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_priority_class(object)?;
+            let known: Vec<(Sym, i32)> = reader.priorities.drain().collect();
+            Ok((known, reader.default_priority.take()))
+        }),
+        (Other::Reservation(a), Other::Reservation(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_reservation(object)?;
+            Ok(reader.reservations.pop())
+        }),
+        (Other::StorageClass(a), Other::StorageClass(b)) => is_alike(reader, (a, b), |reader, object| {
+            reader.add_storage_class(object)?;
+            let name = reader.cluster.symbols.intern(object.metadata.name.as_deref().unwrap_or_default());
+            Ok(reader.storage.take_class(name))
+        }),
+        _ => Ok(false),
+    }
+}

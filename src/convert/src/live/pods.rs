@@ -1,0 +1,286 @@
+//! Pods that come and go.
+
+use berth_model::{Cluster, Sym};
+use k8s_openapi::api::core::v1::Pod;
+use rustc_hash::FxHashMap;
+
+use super::{Change, Live, Patched, PodChange, Rooms, sizes};
+use crate::ConvertError;
+use crate::builder::{Expansion, FxIndexSet, PodRecord};
+use crate::claims::Storage;
+use crate::finish::{Fate, fates, place_pods};
+use crate::resolve::Resolver;
+use crate::workloads::{Owner, Workloads};
+
+/// Where a pod went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is pending, in this row.
+    Row(u32),
+    /// It is on the node of this name.
+    Node(Sym),
+    /// It counts for nothing.
+    Nowhere,
+}
+
+/// What is known of a pod that is there.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) created: i64,
+    pub(super) place: Place,
+    /// What few pods have.
+    more: Option<Box<More>>,
+}
+
+/// What others have to do with a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct More {
+    /// Whether others depend on it in ways that are not followed.
+    concerns_others: bool,
+    /// The node that it names without being on it, and the one on which room was made for it.
+    named: [Option<Sym>; 2],
+    /// The position of its DaemonSet among the cluster's daemons.
+    daemon: Option<usize>,
+    /// The claims that its volumes stand for.
+    claims: Vec<Sym>,
+}
+
+/// What is known of a pod beside its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    namespace: Sym,
+    name: Box<str>,
+    created: i64,
+    more: More,
+}
+
+// === impl Known ===
+
+impl Known {
+    pub(crate) fn of(
+        pod: &PodRecord,
+        fate: Fate,
+        resolver: &Resolver,
+        (owners, workloads, daemons): (&FxIndexSet<Owner>, &Workloads, &FxHashMap<usize, usize>),
+        cluster: &mut Cluster,
+    ) -> Self {
+        let draft = resolver.draft(pod.draft).filter(|_| !pod.is_gone);
+        let claims = draft.map_or(&[][..], |draft| &draft.claims);
+        // One that runs where nothing is planned may have a claim to itself.
+        let concerns_others = !pod.is_gone
+            && (pod.draws_from.is_some()
+                || pod.operating.is_some()
+                || fate == Fate::Holds
+                || (fate == Fate::Elsewhere && !claims.is_empty()));
+        let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+        let daemon = owner.and_then(|owner| daemons.get(&workloads.root(owner)?).copied());
+        let more = More {
+            concerns_others,
+            named: [
+                pod.node.filter(|_| !matches!(fate, Fate::Bound(_))),
+                pod.nominated_node.filter(|_| pod.node.is_none()),
+            ],
+            daemon: daemon.filter(|_| !pod.is_gone),
+            claims: Storage::names(claims, &pod.name, &mut cluster.symbols),
+        };
+        Known { namespace: pod.namespace, name: pod.name.clone(), created: pod.created, more }
+    }
+}
+
+// === impl Live ===
+
+impl Live {
+    /// Notes a pod that is there, with what others have to do with it.
+    pub(super) fn keep(&mut self, known: Known, place: Place) {
+        let Known { namespace, name, created, more } = known;
+        for node in more.named.iter().flatten() {
+            self.naming.entry(*node).or_default().insert((namespace, name.clone()));
+        }
+        for claim in &more.claims {
+            self.by_claim.entry((namespace, *claim)).or_default().insert(name.clone());
+        }
+        let more = (more != More::default()).then(|| Box::new(more));
+        self.pods.insert((namespace, name), Entry { created, place, more });
+    }
+
+    /// A pod was created or changed, and is there with no older version of it.
+    ///
+    /// # Errors
+    /// A field that cannot be understood; the cluster is of no use then.
+    pub fn add_pod(&mut self, pod: &Pod) -> Result<Patched, ConvertError> {
+        let mut error = None;
+        let read = self.read(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let Some(Some(record)) = read else { return Ok(Patched::NeedsRebuild) };
+        let Rooms { owners, workloads, daemons, standing, resolver, ownership, .. } = &mut self.rooms;
+        let fate = fates(std::slice::from_ref(&record), owners, workloads, standing, Expansion::PodsThatExist);
+        let Some(&fate) = fate.first() else { return Ok(Patched::NeedsRebuild) };
+        let known = Known::of(&record, fate, resolver, (owners, workloads, daemons), &mut self.cluster);
+        if known.more.concerns_others || fate == Fate::Holds {
+            return Ok(Patched::NeedsRebuild);
+        }
+        standing.swap_nodes(&mut self.cluster);
+        // Who of DaemonSets is where is counted below.
+        let no_daemon = |_| None;
+        let kind_of = |owner: u32| owners.get_index(owner as usize).map(|owner| owner.kind);
+        let pods = std::iter::once((record, fate));
+        let rules = (no_daemon, kind_of);
+        let places = place_pods(pods, rules, standing, resolver, ownership, &mut self.cluster, &mut self.warnings);
+        self.rooms.standing.swap_nodes(&mut self.cluster);
+        let Some(&place) = places.first() else { return Ok(Patched::NeedsRebuild) };
+        self.is_untidy |= matches!(place, Place::Row(_));
+        let daemon = known.more.daemon;
+        self.keep(known, place);
+        if let Place::Node(name) = place
+            && let Some(position) = self.rooms.standing.position(name)
+        {
+            self.sort_last(position);
+        }
+        if let Some(daemon) = daemon {
+            self.count_daemon(daemon, place, true);
+        }
+        Ok(if self.has_left_over_much() { Patched::NeedsRebuild } else { Patched::Done })
+    }
+
+    /// A pod is gone, or about to be added anew.
+    pub fn remove_pod(&mut self, namespace: &str, name: &str) -> Patched {
+        let Some(namespace) = self.cluster.symbols.get(namespace) else { return Patched::Done };
+        self.take_out(namespace, name)
+    }
+
+    pub(super) fn take_out(&mut self, namespace: Sym, name: &str) -> Patched {
+        let key = (namespace, Box::from(name));
+        let Some(Entry { place, more, .. }) = self.pods.remove(&key) else { return Patched::Done };
+        let more = more.map(|more| *more).unwrap_or_default();
+        if more.concerns_others {
+            return Patched::NeedsRebuild;
+        }
+        for node in more.named.iter().flatten() {
+            if let Some(naming) = self.naming.get_mut(node) {
+                naming.remove(&key);
+                if naming.is_empty() {
+                    self.naming.remove(node);
+                }
+            }
+        }
+        for claim in more.claims {
+            if let Some(users) = self.by_claim.get_mut(&(namespace, claim)) {
+                users.remove(name);
+                if users.is_empty() {
+                    self.by_claim.remove(&(namespace, claim));
+                }
+            }
+        }
+        if let Some(daemon) = more.daemon {
+            self.count_daemon(daemon, place, false);
+        }
+        let was_there = match place {
+            Place::Nowhere => true,
+            Place::Row(row) => self.take_member(row, name),
+            Place::Node(node) => {
+                self.rooms.standing.position(node).is_some_and(|position| self.take_off(position, namespace, name))
+            }
+        };
+        if was_there { Patched::Done } else { Patched::NeedsRebuild }
+    }
+
+    /// Takes pods out and adds them again, where they are still there: what they mean may be something else now.
+    pub(super) fn again(&mut self, pods: &[(Sym, Box<str>)], objects: &impl super::Objects) -> Patched {
+        for (namespace, name) in pods {
+            let text = self.cluster.symbols.shared(*namespace);
+            let Some(pod) = objects.pod(&text, name) else { continue };
+            if self.take_out(*namespace, name) == Patched::NeedsRebuild || self.add_pod(pod) != Ok(Patched::Done) {
+                return Patched::NeedsRebuild;
+            }
+        }
+        Patched::Done
+    }
+
+    /// A pod of a DaemonSet is on a node or on its way there, or is not any more.
+    fn count_daemon(&mut self, daemon: usize, place: Place, comes: bool) {
+        let standing = &mut self.rooms.standing;
+        let positions = match place {
+            Place::Node(name) => standing.position(name).into_iter().collect(),
+            Place::Row(row) => {
+                let row = self.cluster.pending.get(row as usize);
+                row.map_or_else(Vec::new, |row| standing.expected_on(row.spec, &self.cluster))
+            }
+            Place::Nowhere => Vec::new(),
+        };
+        for position in positions {
+            if self.rooms.standing.count_daemon(position, daemon, comes) {
+                self.room_changed(position);
+            }
+        }
+    }
+
+    /// What is left of a node is counted anew.
+    pub(super) fn room_changed(&mut self, position: usize) {
+        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.log.push(Change::Room(position));
+    }
+
+    /// The pending pods of DaemonSets that name a node: their DaemonSets.
+    pub(super) fn daemons_expected_on(&self, position: usize) -> Vec<usize> {
+        let standing = &self.rooms.standing;
+        let mut expected = Vec::new();
+        for row in &self.cluster.pending {
+            let daemons = row
+                .members
+                .iter()
+                .filter_map(|member| self.pods.get(&(row.namespace, member.name.clone()))?.more.as_ref()?.daemon);
+            let daemons: Vec<usize> = daemons.collect();
+            if !daemons.is_empty() && standing.expected_on(row.spec, &self.cluster).contains(&position) {
+                expected.extend(daemons);
+            }
+        }
+        expected
+    }
+
+    fn take_member(&mut self, row: u32, name: &str) -> bool {
+        let Some(row) = self.cluster.pending.get_mut(row as usize) else { return false };
+        let at = row.members.iter().position(|member| member.numbers.is_none() && *member.name == *name);
+        self.is_untidy = true;
+        at.is_some_and(|at| {
+            row.members.remove(at);
+            true
+        })
+    }
+
+    fn take_off(&mut self, position: usize, namespace: Sym, name: &str) -> bool {
+        let Some(node) = self.cluster.nodes.get_mut(position) else { return false };
+        let at = node.pods.iter().position(|pod| pod.namespace == namespace && *pod.name == *name);
+        let Some((at, pod)) = at.map(|at| (at, node.pods.remove(at))) else { return false };
+        if let Some(spec) = self.cluster.specs.get(pod.spec as usize) {
+            node.free.add(&spec.requests);
+        }
+        self.log.push(Change::Pod(PodChange { node: position, at, pod, comes: false }));
+        true
+    }
+
+    /// Brings the pod that came to a node last to its place by age.
+    fn sort_last(&mut self, position: usize) {
+        let Some(mut pods) = self.cluster.nodes.get_mut(position).map(|node| std::mem::take(&mut node.pods)) else {
+            return;
+        };
+        if let Some(last) = pods.pop() {
+            let at = pods.partition_point(|pod| {
+                self.by_age((pod.namespace, &pod.name), (last.namespace, &last.name)) == std::cmp::Ordering::Less
+            });
+            self.log.push(Change::Pod(PodChange { node: position, at, pod: last.clone(), comes: true }));
+            pods.insert(at, last);
+        }
+        if let Some(node) = self.cluster.nodes.get_mut(position) {
+            node.pods = pods;
+        }
+    }
+
+    pub(super) fn has_left_over_much(&self) -> bool {
+        let now = sizes(&self.cluster);
+        now.iter()
+            .zip(&self.at_first)
+            .any(|(now, first)| *now > first.saturating_mul(2).saturating_add(super::MOST_LEFT_OVER))
+    }
+}

@@ -1,0 +1,78 @@
+//! Claims and volumes that change: pods that wait for them look again.
+
+use berth_model::Sym;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+
+use super::{Live, Objects, Patched};
+use crate::builder::{Builder, namespace_of};
+
+impl Live {
+    /// A claim was created, changed or deleted.
+    pub fn claim_changed(
+        &mut self,
+        (namespace, name): (&str, &str),
+        before: Option<&PersistentVolumeClaim>,
+        after: Option<&PersistentVolumeClaim>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let symbols = &mut self.cluster.symbols;
+        let id = (symbols.intern(namespace), symbols.intern(name));
+        let read = |reader: &mut Builder, object: Option<&PersistentVolumeClaim>| {
+            let Some(object) = object else { return Ok(None) };
+            debug_assert_eq!(namespace_of(&object.metadata), namespace);
+            reader.add_persistent_volume_claim(object)?;
+            Ok(reader.storage.take_claim(id))
+        };
+        let Some((before, after)) = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?))) else {
+            return Patched::NeedsRebuild;
+        };
+        if before == after {
+            return Patched::Done;
+        }
+        self.rooms.resolver.storage.set_claim(id, after);
+        self.look_again(&[id], objects)
+    }
+
+    /// A volume was created, changed or deleted.
+    pub fn volume_changed(
+        &mut self,
+        name: &str,
+        before: Option<&PersistentVolume>,
+        after: Option<&PersistentVolume>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let name = self.cluster.symbols.intern(name);
+        let read = |reader: &mut Builder, object: Option<&PersistentVolume>| {
+            let Some(object) = object else { return Ok(None) };
+            reader.add_persistent_volume(object)?;
+            Ok(reader.storage.take_volume(name))
+        };
+        let Some((before, after)) = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?))) else {
+            return Patched::NeedsRebuild;
+        };
+        if before == after {
+            return Patched::Done;
+        }
+        let storage = &mut self.rooms.resolver.storage;
+        // Claims of its class that are not bound yet may come to it.
+        if before.iter().chain(&after).any(|volume| storage.may_be_bound(volume)) {
+            return Patched::NeedsRebuild;
+        }
+        storage.set_volume(name, after);
+        let claims = storage.bound_to(name);
+        self.look_again(&claims, objects)
+    }
+
+    /// The pods of claims mean something else now.
+    fn look_again(&mut self, claims: &[(Sym, Sym)], objects: &impl Objects) -> Patched {
+        self.rooms.resolver.forget_specs();
+        let of_claim = |id: &(Sym, Sym)| {
+            let users = self.by_claim.get(id).into_iter().flatten();
+            users.map(|pod| (id.0, pod.clone())).collect::<Vec<_>>()
+        };
+        let mut pods: Vec<(Sym, Box<str>)> = claims.iter().flat_map(of_claim).collect();
+        pods.sort_unstable();
+        pods.dedup();
+        self.again(&pods, objects)
+    }
+}

@@ -1,0 +1,185 @@
+//! The converted cluster, brought up to date by the change of one object: what it cannot take in has everything converted
+//! anew.
+
+use std::collections::BTreeMap;
+
+use berth_api::{Device, NodeClaim, NodeResourceTopology};
+use berth_convert::{Live, Objects, Other, Patched};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::storage::v1::CSINode;
+
+use crate::entry::Entry;
+use crate::rebuild::Built;
+use crate::slots::{Cloud, is_launched, reservation_of};
+use crate::{Key, Kind, Object, State, Typed};
+
+/// The objects that count.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted<'s> {
+    pub(crate) entries: &'s BTreeMap<Key, Entry>,
+    pub(crate) cloud: &'s Cloud,
+}
+
+// === impl Counted ===
+
+impl<'s> Counted<'s> {
+    fn get<T: Typed>(&self, namespace: &str, name: &str) -> Option<&'s T> {
+        let entry = self.entries.get(&Key::new(T::KIND, namespace, name))?;
+        T::of(entry.counted.as_ref()?).map(|object| &**object)
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&'s Key, &'s Object)> + use<'s> {
+        let from = Key { kind, namespace: "".into(), name: "".into() };
+        let of_kind = self.entries.range(from..).take_while(move |(key, _)| key.kind == kind);
+        of_kind.filter_map(|(key, entry)| Some((key, entry.counted.as_ref()?)))
+    }
+
+    fn claims(&self) -> impl Iterator<Item = &'s NodeClaim> + use<'s> {
+        self.of_kind(Kind::NodeClaim).filter_map(|(_, object)| NodeClaim::of(object)).map(|claim| &**claim)
+    }
+
+    /// How many of a kind come before it.
+    fn position(&self, key: &Key) -> usize {
+        self.of_kind(key.kind).take_while(|(known, _)| *known < key).count()
+    }
+}
+
+impl Objects for Counted<'_> {
+    fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        self.get(namespace, name)
+    }
+
+    fn node(&self, name: &str) -> Option<&Node> {
+        self.get("", name)
+    }
+
+    fn node_claim(&self, name: &str) -> Option<&NodeClaim> {
+        self.get("", name)
+    }
+
+    fn csi_node(&self, name: &str) -> Option<&CSINode> {
+        self.get("", name)
+    }
+
+    fn device(&self, name: &str) -> Option<&Device> {
+        self.get("", name)
+    }
+
+    fn node_resource_topology(&self, name: &str) -> Option<&NodeResourceTopology> {
+        self.get("", name)
+    }
+
+    fn free_slots(&self, id: &str, counted: u32) -> u32 {
+        self.cloud.free(id, counted, self.claims())
+    }
+
+    fn counts_launch(&self, id: &str, claim: &str) -> bool {
+        self.cloud.counts_launch(id, claim)
+    }
+}
+
+impl State {
+    /// Brings the converted cluster up to date with the change of one object, or forgets it.
+    pub(crate) fn patch(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>) {
+        let Some(built) = &mut self.built else { return };
+        let objects = Counted { entries: &self.entries, cloud: &self.cloud };
+        if built.patch(key, (before, after), objects) == Patched::NeedsRebuild {
+            self.built = None;
+        }
+    }
+
+    /// Free instances of finite supplies are others now.
+    pub(crate) fn supplies_changed(&mut self) {
+        let Some(built) = &mut self.built else { return };
+        built.is_patched = true;
+        let objects = Counted { entries: &self.entries, cloud: &self.cloud };
+        let in_flight = objects.claims().filter(|claim| !is_launched(claim));
+        let names = in_flight.filter_map(|claim| claim.metadata.name.clone());
+        if built.live.supplies_changed(&objects, names) == Patched::NeedsRebuild {
+            self.built = None;
+        }
+    }
+}
+
+impl Built {
+    /// Takes in the change of one object.
+    fn patch(
+        &mut self,
+        key: &Key,
+        (before, after): (Option<&Object>, Option<&Object>),
+        objects: Counted<'_>,
+    ) -> Patched {
+        // What is refused beside others may be usable once these are gone.
+        if !self.refused.is_empty() && before.is_some() {
+            return Patched::NeedsRebuild;
+        }
+        self.is_patched = true;
+        let live = &mut self.live;
+        let name = &*key.name;
+        match key.kind {
+            Kind::Pod => pod_changed(live, key, before, after),
+            Kind::Node => live.node_changed(name, typed(before), typed(after), &objects),
+            Kind::NodeClaim => {
+                let (before, after): (Option<&NodeClaim>, _) = (typed(before), typed(after));
+                let supplies: Vec<&str> =
+                    before.into_iter().chain(after).filter_map(|claim| reservation_of(claim)).collect();
+                live.node_claim_changed(name, &supplies, before, after, &objects)
+            }
+            Kind::CSINode => live.csi_node_changed(name, typed(before), typed(after), &objects),
+            Kind::Device => live.device_changed(name, typed(before), typed(after), &objects),
+            Kind::NodeResourceTopology => {
+                live.node_resource_topology_changed(name, typed(before), typed(after), &objects)
+            }
+            Kind::PersistentVolume => live.volume_changed(name, typed(before), typed(after), &objects),
+            Kind::PersistentVolumeClaim => {
+                live.claim_changed((&key.namespace, name), typed(before), typed(after), &objects)
+            }
+            Kind::PodDisruptionBudget => live.budget_changed(objects.position(key), typed(before), typed(after)),
+            Kind::Namespace => live.namespace_changed(objects.position(key), typed(before), typed(after)),
+            Kind::CronJob
+            | Kind::DaemonSet
+            | Kind::Deployment
+            | Kind::Job
+            | Kind::NodeOverlay
+            | Kind::NodePool
+            | Kind::PriorityClass
+            | Kind::ReplicaSet
+            | Kind::ReplicationController
+            | Kind::Reservation
+            | Kind::StatefulSet
+            | Kind::StorageClass => live.other_changed(before.and_then(other), after.and_then(other)),
+        }
+    }
+}
+
+fn typed<T: Typed>(object: Option<&Object>) -> Option<&T> {
+    object.and_then(T::of).map(|object| &**object)
+}
+
+fn other(object: &Object) -> Option<Other<'_>> {
+    Some(match object {
+        Object::CronJob(object) => Other::CronJob(object),
+        Object::DaemonSet(object) => Other::DaemonSet(object),
+        Object::Deployment(object) => Other::Deployment(object),
+        Object::Job(object) => Other::Job(object),
+        Object::NodeOverlay(object) => Other::NodeOverlay(object),
+        Object::NodePool(object) => Other::NodePool(object),
+        Object::PriorityClass(object) => Other::PriorityClass(object),
+        Object::ReplicaSet(object) => Other::ReplicaSet(object),
+        Object::ReplicationController(object) => Other::ReplicationController(object),
+        Object::Reservation(object) => Other::Reservation(object),
+        Object::StatefulSet(object) => Other::StatefulSet(object),
+        Object::StorageClass(object) => Other::StorageClass(object),
+        _ => return None,
+    })
+}
+
+fn pod_changed(live: &mut Live, key: &Key, before: Option<&Object>, after: Option<&Object>) -> Patched {
+    if before.is_some() && live.remove_pod(&key.namespace, &key.name) == Patched::NeedsRebuild {
+        return Patched::NeedsRebuild;
+    }
+    match after {
+        Some(Object::Pod(pod)) => live.add_pod(pod).unwrap_or(Patched::NeedsRebuild),
+        _ => Patched::Done,
+    }
+}
