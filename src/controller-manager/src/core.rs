@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::Client;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,6 +18,7 @@ use crate::cache::Caches;
 use crate::controllers::{
     self, daemon_sets::Daemons, job_pods::Backoffs, nodes::Heartbeats, quotas::Totals, taints::Tolerating,
 };
+use crate::events::Recorder;
 use crate::garbage::Graph;
 use crate::objects::View;
 use crate::options::{Controller, Options};
@@ -76,6 +78,7 @@ pub(crate) struct Core {
     /// Why the pods of a workload were refused last.
     pub(crate) refusals: FxHashMap<Work, String>,
     pub(crate) terminated: controllers::pod_gc::Terminated,
+    pub(crate) events: Recorder,
     /// Caches that have not been listed.
     pub(crate) unsynced: usize,
     /// Work that waits for a cache.
@@ -102,6 +105,7 @@ impl Core {
             backoffs: Backoffs::default(),
             refusals: FxHashMap::default(),
             terminated: controllers::pod_gc::Terminated::default(),
+            events: Recorder::default(),
             unsynced: 0,
             parked: Vec::new(),
             metrics,
@@ -202,15 +206,22 @@ impl Core {
     }
 
     /// Takes in what came of work.
-    pub(crate) fn finish(&mut self, work: Work, written: Vec<Written>, failure: Option<&Failure>) {
+    pub(crate) fn finish(&mut self, work: Work, written: Vec<Written>, mut failure: Option<Failure>) {
+        let (by, now) = (work.controller(), self.now());
         for one in written {
             match one {
-                Written::Object { resource, text } => {
+                Written::Object { resource, text, tells } => {
+                    if let Some(telling) = tells {
+                        self.events.did(by, *telling, || name_of(&text), now);
+                    }
                     if !self.wrote(&resource, &text) {
                         self.wrote_any(&resource, &text);
                     }
                 }
-                Written::Gone { resource, key, uid } => {
+                Written::Gone { resource, key, uid, tells } => {
+                    if let Some(telling) = tells {
+                        self.events.did(by, *telling, || key.name.to_string(), now);
+                    }
                     if !self.deleted(&resource, &key, &uid) {
                         self.deleted_any(&resource, &key, &uid);
                     }
@@ -218,6 +229,12 @@ impl Core {
                 Written::Nothing => {}
             }
         }
+        if let Some(reason) = failure.as_ref().and_then(Failure::reason)
+            && let Some(telling) = failure.as_mut().and_then(Failure::take_telling)
+        {
+            self.events.refused(by, *telling, &reason, now);
+        }
+        let failure = failure.as_ref();
         match failure {
             // Our view was old; that is everyday life, and the next try sees more.
             Some(failure) if failure.code() != Some(409) && !matches!(failure, Failure::NotYet(_)) => {
@@ -234,6 +251,21 @@ impl Core {
         }
         self.queue.done(work, failure.is_none());
     }
+}
+
+/// The name of an object.
+fn name_of(text: &str) -> String {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Object {
+        metadata: Named,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Named {
+        name: String,
+    }
+    serde_json::from_str::<Object>(text).unwrap_or_default().metadata.name
 }
 
 /// A reference to an owner that controls.

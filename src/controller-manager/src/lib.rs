@@ -36,6 +36,7 @@
 mod cache;
 mod controllers;
 mod core;
+mod events;
 mod garbage;
 mod index;
 mod key;

@@ -18,6 +18,8 @@ use crate::watches::Message;
 const SLICE: usize = 16;
 /// Messages that may wait.
 const BACKLOG: usize = 256;
+/// Events that are being sent at a time. What becomes of them is nobody's concern.
+const TELLING: usize = 4;
 /// Without anything due, something else is waited for.
 const FAR: std::time::Duration = std::time::Duration::from_secs(3600);
 
@@ -52,6 +54,7 @@ impl ControllerManager {
         core.watch_caches();
         core.start_discovery();
         let mut running = FuturesUnordered::new();
+        let mut telling = FuturesUnordered::new();
         let mut batch = Vec::with_capacity(SLICE);
         loop {
             let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
@@ -60,7 +63,7 @@ impl ControllerManager {
                 biased;
                 () = &mut shutdown => break,
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
-                    core.finish(work, written, Option::as_ref(&failure));
+                    core.finish(work, written, failure);
                 }
                 count = messages.recv_many(&mut batch, SLICE) => {
                     for message in batch.drain(..) {
@@ -77,6 +80,13 @@ impl ControllerManager {
                         running.push(async move { (work, effect.carry_out(client).await) });
                     }
                     tokio::task::yield_now().await;
+                }
+                Some(_) = telling.next(), if !telling.is_empty() => {}
+                () = std::future::ready(()), if core.events.has_next() && telling.len() < TELLING => {
+                    if let Some(write) = core.events.next() {
+                        let client = client.clone();
+                        telling.push(async move { write.send(&client).await });
+                    }
                 }
                 () = tokio::time::sleep_until(due) => core.queue.wake(Instant::now()),
             }

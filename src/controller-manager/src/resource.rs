@@ -63,6 +63,7 @@ resources! {
     NAMESPACES = "" "v1" "namespaces" "Namespace" false;
     SERVICES = "" "v1" "services" "Service" true;
     SERVICE_ACCOUNTS = "" "v1" "serviceaccounts" "ServiceAccount" true;
+    EVENTS = "" "v1" "events" "Event" true;
     ENDPOINTS = "" "v1" "endpoints" "Endpoints" true;
     QUOTAS = "" "v1" "resourcequotas" "ResourceQuota" true;
     CLAIMS = "" "v1" "persistentvolumeclaims" "PersistentVolumeClaim" true;

@@ -7,6 +7,7 @@ use kube::Client;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::events::Telling;
 use crate::key::Key;
 use crate::objects::View;
 use crate::resource::Resource;
@@ -29,15 +30,17 @@ pub(crate) struct Write {
     deletes: Option<Box<str>>,
     /// Whether a refusal to create because of the name is what was expected.
     may_exist: bool,
+    /// What is told of it as an Event.
+    tells: Option<Box<Telling>>,
 }
 
 /// What a write left.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// The object as it is now.
-    Object { resource: Resource, text: String },
+    Object { resource: Resource, text: String, tells: Option<Box<Telling>> },
     /// The object is gone.
-    Gone { resource: Resource, key: Key, uid: Box<str> },
+    Gone { resource: Resource, key: Key, uid: Box<str>, tells: Option<Box<Telling>> },
     /// Nothing that is worth knowing.
     Nothing,
 }
@@ -46,7 +49,7 @@ pub(crate) enum Written {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{verb} {resource} {key}: {source}")]
-    Request { verb: Method, resource: String, key: Key, source: Box<kube::Error> },
+    Request { verb: Method, resource: String, key: Key, source: Box<kube::Error>, tells: Option<Box<Telling>> },
     #[error("write {resource} {key}: {reason}")]
     Body { resource: String, key: Key, reason: String },
     #[error("{0}")]
@@ -85,6 +88,11 @@ impl Failure {
         }
     }
 
+    /// What is told of the write that failed.
+    pub(crate) fn take_telling(&mut self) -> Option<Box<Telling>> {
+        if let Self::Request { tells, .. } = self { tells.take() } else { None }
+    }
+
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Request { source, .. } => code(source),
@@ -113,7 +121,7 @@ impl Write {
     fn new(method: Method, resource: &Resource, key: &Key, path: String, body: Result<Vec<u8>, String>) -> Self {
         let content_type = "application/json";
         let (resource, key) = (resource.clone(), key.clone());
-        Self { method, path, content_type, body, resource, key, deletes: None, may_exist: false }
+        Self { method, path, content_type, body, resource, key, deletes: None, may_exist: false, tells: None }
     }
 
     fn at(resource: &Resource, key: &Key, subresource: &str) -> String {
@@ -199,6 +207,11 @@ impl Write {
         Self::merge(resource, &view.key(), &patch)
     }
 
+    /// Tells of it as an Event, once it was answered.
+    pub(crate) fn telling(self, telling: Telling) -> Self {
+        Self { tells: Some(Box::new(telling)), ..self }
+    }
+
     /// Sends the request.
     pub(crate) async fn send(self, client: &Client) -> Result<Written, Failure> {
         let name = self.resource.plural.to_string();
@@ -212,11 +225,11 @@ impl Write {
         };
         match (answer, self.deletes) {
             (Ok(text), Some(uid)) if is_gone(&text) => {
-                Ok(Written::Gone { resource: self.resource, key: self.key, uid })
+                Ok(Written::Gone { resource: self.resource, key: self.key, uid, tells: self.tells })
             }
-            (Ok(text), _) => Ok(Written::Object { resource: self.resource, text }),
+            (Ok(text), _) => Ok(Written::Object { resource: self.resource, text, tells: self.tells }),
             (Err(error), Some(uid)) if code(&error) == Some(404) => {
-                Ok(Written::Gone { resource: self.resource, key: self.key, uid })
+                Ok(Written::Gone { resource: self.resource, key: self.key, uid, tells: None })
             }
             // What is to be changed is gone: the watch will tell.
             (Err(error), None) if code(&error) == Some(404) && self.method != Method::POST => Ok(Written::Nothing),
@@ -224,7 +237,7 @@ impl Write {
             (Err(error), _) if is_namespace_terminating(&error) => Ok(Written::Nothing),
             (Err(error), _) => {
                 let source = Box::new(error);
-                Err(Failure::Request { verb: self.method, resource: name, key: self.key, source })
+                Err(Failure::Request { verb: self.method, resource: name, key: self.key, source, tells: self.tells })
             }
         }
     }

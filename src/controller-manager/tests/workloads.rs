@@ -395,3 +395,58 @@ async fn a_revision_tells_why_its_workload_was_changed() {
         assert_eq!(revision["metadata"]["annotations"]["kubernetes.io/change-cause"], "first", "{revision}");
     }
 }
+
+/// Reasons and messages of what is told about an object, with how often.
+async fn told(world: &World, about: &str) -> Vec<(String, String, i64)> {
+    let events =
+        world.list("events/default").await.into_iter().filter(|event| event["involvedObject"]["name"] == about);
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+    let mut told: Vec<_> = events
+        .map(|event| (text(&event, "reason"), text(&event, "message"), event["count"].as_i64().unwrap()))
+        .collect();
+    told.sort();
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_controllers_do_is_told_as_events() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    world.create("deployments/default", &workload("web", 2, "one")).await;
+    world.live("n1").await;
+    world.patch("deployments/default/web", &json!({"spec": {"replicas": 1}})).await;
+    world.live("n1").await;
+    let sets = world.list("replicasets/default").await;
+    let set = name(&sets[0]);
+    let web = told(&world, "web").await;
+    let scaled = |way: &str, from: u32, to: u32| {
+        ("ScalingReplicaSet".to_owned(), format!("Scaled {way} replica set {set} from {from} to {to}"), 1)
+    };
+    assert_eq!(web, [scaled("down", 2, 1), scaled("up", 0, 2)]);
+    let reasons: Vec<String> = told(&world, set).await.into_iter().map(|(reason, ..)| reason).collect();
+    assert_eq!(reasons, ["SuccessfulCreate", "SuccessfulCreate", "SuccessfulDelete"]);
+    let left = name(&world.pods().await[0]).to_owned();
+    assert!(told(&world, set).await.iter().any(|(_, message, _)| *message == format!("Created pod: {left}")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_refused_again_and_again_are_told_as_one() {
+    let world = World::with_admission();
+    world
+        .create("resourcequotas/default", &json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}))
+        .await;
+    world.settle().await;
+    world.create("replicasets/default", &workload("web", 1, "one")).await;
+    world.settle().await;
+    tokio::time::sleep(std::time::Duration::from_secs(120)).await;
+    world.settle().await;
+    let web = told(&world, "web").await;
+    assert!(web.iter().all(|(reason, ..)| reason == "FailedCreate"), "{web:?}");
+    assert!(web.iter().all(|(_, message, _)| message.contains("exceeded quota: none")), "{web:?}");
+    // Each try is of a pod of another name: after ten they are combined.
+    let (first, combined): (Vec<_>, Vec<_>) = web.iter().partition(|(.., count)| *count == 1);
+    assert_eq!(first.len(), 10, "{web:?}");
+    let [(_, message, count)] = combined.as_slice() else { panic!("{web:?}") };
+    assert!(message.starts_with("(combined from similar events): Error creating: pods \"web-"), "{message}");
+    assert!(*count > 1, "{count}");
+}

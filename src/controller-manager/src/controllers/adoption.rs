@@ -88,6 +88,7 @@ impl Owner<'_> {
                 resource: resource.plural.to_string(),
                 key: key.clone(),
                 source: Box::new(source),
+                tells: None,
             };
             let request = http::Request::get(format!("{}/{}", resource.path(&key.namespace), key.name));
             let request = request.body(Vec::new()).map_err(|error| failure(&key, kube::Error::HttpError(error)))?;

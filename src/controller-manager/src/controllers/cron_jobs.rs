@@ -13,6 +13,7 @@ use serde_json::json;
 use super::jobs::finished;
 use super::template::{annotate, annotation, size};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::key::Key;
 use crate::objects::View;
 use crate::resource::{CRON_JOBS, JOBS};
@@ -134,7 +135,9 @@ fn create(cron: &CronJob, spec: &CronJobSpec, name: &str, time: Timestamp, zone:
     let told = if offset.is_zero() { time.to_string() } else { time.display_with_offset(offset).to_string() };
     annotate(&mut metadata, SCHEDULED_AT, &told);
     let job = Job { metadata, spec: spec.job_template.spec.clone(), status: None };
-    Write::ensure(&JOBS, &Key::new(owner.namespace, name), &job)
+    let telling = Telling::done(Involved::new(&CRON_JOBS, owner), "SuccessfulCreate", "Created job {}");
+    let telling = telling.or_refused("FailedCreate", "Error creating job: {}");
+    Write::ensure(&JOBS, &Key::new(owner.namespace, name), &job).telling(telling)
 }
 
 fn remove(job: &Job) -> Write {

@@ -16,6 +16,7 @@ use super::matching::{fits, has_labels, taints, tolerates};
 use super::revisions::{forget, revisions};
 use super::template::{hash_of, pod_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::Key;
 use crate::objects::{Pod, View};
@@ -172,7 +173,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
         }
     }
     let mut writes = all.writes.clone();
-    writes.extend(replace_old(core, key, spec));
+    writes.extend(replace_old(core, key, &set, spec));
     let Some(daemon) = core.daemons.0.get(key) else { return Effect::of(writes) };
     let is_live = |revision: &super::revisions::Revision| daemon.of_revision.contains_key(revision.hash.as_str());
     writes.extend(forget(&key.namespace, spec.revision_history_limit, &all.old, is_live));
@@ -181,7 +182,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
 }
 
 /// Deletes pods of an old template: those that are not available, and others as far as enough are left.
-fn replace_old(core: &Core, key: &Key, spec: &DaemonSetSpec) -> Vec<Write> {
+fn replace_old(core: &Core, key: &Key, set: &DaemonSet, spec: &DaemonSetSpec) -> Vec<Write> {
     let strategy = spec.update_strategy.as_ref();
     let Some(daemon) = core.daemons.0.get(key) else { return Vec::new() };
     if strategy.and_then(|strategy| strategy.type_.as_deref()).is_some_and(|type_| type_ != "RollingUpdate") {
@@ -198,7 +199,7 @@ fn replace_old(core: &Core, key: &Key, spec: &DaemonSetSpec) -> Vec<Write> {
         .flat_map(|node| indexes.daemons_on.get(&(daemon.uid.as_str().into(), (**node).into())))
         .filter_map(|pod| core.caches.pods.get(pod))
         .filter(|pod| !pod.is_terminating() && pod.revision_label() != Some(&daemon.revision))
-        .map(|pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid))
+        .map(|pod| delete(set, pod))
         .collect()
 }
 
@@ -253,15 +254,14 @@ pub(crate) fn sync_node(core: &mut Core, key: &Key, name: &Arc<str>) -> Effect {
     }
     let node = caches.nodes.get(&Key::new("", name)).filter(|node| node.metadata.deletion_timestamp.is_none());
     let (should_run, should_continue) = node.map_or((false, false), |node| placement(&daemon.template, node));
-    let delete = |pod: &Pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
     let mut live: Vec<&Arc<Pod>> = here.iter().filter(|pod| pod.is_active()).collect();
     // Of several the oldest stays, a running one before one that waits.
     live.sort_by(|a, b| b.rank().cmp(&a.rank()));
     if node.is_some() {
         let ended = here.iter().filter(|pod| pod.has_ended() && !pod.is_terminating());
-        writes.extend(ended.map(|pod| delete(pod)));
+        writes.extend(ended.map(|pod| delete(&set, pod)));
         let kept = usize::from(should_continue);
-        writes.extend(live.iter().skip(kept).map(|pod| delete(pod)));
+        writes.extend(live.iter().skip(kept).map(|pod| delete(&set, pod)));
         live.truncate(kept);
         if should_run && here.is_empty() {
             writes.push(create(&set, daemon, name));
@@ -289,6 +289,11 @@ pub(crate) fn sync_node(core: &mut Core, key: &Key, name: &Arc<str>) -> Effect {
     Effect::of(writes)
 }
 
+fn delete(set: &DaemonSet, pod: &Pod) -> Write {
+    let about = Involved::new(&DAEMON_SETS, View::of(&set.metadata));
+    Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid).telling(Telling::deleted_pod(about))
+}
+
 fn create(set: &DaemonSet, daemon: &Daemon, node: &str) -> Write {
     let view = View::of(&set.metadata);
     let mut pod = pod_of(&daemon.template, controlled_by(&DAEMON_SETS, view));
@@ -307,7 +312,7 @@ fn create(set: &DaemonSet, daemon: &Daemon, node: &str) -> Write {
     nodes.required_during_scheduling_ignored_during_execution = Some(NodeSelector { node_selector_terms: vec![term] });
     let write_key = Key::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
-    Write::create(&PODS, &write_key, &pod)
+    Write::create(&PODS, &write_key, &pod).telling(Telling::created_pod(Involved::new(&DAEMON_SETS, view)))
 }
 
 /// A template with the tolerations that daemons get.

@@ -13,6 +13,7 @@ use super::adoption::{Claimed, Owner};
 use super::rollout::{Bounds, DESIRED, MAX, Step, available, replicas, rescale, roll, sized_for};
 use super::template::{annotate, annotation, hash_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::Key;
 use crate::objects::View;
@@ -174,7 +175,12 @@ impl Rollout<'_> {
             spec.replicas = Some(step.size);
             self.note_size(&mut new.metadata);
         }
-        (new != **step.set).then(|| Write::replace(&REPLICA_SETS, &self.beside(step.set), &new))
+        if new == **step.set {
+            return None;
+        }
+        let write = Write::replace(&REPLICA_SETS, &self.beside(step.set), &new);
+        let was = replicas(step.set);
+        Some(if was == step.size { write } else { write.telling(self.scaled(was, step.size)) })
     }
 
     /// Why a Deployment was changed is told by its annotations, so its present set has them too.
@@ -205,6 +211,12 @@ impl Rollout<'_> {
         annotate(meta, MAX, &self.wanted.saturating_add(self.max_surge).to_string());
     }
 
+    fn scaled(&self, was: i32, now: i32) -> Telling {
+        let way = if now > was { "up" } else { "down" };
+        let message = format!("Scaled {way} replica set {{}} from {was} to {now}");
+        Telling::done(Involved::new(&DEPLOYMENTS, View::of(&self.deployment.metadata)), "ScalingReplicaSet", message)
+    }
+
     fn beside(&self, set: &ReplicaSet) -> Key {
         self.key.beside(set.metadata.name.as_deref().unwrap_or_default())
     }
@@ -233,7 +245,8 @@ impl Rollout<'_> {
             template: Some(template),
         };
         let set = ReplicaSet { metadata, spec: Some(spec), status: None };
-        Write::create(&REPLICA_SETS, &self.key.beside(&name), &set)
+        let write = Write::create(&REPLICA_SETS, &self.key.beside(&name), &set);
+        if replicas > 0 { write.telling(self.scaled(0, replicas)) } else { write }
     }
 
     /// The revision that the set of the present template should have: the highest.

@@ -11,6 +11,7 @@ use super::adoption::{Claimed, Owner};
 use super::job_pods::{INDEX, TRACKING, Tally, index, is_tracked, release};
 use super::template::{annotate, count, pod_of, set_label, size};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::Key;
 use crate::objects::{Pod, View};
@@ -108,7 +109,11 @@ fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>])
     } else {
         None
     };
-    let delete = |pod: &Arc<Pod>| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
+    let about = Involved::new(&JOBS, View::of(&job.metadata));
+    let delete = |pod: &Arc<Pod>| {
+        let delete = Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
+        delete.telling(Telling::deleted_pod(about.clone()))
+    };
     let mut writes = Vec::new();
     if verdict.is_some() || is_suspended {
         writes.extend(active.iter().map(|pod| delete(pod)));
@@ -156,7 +161,12 @@ fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>])
     if job.status.as_ref() != Some(&status) {
         let mut object = job.clone();
         object.status = Some(status);
-        then.push(Write::replace_status(&JOBS, key, &object));
+        let write = Write::replace_status(&JOBS, key, &object);
+        then.push(match verdict.filter(|_| finished(&object).is_some()) {
+            Some(("Complete", ..)) => write.telling(Telling::done(about.clone(), "Completed", "Job completed")),
+            Some((_, reason, message)) => write.telling(Telling::warning(about.clone(), reason, message)),
+            None => write,
+        });
     }
     // A pod is released once it is written down.
     then.extend(tally.counted.iter().map(|pod| release(pod)));
@@ -233,5 +243,5 @@ fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
     };
     let key = Key::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
-    Write::create(&PODS, &key, &pod)
+    Write::create(&PODS, &key, &pod).telling(Telling::created_pod(Involved::new(&JOBS, view)))
 }

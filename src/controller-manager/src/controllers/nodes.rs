@@ -11,7 +11,9 @@ use tokio::time::Instant;
 
 use super::matching::taints;
 use crate::core::Core;
+use crate::events::{Involved, Telling};
 use crate::key::Key;
+use crate::objects::View;
 use crate::resource::{NODES, PODS};
 use crate::work::Work;
 use crate::write::{Effect, Write};
@@ -92,7 +94,10 @@ pub(crate) fn sync_health(core: &mut Core, name: &Arc<str>) -> Effect {
     if unknown.is_empty() {
         return Effect::Done;
     }
-    let mut writes = vec![Write::patch_status(&NODES, &key, &json!({"status": {"conditions": unknown}}))];
+    let message = format!("Node {name} status is now: NodeNotReady");
+    let telling = Telling::done(Involved::new(&NODES, View::of(&node.metadata)), "NodeNotReady", message);
+    let write = Write::patch_status(&NODES, &key, &json!({"status": {"conditions": unknown}}));
+    let mut writes = vec![write.telling(telling)];
     writes.extend(not_ready_pods(core, name, &now));
     Effect::InOrder(writes)
 }

@@ -53,6 +53,7 @@ pub(crate) fn sync_orphaned(core: &mut Core, node: &Arc<str>) -> Effect {
             resource: "nodes".to_owned(),
             key: node.clone(),
             source: Box::new(source),
+            tells: None,
         };
         let request = http::Request::get(format!("{}/{}", NODES.path(""), node.name)).body(Vec::new());
         let request = request.map_err(|error| failure(kube::Error::HttpError(error)))?;

@@ -10,6 +10,7 @@ use kube::core::{Selector, SelectorExt};
 use super::adoption::{Claimed, Owner};
 use super::template::{count, pod_of, size};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::Key;
 use crate::objects::{Pod, View};
@@ -131,7 +132,10 @@ impl Set<'_> {
         } else if pods.len() > wanted {
             pods.sort_by(|a, b| rank(a).cmp(&rank(b)));
             let surplus = pods.iter().take((pods.len() - wanted).min(BURST));
-            writes.extend(surplus.map(|pod| Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid)));
+            writes.extend(surplus.map(|pod| {
+                let delete = Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
+                delete.telling(Telling::deleted_pod(Involved::new(self.owner.resource, self.owner.view)))
+            }));
         }
         if writes.is_empty() {
             return Effect::of(status.into_iter().collect());
@@ -144,7 +148,7 @@ impl Set<'_> {
         let mut pod = pod_of(template, controlled_by(self.owner.resource, view));
         pod.metadata.generate_name = Some(format!("{}-", view.name));
         let write = Write::create(&PODS, &Key::new(view.namespace, &format!("{}-", view.name)), &pod);
-        vec![write; n]
+        vec![write.telling(Telling::created_pod(Involved::new(self.owner.resource, view))); n]
     }
 
     fn count(&self, core: &mut Core, pods: &[Arc<Pod>]) -> Counts {

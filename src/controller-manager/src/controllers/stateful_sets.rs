@@ -11,6 +11,7 @@ use super::replica_sets::available;
 use super::revisions::{Revision, Revisions, forget, hash_of_data, revisions};
 use super::template::{count, pod_of, set_label};
 use crate::core::{Core, controlled_by};
+use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::Key;
 use crate::objects::{Pod, View};
@@ -123,7 +124,8 @@ impl Members<'_> {
                 }
                 Some(pod) if pod.has_ended() => {
                     if !pod.is_terminating() {
-                        writes.push(Write::delete_now(&PODS, &pod.view().key(), &pod.metadata.uid));
+                        writes
+                            .push(self.told(Write::delete_now(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
                     }
                     if in_order {
                         return;
@@ -135,7 +137,7 @@ impl Members<'_> {
         }
         for (_, pod) in self.pods.iter().rev().filter(|(ordinal, _)| !(first..end).contains(ordinal)) {
             if !pod.is_terminating() {
-                writes.push(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid));
+                writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
             }
             if in_order {
                 return;
@@ -149,13 +151,25 @@ impl Members<'_> {
                 return;
             }
             if pod.revision_label() != Some(update.name.as_str()) {
-                writes.push(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid));
+                writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
                 return;
             }
             if !pod.is_ready() {
                 return;
             }
         }
+    }
+
+    /// The same write, told of as upstream does.
+    fn told(&self, write: Write, verb: &str) -> Write {
+        let (done, failed) = match verb {
+            "create" => ("SuccessfulCreate", "FailedCreate"),
+            _ => ("SuccessfulDelete", "FailedDelete"),
+        };
+        let set = &self.key.name;
+        let about = Involved::new(&STATEFUL_SETS, View::of(&self.set.metadata));
+        let telling = Telling::done(about, done, format!("{verb} Pod {{}} in StatefulSet {set} successful"));
+        write.telling(telling.or_refused(failed, format!("{verb} Pod in StatefulSet {set} failed error: {{}}")))
     }
 
     /// Creates a member with its claims.
@@ -195,7 +209,7 @@ impl Members<'_> {
         spec.volumes = Some(volumes).filter(|volumes| !volumes.is_empty());
         spec.hostname = Some(name.clone());
         spec.subdomain = self.spec.service_name.clone().filter(|service| !service.is_empty());
-        writes.push(Write::create(&PODS, &self.key.beside(&name), &pod));
+        writes.push(self.told(Write::create(&PODS, &self.key.beside(&name), &pod), "create"));
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::matching::{taints, tolerates};
 use crate::core::Core;
+use crate::events::{Involved, Telling};
 use crate::key::Key;
 use crate::objects::Pod;
 use crate::resource::PODS;
@@ -75,7 +76,12 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
             &PODS,
             key,
             &json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}),
-        ),
+        )
+        .telling(Telling::done(
+            Involved::new(&PODS, pod.view()),
+            "TaintManagerEviction",
+            format!("Marking for deletion Pod {key}"),
+        )),
         Write::delete(&PODS, key, &pod.metadata.uid),
     ])
 }

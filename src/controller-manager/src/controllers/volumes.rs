@@ -227,6 +227,7 @@ fn released(core: &Core, key: &Key, volume: &PersistentVolume, claim_uid: &str) 
             resource: CLAIMS.plural.to_string(),
             key: claim.clone(),
             source: Box::new(source),
+            tells: None,
         };
         let request = http::Request::get(format!("{}/{}", CLAIMS.path(&claim.namespace), claim.name)).body(Vec::new());
         let request = request.map_err(|error| failure(kube::Error::HttpError(error)))?;

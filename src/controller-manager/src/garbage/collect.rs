@@ -207,6 +207,7 @@ async fn read(client: &Client, resource: &Resource, key: &Key) -> Result<Option<
         resource: resource.plural.to_string(),
         key: key.clone(),
         source: Box::new(source),
+        tells: None,
     };
     let request = http::Request::get(format!("{}/{}", resource.path(&key.namespace), key.name));
     let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

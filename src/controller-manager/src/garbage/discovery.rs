@@ -131,6 +131,7 @@ fn not_discovered(error: kube::Error) -> Failure {
         resource: "resources".to_owned(),
         key: Key::new("", ""),
         source: Box::new(error),
+        tells: None,
     }
 }
 
@@ -175,6 +176,7 @@ async fn empty(client: &Client, found: &Found, namespace: &str) -> Result<bool, 
         resource: resource.plural.to_string(),
         key: Key::new(namespace, ""),
         source: Box::new(source),
+        tells: None,
     };
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let list = || {
