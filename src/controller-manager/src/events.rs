@@ -123,7 +123,7 @@ impl Recorder {
         if let Some((reason, message)) = telling.done
             && self.may_tell(&telling.about.uid, now)
         {
-            self.tell(by, telling.about, reason, message.replace("{}", &name()), telling.is_warning, now);
+            self.tell(by, &telling.about, reason, message.replace("{}", &name()), telling.is_warning, now);
         }
     }
 
@@ -132,14 +132,14 @@ impl Recorder {
         if let Some((reason, message)) = telling.refused
             && self.may_tell(&telling.about.uid, now)
         {
-            self.tell(by, telling.about, reason, message.replace("{}", error), true, now);
+            self.tell(by, &telling.about, reason, message.replace("{}", error), true, now);
         }
     }
 
     fn tell(
         &mut self,
         by: Controller,
-        about: Involved,
+        about: &Involved,
         reason: &'static str,
         mut message: String,
         is_warning: bool,

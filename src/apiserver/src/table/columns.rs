@@ -217,6 +217,13 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
         "endpointslices.discovery.k8s.io" => {
             const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] }
         }
+        "horizontalpodautoscalers.autoscaling" => {
+            const { &[NAME, text("Reference"), text("Targets"), text("MinPods"), text("MaxPods"), number("Replicas"), AGE] }
+        }
+        "ingresses.networking.k8s.io" => {
+            const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] }
+        }
+        "networkpolicies.networking.k8s.io" => const { &[NAME, text("Pod-Selector"), AGE] },
         "controllerrevisions.apps" => const { &[NAME, text("Controller"), text("Revision"), AGE] },
         _ => const { &[NAME, AGE] },
     }

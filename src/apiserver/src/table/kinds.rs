@@ -208,8 +208,79 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             });
             vec![name(), controller.into(), object.get("revision").cloned().unwrap_or_default(), age()]
         }
+        "horizontalpodautoscalers.autoscaling" => autoscaler(object, now),
+        "ingresses.networking.k8s.io" => ingress(object, now),
+        "networkpolicies.networking.k8s.io" => {
+            vec![name(), or_none(selector_text(at(object, &["spec", "podSelector"]))).into(), age()]
+        }
         _ => vec![name(), age()],
     }
+}
+
+/// A HorizontalPodAutoscaler, of `autoscaling/v2` or `v1`.
+fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
+    let target = |field: &str| text_at(object, &["spec", "scaleTargetRef", field]);
+    let current = list_at(object, &["status", "currentMetrics"]);
+    let metrics = list_at(object, &["spec", "metrics"]).iter().enumerate().map(|(at_, metric)| {
+        let of = |path: &[&str]| {
+            let kind = text_at(metric, &["type"]);
+            let field =
+                format!("{}{}", kind.get(..1).unwrap_or_default().to_lowercase(), kind.get(1..).unwrap_or_default());
+            at(metric, &[&field]).and_then(|source| at(source, path)).cloned().unwrap_or_default()
+        };
+        let name = of(&["name"]);
+        let name = name.as_str().map(|name| format!("{name}: ")).unwrap_or_default();
+        let was = |path: &[&str]| at(current.get(at_)?, path).and_then(Value::as_i64).map(|n| format!("{n}%"));
+        let was = was(&["resource", "current", "averageUtilization"]).unwrap_or_else(|| "<unknown>".to_owned());
+        match (
+            of(&["target", "averageUtilization"]).as_i64(),
+            of(&["target", "averageValue"]),
+            of(&["target", "value"]),
+        ) {
+            (Some(percent), ..) => format!("{name}{was}/{percent}%"),
+            (None, Value::String(value), _) => format!("{name}<unknown>/{value} (avg)"),
+            (None, _, Value::String(value)) => format!("{name}<unknown>/{value}"),
+            _ => format!("{name}<unknown>/<auto>"),
+        }
+    });
+    let mut metrics: Vec<String> = metrics.collect();
+    if let Some(percent) = int_at(object, &["spec", "targetCPUUtilizationPercentage"]) {
+        metrics.push(format!("cpu: <unknown>/{percent}%"));
+    }
+    let number = |field: &str| int_at(object, &["spec", field]).map_or("<unset>".to_owned(), |n| n.to_string());
+    vec![
+        meta::name(object).into(),
+        format!("{}/{}", target("kind"), target("name")).into(),
+        or_none(metrics.join(", ")).into(),
+        number("minReplicas").into(),
+        number("maxReplicas").into(),
+        int_at(object, &["status", "currentReplicas"]).unwrap_or(0).into(),
+        age(object, now),
+    ]
+}
+
+fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
+    let class = match text_at(object, &["spec", "ingressClassName"]) {
+        "" => text_at(object, &["metadata", "annotations", "kubernetes.io/ingress.class"]),
+        class => class,
+    };
+    let hosts = list_at(object, &["spec", "rules"]).iter().map(|rule| text_at(rule, &["host"]));
+    let hosts: Vec<&str> = hosts.filter(|host| !host.is_empty()).collect();
+    let addresses =
+        list_at(object, &["status", "loadBalancer", "ingress"]).iter().map(|one| match text_at(one, &["ip"]) {
+            "" => text_at(one, &["hostname"]),
+            ip => ip,
+        });
+    let addresses: Vec<&str> = addresses.collect();
+    let ports = if list_at(object, &["spec", "tls"]).is_empty() { "80" } else { "80, 443" };
+    vec![
+        meta::name(object).into(),
+        or_none(class.to_owned()).into(),
+        if hosts.is_empty() { "*".into() } else { hosts.join(",").into() },
+        addresses.join(",").into(),
+        ports.into(),
+        age(object, now),
+    ]
 }
 
 fn phase(object: &Value) -> Value {

@@ -639,6 +639,13 @@ kubectl get events -A -o name | wc -l >/dev/null; echo done
 
 kubectl get all -l none=such
 
+kubectl autoscale deployment web --min=2 --max=5 --cpu-percent=80
+kubectl get hpa web -o jsonpath='{.spec.minReplicas} {.spec.maxReplicas}'
+kubectl create ingress shop --rule='shop.example.com/*=web:80' --class=nginx
+kubectl get ingress
+kubectl delete hpa web
+kubectl describe deployment web | grep -q 'deployment-controller  Scaled up'; echo $?
+
 kubectl replace -f - <<'Y'
 apiVersion: v1
 kind: ConfigMap
