@@ -87,8 +87,22 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..5), any::<bool>())
             .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
+        1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Count(free, sees)),
         1 => any::<u8>().prop_map(Step::Wait),
         4 => any::<bool>().prop_map(Step::Look),
+    ]
+}
+
+/// Kinds of which changes are taken in where they are, and some others.
+fn followed() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        6 => Just(Kind::Pod),
+        3 => Just(Kind::Node),
+        2 => Just(Kind::NodeClaim),
+        1 => Just(Kind::PersistentVolume),
+        1 => Just(Kind::PersistentVolumeClaim),
+        1 => Just(Kind::PodDisruptionBudget),
+        2 => prop::sample::select(Kind::ALL),
     ]
 }
 
@@ -104,17 +118,17 @@ proptest! {
     fn any_history_decides_as_what_there_is(
         steps in prop::collection::vec(step(), 1..60),
         end in any::<u64>(),
-        pods in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 0..12),
+        later in prop::collection::vec((followed(), any::<u8>(), any::<u8>(), any::<u8>()), 0..24),
     ) {
         let mut world = World::new();
         for step in steps {
             world.take(step);
         }
         world.settle(end);
-        // Nothing but pods comes and goes from here on: the cluster is brought up to date in place.
+        // What comes and goes from here on is told at once, and mostly taken in where it is.
         world.decision();
-        for (name, variant, what) in pods {
-            world.pod_event(name, variant, what);
+        for (kind, name, variant, what) in later {
+            world.event(kind, name, variant, what);
         }
         world.settle(1);
         let mut expected = rebuilt(&world.objects(), end % 2 == 0);
@@ -137,7 +151,7 @@ proptest! {
         world.settle(0);
         world.decision();
         for (name, variant, what) in pods {
-            world.pod_event(name, variant, what);
+            world.event(Kind::Pod, name, variant, what);
         }
         world.settle(1);
         let mut expected = rebuilt(&world.objects(), false);

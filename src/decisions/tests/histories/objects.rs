@@ -108,6 +108,14 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             "template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
                 "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}}}}),
         Kind::NodeOverlay => json!({"metadata": {}, "spec": {"requirements": [], "price": format!("0.{v}")}}),
+        // One that is not launched as far as it shows takes an instance of what it names.
+        Kind::NodeClaim if v % 5 == 4 => json!({
+            "metadata": {"labels": {"karpenter.sh/nodepool": format!("nodepool{}", v % 2)}},
+            "spec": {"resources": {"requests": {"cpu": "1"}}, "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["big"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", zone]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In",
+                    "values": [if v.is_multiple_of(3) { "on-demand" } else { "reserved" }]}]}}),
         Kind::NodeClaim => json!({
             "metadata": {"labels": {"karpenter.sh/nodepool": format!("nodepool{}", v % 2),
                 "node.kubernetes.io/instance-type": "big", "topology.kubernetes.io/zone": zone,
@@ -130,7 +138,8 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             json!({"metadata": metadata, "spec": {"providerID": format!("i-{}", name % 4), "taints": taints,
                 "unschedulable": v.is_multiple_of(7)},
                 "status": {"allocatable": room, "capacity": room, "images": [
-                    {"names": [format!("image{}", v % 2)], "sizeBytes": 1_000_000_000}]}})
+                    {"names": [format!("image{}", v % 2)], "sizeBytes": 1_000_000_000},
+                    {"names": [format!("image{}", v % 9)], "sizeBytes": 2_000_000_000}]}})
         }
         Kind::Device => json!({"metadata": {}, "spec": {"devices": [
             {"type": "gpu", "minor": 0, "health": true, "resources": {"koordinator.sh/gpu-core": "100",
@@ -166,7 +175,7 @@ fn pod_spec(v: u64) -> Value {
     // Of 200 variants one asks for what nobody can read.
     let cpu = if v % 200 == 77 { "lots".to_owned() } else { format!("{}m", v % 5 * 300) };
     let mut spec = json!({"containers": [
-        {"name": "app", "image": format!("image{}", v % 3), "resources": {"requests": {"cpu": cpu}}}]});
+        {"name": "app", "image": format!("image{}", v % 3 + v / 100 * 3), "resources": {"requests": {"cpu": cpu}}}]});
     if v.is_multiple_of(4) {
         spec["priorityClassName"] = format!("priorityclass{}", v % 2).into();
     }
@@ -212,6 +221,19 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
         }
     } else if v.is_multiple_of(9) {
         status["nominatedNodeName"] = node.into();
+    }
+    // Some are on their way to a node, as those of DaemonSets.
+    if v % 6 == 1 && v % 4 < 3 {
+        spec["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}});
+    }
+    if v % 23 == 2 {
+        metadata["labels"]["scheduling.koordinator.sh/operating-mode"] = "Reservation".into();
+        metadata["annotations"]["scheduling.koordinator.sh/reservation-owners"] =
+            json!([{"labelSelector": {"matchLabels": {"app": "app1"}}}]).to_string().into();
+        status["phase"] = "Running".into();
+        status["conditions"] =
+            json!([{"type": "Ready", "status": if name.is_multiple_of(2) { "True" } else { "False" }}]);
     }
     match v % 13 {
         0 => status["phase"] = "Succeeded".into(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_catalogue::Catalogue;
 use berth_decisions::Decider;
-use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Time, Write};
+use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Write};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::json;
@@ -33,6 +33,8 @@ pub(crate) enum Step {
     ReadAgain,
     Fork(Vec<(u8, u8, u8)>, bool),
     Offer(u8, bool),
+    /// The cloud counts instances of the reservation, and says which it left out.
+    Count(u8, bool),
     /// Some seconds pass.
     Wait(u8),
     /// A decision is made meanwhile, and held to one after a conversion of everything.
@@ -51,6 +53,7 @@ pub(crate) struct World {
     writes: Vec<Write>,
     answers: Vec<(Write, Outcome)>,
     offer: (u8, bool),
+    count: Option<(u8, bool)>,
 }
 
 /// An order that a number stands for.
@@ -78,6 +81,7 @@ impl World {
             writes: Vec::new(),
             answers: Vec::new(),
             offer: (2, true),
+            count: None,
         };
         world.take(Step::Offer(2, true));
         world
@@ -99,15 +103,20 @@ impl World {
         let catalogue: Catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
         state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, self.now).unwrap();
+        if let Some((free, sees_one)) = self.count {
+            let seen = if sees_one { BTreeSet::from(["i-0".to_owned(), "c1".to_owned()]) } else { BTreeSet::new() };
+            let count = SlotCount { reservation_id: "cr-1".to_owned(), free: u32::from(free), seen };
+            state.apply(Event::Counted(vec![count]), self.now).unwrap();
+        }
     }
 
-    /// A pod comes, changes or goes, with writes, forks and lists between, and the state is told at once; of some changes a
-    /// decision is made between.
-    pub(crate) fn pod_event(&mut self, name: u8, variant: u8, what: u8) {
+    /// An object comes, changes or goes, with writes, forks and lists between, and the state is told at once; of some changes
+    /// a decision is made between.
+    pub(crate) fn event(&mut self, kind: Kind, name: u8, variant: u8, what: u8) {
         match what % 8 {
-            0 => self.take(Step::Delete(Kind::Pod, name)),
-            1 => self.take(Step::Recreate(Kind::Pod, name, variant)),
-            2 | 3 => self.take(Step::Put(Kind::Pod, name, variant)),
+            0 => self.take(Step::Delete(kind, name)),
+            1 => self.take(Step::Recreate(kind, name, variant)),
+            2 | 3 => self.take(Step::Put(kind, name, variant)),
             4 => {
                 self.take(Step::Assume(variant % 4, name, what));
                 self.take(Step::Write(0, variant));
@@ -115,9 +124,11 @@ impl World {
             }
             5 => self.take(Step::Fork(vec![(variant % 4, name, what)], variant.is_multiple_of(2))),
             6 => {
-                self.take(Step::Delete(Kind::Pod, name));
-                self.take(Step::Relist(Kind::Pod, true));
+                self.take(Step::Delete(kind, name));
+                self.take(Step::Relist(kind, true));
             }
+            _ if kind == Kind::Node => self.take(Step::Count(variant % 4, name.is_multiple_of(2))),
+            _ if kind == Kind::Reservation => self.take(Step::Wait(variant)),
             _ => self.take(Step::Redeliver(name)),
         }
         for at in std::mem::take(&mut self.untold) {
@@ -240,7 +251,13 @@ impl World {
             }
             Step::Fork(changes, commits) => self.fork(&changes, commits),
             Step::Offer(free, sees_all) => {
-                self.offer = (free, sees_all);
+                (self.offer, self.count) = ((free, sees_all), None);
+                let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
+                self.offer_to(&mut state);
+                self.state = state;
+            }
+            Step::Count(free, sees_one) => {
+                self.count = Some((free, sees_one));
                 let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
                 self.offer_to(&mut state);
                 self.state = state;
@@ -314,7 +331,8 @@ impl World {
     fn write(&mut self, write: Write, outcome: u8) {
         let is_done = outcome % 4 < 3 && self.carry_out(&write);
         let answer = match outcome % 4 {
-            _ if !is_done && outcome.is_multiple_of(2) => Outcome::Refused,
+            // A write that was not done is refused, or its answer is lost.
+            _ if !is_done && outcome % 16 < 8 => Outcome::Refused,
             0 | 1 if is_done => {
                 let written = self.truth.get(&write.object.key).map(|object| object.metadata().clone());
                 let written = written.unwrap_or_default();
