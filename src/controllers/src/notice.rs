@@ -40,7 +40,19 @@ impl Notice {
             uid: metadata.uid.clone().unwrap_or_default(),
             reason,
             message: message.into(),
-            is_warning: !matches!(reason, "Nominated" | "Expired" | "Evicted" | "Scheduled" | "DisruptionTerminating"),
+            is_warning: !matches!(
+                reason,
+                "Nominated"
+                    | "Expired"
+                    | "Evicted"
+                    | "Scheduled"
+                    | "Disrupting"
+                    | "DisruptionBlocked"
+                    | "DisruptionLaunching"
+                    | "DisruptionWaitingReadiness"
+                    | "DisruptionTerminating"
+                    | "Unconsolidatable"
+            ),
         }
     }
 }

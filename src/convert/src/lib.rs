@@ -57,3 +57,4 @@ pub use builder::{Builder, Converted, Expansion, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Other, Patched, PodChange};
 pub use options::{Options, Replicas, UnknownGate};
+pub use reservation::phase;

@@ -179,7 +179,8 @@ fn labels_over(metadata: &ObjectMeta, template: Option<&ObjectMeta>) -> BTreeMap
     labels
 }
 
-fn phase(phase: ReservationPhase) -> Phase {
+/// The phase of a Reservation in the model's terms.
+pub const fn phase(phase: ReservationPhase) -> Phase {
     match phase {
         ReservationPhase::Pending => Phase::Pending,
         ReservationPhase::Available => Phase::Available,

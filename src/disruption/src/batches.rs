@@ -4,58 +4,84 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use crate::budget::{Budgets, PoolNodes};
 use crate::candidate::{Candidate, Survey};
 use crate::command::Method;
 
 /// What budgets allow in each round, and what commands took of the last one.
 #[derive(Debug)]
 pub(crate) struct Batches {
-    /// By NodePool and method: how many nodes at a time.
-    most: BTreeMap<(String, Method), usize>,
+    /// By NodePool; those whose budgets cannot be read are not among them.
+    pools: BTreeMap<String, Pool>,
+    now: Timestamp,
+    /// Whether what does not fit into the first round is left for another time.
+    only_first: bool,
     current: usize,
-    /// By NodePool: nodes that go in the current round.
-    taken: BTreeMap<String, usize>,
 }
 
-const METHODS: [Method; 4] =
-    [Method::Emptiness, Method::Drift, Method::MultiNodeConsolidation, Method::SingleNodeConsolidation];
+#[derive(Debug)]
+struct Pool {
+    budgets: Budgets,
+    /// Its nodes as the current round begins: shares are of these.
+    nodes: PoolNodes,
+    /// Nodes that go in the current round, and that are launched in their place.
+    gone: usize,
+    launched: usize,
+}
 
 // === impl Batches ===
 
 impl Batches {
-    pub(crate) fn new(survey: &Survey, now: Timestamp) -> Self {
-        let of_pool = |(name, pool): (&String, &crate::candidate::Pool)| {
-            METHODS.map(|method| {
-                let budgets = pool.budgets.as_ref();
-                let most = budgets.map_or(0, |budgets| budgets.allowed(method.reason(), pool.nodes, now));
-                ((name.clone(), method), most)
-            })
-        };
-        Batches { most: survey.pools.iter().flat_map(of_pool).collect(), current: 0, taken: BTreeMap::new() }
+    pub(crate) fn new(survey: &Survey, only_first: bool, now: Timestamp) -> Self {
+        let pools = survey.pools.iter().filter_map(|(name, pool)| {
+            let budgets = pool.budgets.as_ref().ok()?.clone();
+            Some((name.clone(), Pool { budgets, nodes: pool.nodes, gone: 0, launched: 0 }))
+        });
+        Batches { pools: pools.collect(), now, only_first, current: 0 }
     }
 
-    /// How many nodes of a NodePool may go at a time.
+    /// How many nodes of a NodePool may go in the round that the next command would begin in.
     pub(crate) fn most(&self, pool: &str, method: Method) -> usize {
-        self.most.get(&(pool.to_owned(), method)).copied().unwrap_or(0)
+        let Some(known) = self.pools.get(pool) else { return 0 };
+        let most = known.budgets.allowed(method.reason(), known.nodes, self.now);
+        if self.only_first { most.saturating_sub(known.gone) } else { most }
     }
 
     /// The round in which these nodes go: that of the command before, or the next. No command overtakes another, since
-    /// each is considered in the cluster that those before it leave.
-    pub(crate) fn take(&mut self, gone: &[&Candidate], method: Method) -> usize {
+    /// each is considered in the cluster that those before it leave. `launched` are the NodePools of what is launched in
+    /// their place.
+    pub(crate) fn take<'a>(
+        &mut self,
+        gone: &[&Candidate],
+        launched: impl Iterator<Item = &'a str>,
+        method: Method,
+    ) -> usize {
         let mut asked: BTreeMap<&str, usize> = BTreeMap::new();
         for candidate in gone {
             *asked.entry(&candidate.pool).or_default() += 1;
         }
-        let fits = asked.iter().all(|(pool, count)| {
-            let taken = self.taken.get(*pool).copied().unwrap_or(0);
-            taken.saturating_add(*count) <= self.most(pool, method)
+        let fits = asked.iter().all(|(name, count)| {
+            self.pools.get(*name).is_some_and(|pool| {
+                let most = pool.budgets.allowed(method.reason(), pool.nodes, self.now);
+                pool.gone.saturating_add(*count) <= most
+            })
         });
         if !fits {
             self.current += 1;
-            self.taken.clear();
+            for pool in self.pools.values_mut() {
+                pool.nodes.total = pool.nodes.total.saturating_add(pool.launched).saturating_sub(pool.gone);
+                (pool.gone, pool.launched) = (0, 0);
+            }
         }
-        for (pool, count) in asked {
-            *self.taken.entry(pool.to_owned()).or_default() += count;
+        for (name, count) in asked {
+            if let Some(pool) = self.pools.get_mut(name) {
+                pool.gone += count;
+            }
+        }
+        for name in launched {
+            if let Some(pool) = self.pools.get_mut(name) {
+                pool.launched += 1;
+            }
         }
         self.current
     }

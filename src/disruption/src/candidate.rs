@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
-use berth_state::{Key, Kind, ObjectRef, State};
+use berth_state::{Key, Kind, Object, ObjectRef, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::budget::{Budgets, PoolNodes};
 use crate::drift::drift;
@@ -79,8 +80,8 @@ fn reason(text: impl Into<String>) -> Reason {
 
 impl Survey {
     /// Looks at every node that carries the label of a NodePool.
-    pub(crate) fn of(state: &State, prices: &Prices, now: Timestamp) -> Self {
-        let all_pods: Vec<&Pod> = state.all::<Pod>().map(|pod| &**pod).collect();
+    pub(crate) fn of(state: &State, prices: &Prices, kept: &BTreeMap<String, String>, now: Timestamp) -> Self {
+        let all_pods: Vec<&Pod> = state.all::<Pod>().map(|pod| newest_pod(state, pod)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
         let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for pod in &all_pods {
@@ -92,6 +93,7 @@ impl Survey {
         let held = held(state);
         let mut survey = Survey::default();
         for node in state.all::<Node>() {
+            let node = newest_node(state, node);
             let Some(name) = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else { continue };
             let pool = state.get_as::<NodePool>("", name);
             let node_name = node.metadata.name.as_deref().unwrap_or_default();
@@ -103,6 +105,7 @@ impl Survey {
                 pool_name: name,
                 pods: on_node.get(node_name).map_or(&[], Vec::as_slice),
                 held: held.get(node_name).map_or(&[], Vec::as_slice),
+                kept: kept.get(node_name).map(String::as_str),
                 now,
             };
             let candidate = facts.candidate(prices, &limits);
@@ -129,6 +132,26 @@ impl Survey {
         entry.price += candidate.price.unwrap_or_default();
         entry.cost = [entry.cost, candidate.cost].into_iter().sum();
     }
+}
+
+/// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
+/// that was moved in a what-if is as that has it.
+fn newest_pod<'s>(state: &'s State, pod: &'s Pod) -> &'s Pod {
+    let of = |metadata: &ObjectMeta| (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone());
+    let (namespace, name) = of(&pod.metadata);
+    let observed = state.observed(&Key::new(Kind::Pod, &namespace, name.as_deref().unwrap_or_default()));
+    let Some(Object::Pod(observed)) = observed else { return pod };
+    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let is_same = observed.metadata.uid == pod.metadata.uid && node(observed) == node(pod);
+    if is_same { observed } else { pod }
+}
+
+/// The newest version of a node, unless a what-if changed it.
+fn newest_node<'s>(state: &'s State, node: &'s Node) -> &'s Node {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let Some(Object::Node(observed)) = state.observed(&Key::new(Kind::Node, "", name)) else { return node };
+    let is_same = observed.metadata.uid == node.metadata.uid && observed.spec == node.spec;
+    if is_same { observed } else { node }
 }
 
 /// The Reservations that hold room, by node.
@@ -185,6 +208,8 @@ struct Facts<'a> {
     pool_name: &'a str,
     pods: &'a [&'a Pod],
     held: &'a [&'a str],
+    /// Why the caller keeps it.
+    kept: Option<&'a str>,
     now: Timestamp,
 }
 
@@ -258,6 +283,7 @@ impl Facts<'_> {
         if self.is_going() {
             reasons.push(reason("node is deleting or marked for deletion"));
         }
+        reasons.extend(self.kept.map(reason));
         if self.claim.is_none() && self.knows_claims {
             reasons.push(reason("node has no NodeClaim"));
         } else if !self.is_initialized() {

@@ -1,5 +1,7 @@
 //! What disruption decides: commands in order, what they save, and why every other node stays.
 
+use std::collections::BTreeSet;
+
 use berth_decisions::Launch;
 use berth_model::Money;
 use berth_state::ObjectRef;
@@ -48,6 +50,19 @@ pub struct Kept {
     pub node: ObjectRef,
     /// Why; never empty.
     pub reasons: Vec<Reason>,
+    /// What sort of reasons they are.
+    pub why: Why,
+}
+
+/// What sort of reason keeps a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Something forbids its disruption, whatever the method.
+    Blocked,
+    /// Pods have not left it alone for long enough, or its NodePool says so.
+    Unripe,
+    /// It was considered: it would not pay, or its pods would have no place.
+    Unconsolidatable,
 }
 
 /// The answer. Every list is in a fixed order: the same state gives the same bytes.
@@ -63,6 +78,8 @@ pub struct Disruption {
     pub settled_hourly_cost: Money,
     /// How many what-ifs were asked.
     pub what_ifs: usize,
+    /// Nodes that were asked about and stay: see [`Options::asked`](crate::Options::asked).
+    pub asked: BTreeSet<String>,
     /// Whether the search stopped for want of what-ifs, and may have left something.
     pub is_cut_off: bool,
 }

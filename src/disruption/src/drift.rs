@@ -16,6 +16,15 @@ pub(crate) fn drift(
     if conditions.unwrap_or_default().iter().any(is_told) {
         return Some("Drifted");
     }
+    static_drift(claim, node_labels, pool)
+}
+
+/// Why a node drifted from its NodePool, in Karpenter's words, whatever a condition says; `None` where it did not.
+pub fn static_drift(
+    claim: Option<&NodeClaim>,
+    node_labels: &BTreeMap<String, String>,
+    pool: &NodePool,
+) -> Option<&'static str> {
     if claim.is_some_and(|claim| has_other_hash(claim, pool)) {
         return Some("NodePoolDrifted");
     }

@@ -23,6 +23,7 @@ mod pdb;
 mod play;
 mod pods;
 mod prices;
+mod recheck;
 mod search;
 mod simulate;
 #[cfg(test)]
@@ -32,9 +33,13 @@ mod worth;
 pub use berth_decisions::DecideError;
 pub use budget::{BUDGET_TIME_ZONE, BudgetError, Budgets, PoolNodes};
 pub use candidate::{KEEP_EMPTY_RESERVED, Reason};
-pub use command::{Command, Disruption, Kept, Method};
-pub use pods::DisruptionCost;
+pub use command::{Command, Disruption, Kept, Method, Why};
+pub use drift::static_drift;
+pub use pods::{DisruptionCost, check_do_not_disrupt};
+pub use recheck::{Renewed, confirm, renew};
 pub use search::disrupt;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::labels;
 use berth_model::Money;
@@ -51,6 +56,13 @@ pub struct Options {
     pub spot_to_spot: bool,
     /// How many what-ifs may be asked. What was found by then stands.
     pub most_what_ifs: usize,
+    /// Whether only what budgets let begin now is looked for, as by a process that disrupts and asks again.
+    pub only_now: bool,
+    /// Nodes that are not disrupted, by name, and why.
+    pub kept: BTreeMap<String, String>,
+    /// Nodes that were asked about before, by name, while nothing has changed since: they are not asked about again, nor
+    /// are several nodes together.
+    pub asked: BTreeSet<String>,
 }
 
 impl Default for Options {
@@ -60,6 +72,9 @@ impl Default for Options {
             eviction_price: Money::ZERO,
             spot_to_spot: false,
             most_what_ifs: 10_000,
+            only_now: false,
+            kept: BTreeMap::new(),
+            asked: BTreeSet::new(),
         }
     }
 }

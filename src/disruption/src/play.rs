@@ -42,7 +42,7 @@ impl Played {
         self.slots.extend(other.slots);
     }
 
-    fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
+    pub(crate) fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
         self.assumed.extend(state.assume(object, patch).map(|write| write.assumption));
     }
 }

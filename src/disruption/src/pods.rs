@@ -104,6 +104,17 @@ pub(crate) fn is_evicted(pod: &Pod) -> bool {
     !is_finished(pod) && !is_going(pod) && !is_of_its_node(pod) && tolerates.next().is_none()
 }
 
+/// What is wrong with a pod's `karpenter.sh/do-not-disrupt`, if it means nothing: it protects until it is mended.
+pub fn check_do_not_disrupt(pod: &Pod) -> Option<String> {
+    match protection(pod, Timestamp::MIN)? {
+        Protection::Unreadable(found) => Some(format!(
+            "metadata.annotations[{DO_NOT_DISRUPT}]: expected \"true\" or a time such as 1h, found {found:?}: its node is \
+             not disrupted"
+        )),
+        Protection::Annotation => None,
+    }
+}
+
 /// Whether the pod, of whatever owner, keeps its node as it is.
 pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
     if is_finished(pod) || is_going(pod) {

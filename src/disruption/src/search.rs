@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::Options;
 use crate::batches::Batches;
 use crate::candidate::{Candidate, Reason, Survey};
-use crate::command::{Command, Disruption, Kept, Method};
+use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
 use crate::simulate::{Baseline, Replacement, Verdict, what_if};
@@ -44,6 +44,8 @@ struct Search<'s> {
     tried: BTreeMap<ObjectRef, Vec<Reason>>,
     /// Nodes that commands launch: they are not disrupted again.
     launched: BTreeSet<String>,
+    /// Nodes that were asked about by themselves and stay.
+    asked: BTreeSet<String>,
     n_launched: usize,
     hourly_cost: Money,
     what_ifs: usize,
@@ -55,8 +57,8 @@ impl<'s> Search<'s> {
     fn new(state: &'s mut State, options: &'s Options, now: Time) -> Result<Self, DecideError> {
         let prices = Prices::of(state.cluster(now));
         let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
-        let survey = Survey::of(state, &prices, now);
-        let batches = Batches::new(&survey, now);
+        let survey = Survey::of(state, &prices, &options.kept, now);
+        let batches = Batches::new(&survey, options.only_now, now);
         let hourly_cost = hourly_cost(state, &prices);
         Ok(Search {
             state,
@@ -70,6 +72,7 @@ impl<'s> Search<'s> {
             batches,
             tried: BTreeMap::new(),
             launched: BTreeSet::new(),
+            asked: options.asked.clone(),
             n_launched: 0,
             hourly_cost,
             what_ifs: 0,
@@ -79,7 +82,9 @@ impl<'s> Search<'s> {
     fn run(&mut self) -> Result<(), DecideError> {
         self.empty()?;
         self.drifted()?;
-        while self.several()? || self.single()? {}
+        // Together they were asked about before, where nothing has changed since.
+        let has_asked = !self.options.asked.is_empty();
+        while (!has_asked && self.several()?) || self.single()? {}
         Ok(())
     }
 
@@ -88,12 +93,17 @@ impl<'s> Search<'s> {
         let stays = self.survey.candidates.iter().filter(|candidate| !gone.contains(&candidate.node));
         let stays = stays.filter(|candidate| !self.launched.contains(&*candidate.node.key.name));
         let is_cut_off = self.is_spent();
-        let kept = stays.map(|candidate| Kept { node: candidate.node.clone(), reasons: self.reasons(candidate) });
+        let kept = stays.map(|candidate| Kept {
+            node: candidate.node.clone(),
+            reasons: self.reasons(candidate),
+            why: self.why(candidate),
+        });
         Disruption {
             kept: kept.collect(),
             hourly_cost: self.hourly_cost,
             settled_hourly_cost: hourly_cost(self.state, &self.prices),
             what_ifs: self.what_ifs,
+            asked: self.asked,
             is_cut_off,
             commands: self.commands,
         }
@@ -134,6 +144,17 @@ impl<'s> Search<'s> {
         reasons
     }
 
+    fn why(&self, candidate: &Candidate) -> Why {
+        let has_budgets = self.survey.pools.get(&candidate.pool).is_some_and(|pool| pool.budgets.is_ok());
+        if !candidate.blocked.is_empty() || !has_budgets {
+            Why::Blocked
+        } else if !candidate.unripe.is_empty() {
+            Why::Unripe
+        } else {
+            Why::Unconsolidatable
+        }
+    }
+
     fn is_spent(&self) -> bool {
         self.what_ifs >= self.options.most_what_ifs
     }
@@ -165,7 +186,11 @@ impl<'s> Search<'s> {
                     later.push(candidate);
                 }
             }
-            left = later;
+            left = if self.options.only_now { Vec::new() } else { later };
+            let now = self.needless(now)?;
+            if now.is_empty() {
+                continue;
+            }
             let mut price = crate::prices::Price::default();
             for candidate in &now {
                 price += candidate.price.unwrap_or_default();
@@ -173,10 +198,37 @@ impl<'s> Search<'s> {
             let all: Vec<&Candidate> = now.iter().collect();
             let cost = all.iter().map(|candidate| candidate.cost).sum();
             let worth = Worth { net: price.marginal, savings: price.marginal, list_savings: price.list, cost };
-            let replacement = Replacement { launches: Vec::new(), price: crate::prices::Price::default() };
+            let replacement = Replacement::default();
             self.carry_out(Method::Emptiness, &all, &replacement, worth)?;
         }
         Ok(())
+    }
+
+    /// Of nodes that are empty, those that nobody needs: pods of a node that goes away may be about to come.
+    fn needless(&mut self, empty: Vec<Candidate>) -> Result<Vec<Candidate>, DecideError> {
+        let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
+        if !is_anyone_waiting || self.is_needless(&empty.iter().collect::<Vec<_>>())? {
+            return Ok(empty);
+        }
+        let mut needless: Vec<Candidate> = Vec::new();
+        for candidate in empty {
+            let mut together: Vec<&Candidate> = needless.iter().collect();
+            together.push(&candidate);
+            if self.is_needless(&together)? {
+                needless.push(candidate);
+            } else {
+                let text = "pods that wait for a place would need another node".to_owned();
+                self.stays(&candidate, vec![Reason { reason: text, count: 0 }]);
+            }
+        }
+        Ok(needless)
+    }
+
+    fn is_needless(&mut self, empty: &[&Candidate]) -> Result<bool, DecideError> {
+        Ok(match self.try_out(empty)? {
+            Some(Verdict::Fits(replacement)) => replacement.price.marginal <= Money::ZERO && !replacement.has_more,
+            Some(Verdict::Fails(_)) | None => false,
+        })
     }
 
     /// Every drifted node by itself, the oldest first, whatever it costs.
@@ -184,9 +236,12 @@ impl<'s> Search<'s> {
         let mut candidates = self.eligible(Method::Drift, |candidate| candidate.drift.is_some());
         candidates.sort_by(|a, b| (!a.is_empty, a.created, &a.node).cmp(&(!b.is_empty, b.created, &b.node)));
         for candidate in &candidates {
+            if self.is_asked(candidate) || self.batches.most(&candidate.pool, Method::Drift) == 0 {
+                continue;
+            }
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(()) };
             match verdict {
-                Verdict::Fails(reasons) => _ = self.tried.insert(candidate.node.clone(), reasons),
+                Verdict::Fails(reasons) => self.stays(candidate, reasons),
                 Verdict::Fits(replacement) => {
                     let price = candidate.price.unwrap_or_default();
                     let savings = price.marginal - replacement.price.marginal;
@@ -282,6 +337,10 @@ impl<'s> Search<'s> {
     fn single(&mut self) -> Result<bool, DecideError> {
         let mut has_found = false;
         for candidate in &self.consolidatable() {
+            let has_budget = self.batches.most(&candidate.pool, Method::SingleNodeConsolidation) > 0;
+            if self.is_asked(candidate) || !has_budget {
+                continue;
+            }
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
             let reasons = match verdict {
                 Verdict::Fails(reasons) => reasons,
@@ -296,9 +355,19 @@ impl<'s> Search<'s> {
                     }
                 }
             };
-            self.tried.insert(candidate.node.clone(), reasons);
+            self.stays(candidate, reasons);
         }
         Ok(has_found)
+    }
+
+    /// Whether a caller who looks at a part at a time has the answer already.
+    fn is_asked(&self, candidate: &Candidate) -> bool {
+        self.options.only_now && self.asked.contains(&*candidate.node.key.name)
+    }
+
+    fn stays(&mut self, candidate: &Candidate, reasons: Vec<Reason>) {
+        self.asked.insert(candidate.node.key.name.to_string());
+        self.tried.insert(candidate.node.clone(), reasons);
     }
 
     /// A what-if; `None` where there may be no more.
@@ -328,7 +397,7 @@ impl<'s> Search<'s> {
         let Some(played) = play(self.state, gone, &launches, &self.options.decisions, self.now)? else {
             let text = "its pods would not all find the places that were planned for them".to_owned();
             for candidate in gone {
-                self.tried.insert(candidate.node.clone(), vec![Reason { reason: text.clone(), count: 0 }]);
+                self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
             }
             return Ok(false);
         };
@@ -336,7 +405,8 @@ impl<'s> Search<'s> {
         self.launched.extend(replacements.iter().map(|(name, _)| name.clone()));
         let mut nodes: Vec<ObjectRef> = gone.iter().map(|candidate| candidate.node.clone()).collect();
         nodes.sort();
-        let batch = self.batches.take(gone, method);
+        let pools = replacement.launches.iter().map(|launch| &*launch.node_pool.key.name);
+        let batch = self.batches.take(gone, pools, method);
         self.commands.push(Command {
             method,
             nodes,
@@ -348,7 +418,7 @@ impl<'s> Search<'s> {
             batch,
         });
         self.baseline = Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?;
-        self.survey = Survey::of(self.state, &self.prices, self.now);
+        self.survey = Survey::of(self.state, &self.prices, &self.options.kept, self.now);
         Ok(true)
     }
 }

@@ -9,12 +9,14 @@ use crate::candidate::{Candidate, Reason};
 use crate::prices::{Price, Prices};
 
 /// What would be launched for the pods of nodes that are gone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Replacement {
     /// The nodes that take such pods.
     pub(crate) launches: Vec<Launch>,
     /// What all launches cost more than without the removal.
     pub(crate) price: Price,
+    /// Whether more nodes are launched in all than without the removal.
+    pub(crate) has_more: bool,
 }
 
 /// What would become of the pods.
@@ -31,6 +33,9 @@ pub(crate) enum Verdict {
 pub(crate) struct Baseline {
     price: Price,
     n_evictions: usize,
+    /// How many have no place.
+    n_refused: usize,
+    n_launches: usize,
 }
 
 /// What the launches of a decision cost.
@@ -42,6 +47,11 @@ fn price_of(decision: &Decision, prices: &Prices) -> Price {
     price
 }
 
+/// How many a decision leaves without a place.
+fn n_refused(decision: &Decision) -> usize {
+    decision.refusals.iter().map(|refusal| refusal.objects.len()).sum()
+}
+
 impl Baseline {
     pub(crate) fn of(
         state: &mut State,
@@ -50,7 +60,12 @@ impl Baseline {
         now: Time,
     ) -> Result<Self, DecideError> {
         let decision = decide(state, options, now)?;
-        Ok(Baseline { price: price_of(&decision, prices), n_evictions: decision.evictions.len() })
+        Ok(Baseline {
+            price: price_of(&decision, prices),
+            n_evictions: decision.evictions.len(),
+            n_refused: n_refused(&decision),
+            n_launches: decision.launches.len(),
+        })
     }
 }
 
@@ -85,6 +100,11 @@ pub(crate) fn what_if(
             reasons.map(|(why, count)| Reason { reason: format!("not all pods would schedule: {why}"), count });
         return Ok(Verdict::Fails(reasons.collect()));
     }
+    let n_refused = n_refused(&decision);
+    if n_refused > baseline.n_refused {
+        let count = n_refused - baseline.n_refused;
+        return Ok(Verdict::Fails(vec![Reason { reason: "other pods would find no place".to_owned(), count }]));
+    }
     if decision.evictions.len() > baseline.n_evictions {
         let count = decision.evictions.len() - baseline.n_evictions;
         return Ok(Verdict::Fails(vec![Reason { reason: "other pods would have to give way".to_owned(), count }]));
@@ -92,5 +112,7 @@ pub(crate) fn what_if(
     let all = price_of(&decision, prices);
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
     let takes_moved = |launch: &Launch| launch.pods.iter().any(|pod| moved.contains(pod));
-    Ok(Verdict::Fits(Replacement { launches: decision.launches.into_iter().filter(takes_moved).collect(), price }))
+    let has_more = decision.launches.len() > baseline.n_launches;
+    let launches = decision.launches.into_iter().filter(takes_moved).collect();
+    Ok(Verdict::Fits(Replacement { launches, price, has_more }))
 }

@@ -243,7 +243,7 @@ fn a_price_on_evictions_keeps_what_saves_less() {
     let at = |price: i128| Options { eviction_price: Money::from_pico(price * 1_000_000_000), ..Options::default() };
     assert_eq!(lines(&disrupted(&objects, &[], &at(66))), ["0 SingleNodeConsolidation a > small on-demand $0.2000"]);
     let kept = disrupted(&objects, &[], &at(67));
-    let text = "saves $0.2000/h, and evicting its pods is priced at $0.2010/h";
+    let text = "saves $0.2000/h, and disrupting it is priced at $0.2010/h";
     assert_eq!(reasons(&kept, "a"), [(text.to_owned(), 2)]);
 }
 

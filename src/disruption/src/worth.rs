@@ -59,7 +59,7 @@ pub(crate) fn worth(
     }
     let net = saved - disrupted;
     if net <= Money::ZERO {
-        let text = format!("saves ${saved}/h, and evicting its pods is priced at ${disrupted}/h");
+        let text = format!("saves ${saved}/h, and disrupting it is priced at ${disrupted}/h");
         return Err(refusal(text, n_pods));
     }
     let onto_spot = |launch: &Launch| launch.offering.capacity_type == labels::SPOT;

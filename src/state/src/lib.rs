@@ -46,7 +46,7 @@ mod state;
 mod tests;
 
 pub use assume::{AssumptionId, Write};
-pub use berth_convert::{Change, Options, PodChange, Problem};
+pub use berth_convert::{Change, Options, PodChange, Problem, phase};
 pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Touched};
 pub use fork::{Fork, ForkError, is_remade};
 pub use object::{Key, Kind, Object, ObjectRef, Typed};

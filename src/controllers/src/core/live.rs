@@ -96,6 +96,9 @@ impl Core {
 
     /// What changed may let somebody be placed: on nodes that are up shortly, on new ones once no more comes for a while.
     pub(super) fn wake(&mut self, touched: &Touched, now: Timestamp) {
+        if !touched.is_nothing() {
+            self.disrupting.changed();
+        }
         if touched.waiting {
             self.has_waiting = true;
             self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));

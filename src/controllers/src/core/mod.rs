@@ -4,10 +4,9 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
-mod budget;
 mod ceilings;
 mod claims;
-mod empty;
+mod disruption;
 mod evictions;
 mod garbage;
 mod live;
@@ -41,7 +40,7 @@ use crate::write::{Outcome, Write};
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
-use empty::Removal;
+use disruption::Disrupting;
 use live::Assumed;
 use provision::AllPlanned;
 use schedule::ExpectedNodes;
@@ -80,8 +79,8 @@ pub(crate) enum Job {
     Node(String),
     /// Look for nodes that can go.
     Disrupt,
-    /// The next step of a node that can go.
-    Remove(String),
+    /// The next step of nodes that make way.
+    Command(u64),
     /// Tell a pod to leave its node.
     Evict(PodName),
     /// Compare the cloud's instances with the NodeClaims.
@@ -167,8 +166,8 @@ pub(crate) struct Core {
     offers: BTreeMap<String, Offers>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
-    /// Nodes that are on their way out, by NodeClaim.
-    removals: BTreeMap<String, Removal>,
+    /// Nodes that make way.
+    disrupting: Disrupting,
     /// When a pod last came to a node or left it.
     pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
@@ -210,7 +209,7 @@ impl Core {
             offers: BTreeMap::new(),
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
-            removals: BTreeMap::new(),
+            disrupting: Disrupting::default(),
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             notices: Notices::default(),
@@ -278,7 +277,7 @@ impl Core {
             Job::ClassStatus(class) => self.ask_status(class),
             Job::Pool(name) => self.step_pool(&name, now),
             Job::Disrupt => self.disrupt(now),
-            Job::Remove(name) => self.remove(&name, now),
+            Job::Command(id) => self.step_command(id, now),
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
@@ -292,14 +291,19 @@ impl Core {
     fn touch(&mut self, concerned: BTreeSet<Concerns>, now: Timestamp) {
         for one in concerned {
             match one {
-                Concerns::Claim(name) => self.queue.add(Job::Claim(name)),
+                Concerns::Claim(name) => {
+                    if let Some(id) = self.disrupting.of_claim(&name) {
+                        self.queue.add(Job::Command(id));
+                    }
+                    self.queue.add(Job::Claim(name));
+                }
                 Concerns::Node(name) => {
                     let claims = self.view.nodes.get(&name).map(|node| self.view.claims_of_node(node));
                     let claims: Vec<String> =
                         claims.into_iter().flatten().filter_map(|claim| claim.metadata.name.clone()).collect();
                     for claim in claims {
-                        if self.removals.contains_key(&claim) {
-                            self.queue.add(Job::Remove(claim.clone()));
+                        if let Some(id) = self.disrupting.of_claim(&claim) {
+                            self.queue.add(Job::Command(id));
                         }
                         self.queue.add(Job::Claim(claim));
                     }

@@ -77,32 +77,11 @@ impl Core {
 
     /// Creates the NodeClaim of a planned node; false where that must wait.
     fn launch(&mut self, launch: &Launch, spend: &mut Spend, now: Timestamp) -> bool {
-        let pool_name = launch.node_pool.key.name.to_string();
-        let Some(pool) = self.view.pools.get(&pool_name).cloned() else { return false };
-        if !self.is_pool_usable(&pool) {
-            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
-            return false;
-        }
         let waiting: Vec<&ObjectRef> = launch.pods.iter().chain(&launch.reservations).collect();
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
-            self.tell_ceiling(&pool, &why, now);
-            return false;
-        }
-        let claim = self.node_claim(&pool, launch, now);
-        let name = claim.metadata.name.clone().unwrap_or_default();
-        let Ok(body) = serde_json::to_value(&claim) else { return false };
-        let write =
-            Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
-        let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name).with_uid(None);
-        let patch = Patch::Create(berth_state::Object::from(claim));
-        if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
-            return false;
-        }
-        self.launches.push_back((now, pool_name.clone()));
-        *spend.entry(pool_name.clone()).or_insert(Money::ZERO) += launch.offering.price;
+        let Ok(name) = self.create_claim(launch, spend, now) else { return false };
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
             let planned = self.planned.entry(uid.to_owned());
@@ -118,14 +97,48 @@ impl Core {
                 now,
             );
         }
-        tracing::info!(claim = name, pool = pool_name, offering = ?launch.offering, n_pods = launch.pods.len(), "launching");
         true
+    }
+
+    /// Creates the NodeClaim of a planned node, and says its name; else why that must wait.
+    pub(super) fn create_claim(
+        &mut self,
+        launch: &Launch,
+        spend: &mut Spend,
+        now: Timestamp,
+    ) -> Result<String, String> {
+        let pool_name = launch.node_pool.key.name.to_string();
+        let Some(pool) = self.view.pools.get(&pool_name).cloned() else {
+            return Err(format!("NodePool {pool_name} is gone"));
+        };
+        if !self.is_pool_usable(&pool) {
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
+            return Err(format!("the node class of NodePool {pool_name} is not ready"));
+        }
+        if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
+            self.tell_ceiling(&pool, &why, now);
+            return Err(why);
+        }
+        let claim = self.node_claim(&pool, launch, now);
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let body = serde_json::to_value(&claim).map_err(|error| error.to_string())?;
+        let write =
+            Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
+        let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name).with_uid(None);
+        let patch = Patch::Create(berth_state::Object::from(claim));
+        if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
+            return Err(format!("NodeClaim {name} is being created"));
+        }
+        self.launches.push_back((now, pool_name.clone()));
+        *spend.entry(pool_name.clone()).or_insert(Money::ZERO) += launch.offering.price;
+        tracing::info!(claim = name, pool = pool_name, offering = ?launch.offering, n_pods = launch.pods.len(), "launching");
+        Ok(name)
     }
 
     /// Whether no node is to be launched for a pod or Reservation now: one comes up for it already, its scheduler has
     /// not tried yet, or nodes that were launched for it did not help.
     fn is_provided_for(&mut self, object: &ObjectRef, now: Timestamp) -> bool {
-        if object.key.kind == berth_state::Kind::Pod && self.is_left_to_another(object) {
+        if object.key.kind == berth_state::Kind::Pod && (self.is_left_to_another(object) || self.is_seen_to(object)) {
             return true;
         }
         let Some(planned) = object.uid.as_deref().and_then(|uid| self.planned.get(uid)).cloned() else { return false };
@@ -184,6 +197,9 @@ impl Core {
     pub(super) fn created(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
         self.settle(job, write, outcome, now);
         self.queue.done(job);
+        if let Some(id) = self.disrupting.of_claim(&write.key.name) {
+            self.queue.add(Job::Command(id));
+        }
         if !matches!(outcome, Outcome::Done(_) | Outcome::Fenced) {
             tracing::warn!(object = %write.key, outcome = outcome.word(), "a NodeClaim was not created");
             self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));

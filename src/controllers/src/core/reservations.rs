@@ -114,7 +114,7 @@ impl Core {
         let reserves = known.map_or_else(|| read_amounts(&api.allocatable, cluster), |known| known.allocatable.clone());
         let condition = |type_: &str| read_condition(&api, type_);
         let status = Status {
-            phase: phase_of(api.phase),
+            phase: berth_state::phase(api.phase),
             scheduled: condition("Scheduled"),
             ready: condition("Ready"),
             node: api.node_name.clone(),
@@ -184,16 +184,6 @@ fn differs(a: &Status, b: &Status) -> bool {
     (a.phase, &a.node, &a.allocated, &a.current_owners) != (b.phase, &b.node, &b.allocated, &b.current_owners)
         || seen(&a.scheduled) != seen(&b.scheduled)
         || seen(&a.ready) != seen(&b.ready)
-}
-
-const fn phase_of(phase: ReservationPhase) -> Phase {
-    match phase {
-        ReservationPhase::Pending => Phase::Pending,
-        ReservationPhase::Available => Phase::Available,
-        ReservationPhase::Waiting => Phase::Waiting,
-        ReservationPhase::Succeeded => Phase::Succeeded,
-        ReservationPhase::Failed => Phase::Failed,
-    }
 }
 
 const fn api_phase(phase: Phase) -> ReservationPhase {

@@ -184,6 +184,10 @@ impl Core {
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
         let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name).cloned() else { return };
+        // One whose node goes away is planned for, and runs still.
+        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+            return;
+        }
         if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(State::scheduler_of(&pod))) {
             return;
         }

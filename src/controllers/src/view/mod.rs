@@ -270,14 +270,6 @@ impl View {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|id| self.pods.get(id))
     }
 
-    /// Whether a Reservation holds room on a node: it is not empty then.
-    pub(crate) fn holds_reservation(&self, node: &str) -> bool {
-        self.reservations
-            .values()
-            .filter_map(|reservation| reservation.status.as_ref())
-            .any(|status| status.node_name.as_deref() == Some(node) && !status.phase.is_terminal())
-    }
-
     /// The volumes that are attached to a node.
     pub(crate) fn attachments_on(&self, node: &str) -> impl Iterator<Item = &Arc<VolumeAttachment>> {
         self.attachments_by_node.get(node).into_iter().flatten().filter_map(|name| self.attachments.get(name))

@@ -96,11 +96,6 @@ impl PodRecord {
         !self.is_finished
     }
 
-    /// Whether the node could go without anybody missing it there.
-    pub(crate) const fn goes_with_its_node(&self) -> bool {
-        self.is_finished || self.is_of_daemon_set || self.is_static
-    }
-
     /// Whether it is a daemon that puts up with these taints, as far as they keep pods away.
     pub(crate) fn is_daemon_that_tolerates(&self, taints: &[Taint]) -> bool {
         let mut hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");

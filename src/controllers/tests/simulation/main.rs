@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod classes;
+mod disruption;
 mod no_pool;
 mod restart;
 mod rooms;

@@ -44,7 +44,7 @@ async fn world(faults: CloudFaults, capacity_types: &[&str]) -> World {
     world
 }
 
-fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
+pub(crate) fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
     of.iter().map(|(of_type, on, n)| (((*of_type).to_owned(), (*on).to_owned()), *n)).collect()
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn state_of(world: &World) -> String {
     format!("fleet {:?}\npods {pods:#?}\nclaims {claims:#?}", world.fleet())
 }
 
-async fn run(world: &World, n: usize) {
+pub(crate) async fn run(world: &World, n: usize) {
     let there = world.settles(10, async |world| world.all_run().await == Some(n)).await;
     assert!(there, "{n} pods do not run: {}", state_of(world).await);
 }

@@ -1,0 +1,247 @@
+//! The steps of a command: its nodes get a taint; once it has settled everything is looked at anew; replacements are
+//! launched; when these are up and every pod would find its place, the NodeClaims are deleted, and each node drains. Until
+//! then every step can be taken back, and is where something does not hold any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::NodeClaim;
+use berth_decisions::Launch;
+use berth_disruption::{Method, Reason};
+use berth_state::ObjectRef;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{BACKOFF, Command, Going, Phase, PutBack, tell};
+use crate::claim::{conditions, cordon, on};
+use crate::clock::after;
+use crate::core::{Core, Job};
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::write::Op;
+
+/// How long after its taint a node is looked at once more: a scheduler may have bound a pod before it saw the taint.
+const SETTLES: Duration = Duration::from_secs(2);
+/// How often it is asked whether the nodes may go.
+const RETRY: Duration = Duration::from_secs(2);
+/// How long a command waits for its replacements and for its pods' places, as in Karpenter.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// And where nothing comes up that it could wait for.
+const SHORT_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Core {
+    /// The next step of a command.
+    pub(in crate::core) fn step_command(&mut self, id: u64, now: Timestamp) {
+        let job = Job::Command(id);
+        let Some(command) = self.disrupting.commands.get(&id).cloned() else { return self.queue.forget(&job) };
+        if command.phase == Phase::Leaving {
+            return self.leave(id, &command, now);
+        }
+        if let Some(why) = command.nodes.iter().find_map(|going| self.lost(going)) {
+            return self.roll_back(id, &why, now);
+        }
+        match command.phase {
+            Phase::Tainting => self.taint(id, &command, now),
+            Phase::Settling(since) if after(since, SETTLES) > now => self.queue.add_at(job, after(since, SETTLES)),
+            Phase::Settling(_) => self.launch_replacements(id, &command, now),
+            Phase::Waiting(since, ref why) => self.wait(id, &command, (since, why.as_deref()), now),
+            Phase::Leaving => {}
+        }
+    }
+
+    /// Why a node of a command goes by itself, or is gone.
+    fn lost(&self, going: &Going) -> Option<String> {
+        let claim = self.claim_of(going).filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        let node = self.view.nodes.get(&going.node.key.name.to_string());
+        let is_there = claim.is_some() && node.is_some_and(|node| node.metadata.deletion_timestamp.is_none());
+        (!is_there).then(|| format!("node {} goes by itself", going.node.key.name))
+    }
+
+    fn claim_of(&self, going: &Going) -> Option<&Arc<NodeClaim>> {
+        let claim = self.view.claims.get(&going.claim)?;
+        (claim.metadata.uid.as_deref() == Some(&going.claim_uid)).then_some(claim)
+    }
+
+    fn set_phase(&mut self, id: u64, phase: Phase) {
+        if let Some(command) = self.disrupting.commands.get_mut(&id) {
+            command.phase = phase;
+        }
+    }
+
+    /// Taint and condition, node by node.
+    fn taint(&mut self, id: u64, command: &Command, now: Timestamp) {
+        let job = Job::Command(id);
+        let reason = reason_of(command.method);
+        for going in &command.nodes {
+            let node = self.view.nodes.get(&going.node.key.name.to_string());
+            if let Some((metadata, patch)) = node.and_then(|node| Some((node.metadata.clone(), cordon(node)?))) {
+                return self.write(job, on(Kind::Node, &metadata, Op::Merge(patch)));
+            }
+            let Some(claim) = self.claim_of(going) else { continue };
+            let mut all = claim.status.clone().unwrap_or_default().conditions;
+            let disrupted = (conditions::DISRUPTION_REASON, conditions::Status::True);
+            if conditions::set(&mut all, disrupted, (reason, ""), claim.metadata.generation, now) {
+                let patch = json!({"metadata": {"resourceVersion": claim.metadata.resource_version},
+                    "status": {"conditions": all}});
+                let metadata = claim.metadata.clone();
+                return self.write(job, on(Kind::NodeClaim, &metadata, Op::MergeStatus(patch)));
+            }
+        }
+        self.set_phase(id, Phase::Settling(now));
+        self.queue.add_at(job, after(now, SETTLES));
+    }
+
+    /// Everything is looked at anew; if it holds, what takes the nodes' place is launched.
+    fn launch_replacements(&mut self, id: u64, command: &Command, now: Timestamp) {
+        let options = self.disruption_options(now);
+        let nodes = references(command);
+        let renewed = berth_disruption::renew(&mut self.state, &nodes, command.method, &options, now);
+        let renewed = match renewed {
+            Ok(Ok(renewed)) => renewed,
+            Ok(Err(reasons)) => return self.roll_back(id, &sentence(&reasons), now),
+            Err(error) => return self.roll_back(id, &error.to_string(), now),
+        };
+        let launches: Vec<&Launch> = renewed.launches.iter().collect();
+        let text = tell::in_words(nodes.len(), &launches, renewed.savings, renewed.evictions);
+        let mut spend = self.spend();
+        for launch in &renewed.launches {
+            match self.create_claim(launch, &mut spend, now) {
+                Ok(name) => {
+                    let message = format!("Launching NodeClaim {name}: {}", reason_of(command.method));
+                    self.tell_going(command, "DisruptionLaunching", &message, now);
+                    if let Some(command) = self.disrupting.commands.get_mut(&id) {
+                        command.replacements.push(name);
+                    }
+                }
+                Err(why) => return self.roll_back(id, &format!("no replacement can be launched: {why}"), now),
+            }
+        }
+        self.tell_pool(command, &text, now);
+        self.set_phase(id, Phase::Waiting(now, None));
+        self.queue.add(Job::Command(id));
+    }
+
+    /// Replacements come up; then the nodes may go once their pods would all find a place.
+    fn wait(&mut self, id: u64, command: &Command, (since, why): (Timestamp, Option<&str>), now: Timestamp) {
+        let job = Job::Command(id);
+        let mut n_ready = 0;
+        for name in &command.replacements {
+            match self.view.claims.get(name) {
+                None if self.queue.is_running(&Job::Launch(name.clone())) => {}
+                None => return self.roll_back(id, &format!("the replacement {name} was not launched"), now),
+                Some(claim) if claim.metadata.deletion_timestamp.is_some() => {
+                    return self.roll_back(id, &format!("the replacement {name} was not launched"), now);
+                }
+                Some(claim) => n_ready += usize::from(Self::initialized(claim)),
+            }
+        }
+        let is_coming_up = self.view.claims.values().any(|claim| !Self::initialized(claim));
+        let patience = if is_coming_up || !command.replacements.is_empty() { PATIENCE } else { SHORT_PATIENCE };
+        if after(since, patience) <= now {
+            let why = why.unwrap_or("its replacements are not ready");
+            return self.roll_back(id, &format!("after {patience:?}: {why}"), now);
+        }
+        if n_ready < command.replacements.len() {
+            self.tell_going(command, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption", now);
+            return self.queue.add_at(job, after(since, patience));
+        }
+        let mut options = self.disruption_options(now);
+        for going in &command.nodes {
+            options.kept.remove(&*going.node.key.name);
+        }
+        let confirmed = berth_disruption::confirm(&mut self.state, &references(command), command.method, &options, now);
+        match confirmed {
+            Ok(Ok(())) => {
+                self.set_phase(id, Phase::Leaving);
+                self.queue.add(job);
+            }
+            Ok(Err(reasons)) => {
+                self.set_phase(id, Phase::Waiting(since, Some(sentence(&reasons))));
+                self.queue.add_at(job, after(now, RETRY));
+            }
+            Err(_) => self.queue.add_at(job, after(now, RETRY)),
+        }
+    }
+
+    /// The NodeClaims are deleted; the command is over once they are gone.
+    fn leave(&mut self, id: u64, command: &Command, now: Timestamp) {
+        let job = Job::Command(id);
+        let left: Vec<Arc<NodeClaim>> =
+            command.nodes.iter().filter_map(|going| self.claim_of(going).cloned()).collect();
+        if let Some(claim) = left.iter().find(|claim| claim.metadata.deletion_timestamp.is_none()) {
+            let message = format!("Disrupting Node: {}", reason_of(command.method));
+            let node = self.node_of(claim).map(|node| node.metadata.clone());
+            self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionTerminating", message.clone()), now);
+            if let Some(node) = node {
+                self.tell(Notice::about(Kind::Node, &node, "DisruptionTerminating", message), now);
+            }
+            return self.write(job, on(Kind::NodeClaim, &claim.metadata, Op::Delete { grace: None }));
+        }
+        if left.is_empty() {
+            self.disrupting.commands.remove(&id);
+            self.disrupting.changed();
+            self.queue.forget(&job);
+        }
+    }
+
+    /// Nothing comes of a command: its nodes stay, without the taint, and are left alone for a while.
+    fn roll_back(&mut self, id: u64, why: &str, now: Timestamp) {
+        let Some(command) = self.disrupting.commands.remove(&id) else { return };
+        tracing::info!(id, why, "a disruption came to nothing");
+        self.queue.forget(&Job::Command(id));
+        self.disrupting.changed();
+        self.tell_going(&command, "DisruptionBlocked", &format!("its disruption came to nothing: {why}"), now);
+        for going in &command.nodes {
+            let node = going.node.key.name.to_string();
+            let times = self.disrupting.put_back.get(&node).map_or(0, |known| known.times).saturating_add(1);
+            let wait = BACKOFF.0.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(BACKOFF.1);
+            let put_back = PutBack { times, until: after(now, wait), why: why.to_owned() };
+            self.disrupting.put_back.insert(node.clone(), put_back);
+            self.queue.add(Job::Node(node));
+        }
+    }
+
+    /// Tells something on the nodes that go, and on their NodeClaims.
+    fn tell_going(&mut self, command: &Command, reason: &'static str, message: &str, now: Timestamp) {
+        for going in &command.nodes {
+            let node = self.view.nodes.get(&going.node.key.name.to_string()).map(|node| node.metadata.clone());
+            let claim = self.claim_of(going).map(|claim| claim.metadata.clone());
+            if let Some(node) = node {
+                self.tell(Notice::about(Kind::Node, &node, reason, message), now);
+            }
+            if let Some(claim) = claim {
+                self.tell(Notice::about(Kind::NodeClaim, &claim, reason, message), now);
+            }
+        }
+    }
+
+    /// Tells on the NodePools what a command does.
+    fn tell_pool(&mut self, command: &Command, text: &str, now: Timestamp) {
+        let claims = command.nodes.iter().filter_map(|going| self.claim_of(going));
+        let names: std::collections::BTreeSet<String> =
+            claims.filter_map(|claim| crate::view::pool_of(&claim.metadata).map(str::to_owned)).collect();
+        let pools: Vec<_> = names.iter().filter_map(|name| self.view.pools.get(name).cloned()).collect();
+        for pool in pools {
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "Disrupting", text), now);
+        }
+    }
+}
+
+/// The reason of a command, as conditions and events have it.
+fn reason_of(method: Method) -> &'static str {
+    match method {
+        Method::Emptiness => "Empty",
+        Method::Drift => "Drifted",
+        Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => "Underutilized",
+    }
+}
+
+fn references(command: &Command) -> Vec<ObjectRef> {
+    command.nodes.iter().map(|going| going.node.clone()).collect()
+}
+
+fn sentence(reasons: &[Reason]) -> String {
+    let mut texts: Vec<&str> = reasons.iter().map(|reason| reason.reason.as_str()).collect();
+    texts.dedup();
+    texts.join("; ")
+}

@@ -1,0 +1,278 @@
+//! Disruption: nodes that are empty, drifted or dearer than need be make way, as `berth_disruption` decides.
+//!
+//! A pass looks at a part of the nodes and finds commands; at most one pass at a time, and only when something changed.
+//! Each command is then carried out by itself: see [`command`]. A process that starts knows of no command: it takes the
+//! taints of earlier ones off, and decides anew.
+
+mod command;
+mod taint;
+mod tell;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use berth_decisions::Launch;
+use berth_disruption::Method;
+use berth_model::Money;
+use berth_state::ObjectRef;
+use jiff::Timestamp;
+
+use super::{Core, Job};
+use crate::claim::{conditions, is_ready};
+use crate::clock::{after, elapsed};
+use crate::kind::Kind;
+use crate::notice::Notice;
+
+/// How often nodes are looked at, if something changed.
+const PERIOD: Duration = Duration::from_secs(10);
+/// How soon the next part of the nodes is looked at.
+const NEXT_PART: Duration = Duration::from_secs(1);
+/// Nodes are looked at again after this time although nothing changed: schedules of budgets open and close.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+/// A storm needs so many nodes at least: of two nodes one is half.
+const STORM_NODES: usize = 3;
+/// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
+const PART: usize = 40_000;
+/// The fewest and the most what-ifs of one part.
+const WHAT_IFS: (usize, usize) = (6, 400);
+/// The first and the longest time for which nodes are left alone whose command came to nothing.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
+
+/// What is under way, and what was asked.
+#[derive(Debug, Default)]
+pub(super) struct Disrupting {
+    commands: BTreeMap<u64, Command>,
+    n_commands: u64,
+    /// Nodes whose command came to nothing, by name.
+    put_back: BTreeMap<String, PutBack>,
+    /// Whether something changed since the last round began.
+    has_changed: bool,
+    /// When the last round began.
+    began: Option<Timestamp>,
+    /// Nodes that this round has asked about; `None` between rounds.
+    asked: Option<BTreeSet<String>>,
+    /// Why nodes stay, as it was told last, and when.
+    told: BTreeMap<String, (String, Timestamp)>,
+}
+
+/// Nodes that go together.
+#[derive(Debug, Clone)]
+struct Command {
+    method: Method,
+    nodes: Vec<Going>,
+    phase: Phase,
+    /// NodeClaims that were created in their place.
+    replacements: Vec<String>,
+}
+
+/// A node that goes.
+#[derive(Debug, Clone)]
+struct Going {
+    node: ObjectRef,
+    claim: String,
+    claim_uid: String,
+}
+
+/// How far a command is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// Its nodes get their taint.
+    Tainting,
+    /// They all have it since then. A scheduler may have bound a pod before it saw the taint.
+    Settling(Timestamp),
+    /// Replacements were created then; why the nodes cannot go yet.
+    Waiting(Timestamp, Option<String>),
+    /// The NodeClaims are being deleted.
+    Leaving,
+}
+
+/// A node whose command came to nothing.
+#[derive(Debug, Clone)]
+struct PutBack {
+    times: u32,
+    until: Timestamp,
+    why: String,
+}
+
+// === impl Disrupting ===
+
+impl Disrupting {
+    /// Something that decisions depend on changed.
+    pub(super) fn changed(&mut self) {
+        self.has_changed = true;
+    }
+
+    /// The command that takes a NodeClaim away, or waits for it as a replacement.
+    pub(super) fn of_claim(&self, claim: &str) -> Option<u64> {
+        let is_its = |command: &Command| {
+            command.nodes.iter().any(|going| going.claim == claim)
+                || command.replacements.iter().any(|replacement| replacement == claim)
+        };
+        self.commands.iter().find(|(_, command)| is_its(command)).map(|(id, _)| *id)
+    }
+
+    /// Whether a NodeClaim is to go by a command.
+    pub(super) fn takes(&self, claim: &str) -> bool {
+        self.commands.values().flat_map(|command| &command.nodes).any(|going| going.claim == claim)
+    }
+
+    /// Whether nodes may be looked at: nobody is about to get a taint that does not show yet.
+    fn is_settled(&self) -> bool {
+        self.commands.values().all(|command| command.phase != Phase::Tainting)
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        let is_long_ago = self.began.is_none_or(|began| elapsed(began, now) >= AT_LEAST_EVERY);
+        self.asked.is_some() || self.has_changed || is_long_ago
+    }
+}
+
+impl Core {
+    /// Looks at a part of the nodes, and begins what budgets allow.
+    pub(super) fn disrupt(&mut self, now: Timestamp) {
+        self.queue.add_at(Job::Disrupt, after(now, PERIOD));
+        if self.options.only_lifecycle || self.is_storm(now) || !self.disrupting.is_due(now) {
+            return;
+        }
+        if !self.disrupting.is_settled() {
+            return self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
+        }
+        let mut options = self.disruption_options(now);
+        options.asked = self.disrupting.asked.take().unwrap_or_default();
+        if options.asked.is_empty() {
+            self.disrupting.has_changed = false;
+            self.disrupting.began = Some(now);
+        }
+        let span = tracing::info_span!("disrupting");
+        let entered = span.enter();
+        let found = match berth_disruption::disrupt(&mut self.state, &options, now) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(%error, "nothing can be decided yet");
+                self.disrupting.has_changed = true;
+                return;
+            }
+        };
+        drop(entered);
+        if found.is_cut_off {
+            self.disrupting.asked = Some(found.asked);
+            self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
+        }
+        self.tell_kept(&found.kept, now);
+        for command in found.commands.into_iter().filter(|command| command.batch == 0) {
+            self.begin(&command, now);
+        }
+    }
+
+    /// How nodes are looked at now, and which are not.
+    fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
+        let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
+        let what_ifs = PART.checked_div(size).unwrap_or(WHAT_IFS.1).clamp(WHAT_IFS.0, WHAT_IFS.1);
+        berth_disruption::Options {
+            decisions: berth_decisions::Options {
+                solve: self.options.solve.clone(),
+                launches: true,
+                // Who else binds pods is expected to find the same places.
+                scheduler_names: None,
+            },
+            eviction_price: self.options.eviction_price,
+            spot_to_spot: self.options.convert.spot_to_spot_consolidation,
+            most_what_ifs: what_ifs,
+            only_now: true,
+            kept: self.kept_nodes(now),
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// Nodes that are not looked at, by name, and why.
+    fn kept_nodes(&mut self, now: Timestamp) -> BTreeMap<String, String> {
+        let mut kept = BTreeMap::new();
+        let replacements: BTreeSet<&String> =
+            self.disrupting.commands.values().flat_map(|command| &command.replacements).collect();
+        for (name, node) in self.view.nodes.iter() {
+            let claim = self.view.claims_of_node(node).next();
+            let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
+            let why = if claim.is_some_and(|claim| !self.serves(claim)) {
+                Some("its NodeClaim is not this cloud's".to_owned())
+            } else if !is_ready(node) {
+                Some("node is not ready".to_owned())
+            } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
+                Some("pods of nodes that it replaces are about to come".to_owned())
+            } else if self.is_expected(name) {
+                Some("node is nominated for a pending pod".to_owned())
+            } else {
+                let put_back = self.disrupting.put_back.get(name).filter(|known| known.until > now);
+                put_back.map(|known| format!("its disruption came to nothing and is tried again later: {}", known.why))
+            };
+            kept.extend(why.map(|why| (name.clone(), why)));
+        }
+        let nodes = &self.view.nodes;
+        self.disrupting.put_back.retain(|node, _| nodes.get(node).is_some());
+        self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
+        kept
+    }
+
+    /// Begins a command, if this process knows each of its nodes.
+    fn begin(&mut self, command: &berth_disruption::Command, now: Timestamp) {
+        let going = |node: &ObjectRef| {
+            let known = self.view.nodes.get(&node.key.name.to_string())?;
+            let claim = self.view.claims_of_node(known).next()?;
+            let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
+            let is_free = claim.metadata.deletion_timestamp.is_none() && !self.disrupting.takes(&name);
+            is_free.then(|| Going { node: node.clone(), claim: name, claim_uid: uid })
+        };
+        let Some(nodes) = command.nodes.iter().map(going).collect::<Option<Vec<Going>>>() else { return };
+        let id = self.disrupting.n_commands;
+        self.disrupting.n_commands = id.wrapping_add(1);
+        let launches: Vec<&Launch> = command.replacements.iter().map(|(_, launch)| launch).collect();
+        let text = tell::in_words(nodes.len(), &launches, command.savings, command.evictions);
+        tracing::info!(id, method = command.method.as_str(), "{text}");
+        let begun = Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new() };
+        self.disrupting.commands.insert(id, begun);
+        self.queue.add(Job::Command(id));
+        self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
+    }
+
+    /// Whether most nodes are not ready at once: then the fault is elsewhere, and nothing is removed or launched.
+    pub(super) fn is_storm(&mut self, now: Timestamp) -> bool {
+        let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
+        let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(is_ready).collect();
+        let n_lost = nodes.iter().filter(|is_ready| !**is_ready).count();
+        let is_storm = nodes.len() >= STORM_NODES && n_lost * 2 > nodes.len();
+        if is_storm {
+            let message = format!(
+                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are",
+                nodes.len()
+            );
+            let pools: Vec<_> = self.view.pools.values().cloned().collect();
+            for pool in pools {
+                self.tell(Notice::about(Kind::NodePool, &pool.metadata, "DisruptionBlocked", message.clone()), now);
+            }
+        }
+        is_storm
+    }
+
+    /// Whether a pod runs on a node that is about to go and has not been told to: its command sees to its next place.
+    pub(super) fn is_seen_to(&self, pod: &ObjectRef) -> bool {
+        let Some(node) = self.view.pods.get(&super::schedule::pod_name(pod)).and_then(|pod| pod.node.clone()) else {
+            return false;
+        };
+        let Some(node) = self.view.nodes.get(&node) else { return false };
+        let mut claims = self.view.claims_of_node(node);
+        // A taint that an earlier process left is about to be taken off.
+        node.metadata.deletion_timestamp.is_none()
+            && taint::disruption_taint(node).is_some()
+            && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Whether a NodeClaim is launched in place of nodes that go.
+    pub(super) fn initialized(claim: &berth_api::NodeClaim) -> bool {
+        let status = claim.status.as_ref();
+        status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INITIALIZED))
+    }
+}
+
+/// How much is saved, for whoever prints it.
+fn dollars(savings: Money) -> String {
+    format!("${:.4}/h", savings.dollars())
+}

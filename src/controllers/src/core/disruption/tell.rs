@@ -1,0 +1,82 @@
+//! What disruption tells: Events on nodes, NodeClaims and NodePools.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_decisions::Launch;
+use berth_disruption::{Kept, Why};
+use berth_model::Money;
+use jiff::Timestamp;
+
+use super::dollars;
+use crate::clock::elapsed;
+use crate::core::Core;
+use crate::kind::Kind;
+use crate::notice::Notice;
+
+/// How long the same reason is not told of a node again, as in Karpenter.
+const REPEAT_AFTER: Duration = Duration::from_secs(15 * 60);
+
+impl Core {
+    /// Tells why nodes stay, each once while that stays so.
+    pub(super) fn tell_kept(&mut self, kept: &[Kept], now: Timestamp) {
+        for node in kept {
+            let name = node.node.key.name.to_string();
+            let reason = match node.why {
+                Why::Blocked => "DisruptionBlocked",
+                Why::Unconsolidatable => "Unconsolidatable",
+                // That is the plain course of things.
+                Why::Unripe => continue,
+            };
+            let Some(known) = self.view.nodes.get(&name).cloned() else { continue };
+            let claim = self.view.claims_of_node(&known).next().cloned();
+            let is_going = claim.as_ref().is_none_or(|claim| {
+                let own = claim.metadata.name.as_deref().unwrap_or_default();
+                claim.metadata.deletion_timestamp.is_some() || self.disrupting.of_claim(own).is_some()
+            });
+            if is_going || !claim.as_deref().is_some_and(Core::initialized) {
+                continue;
+            }
+            let message = in_a_sentence(node);
+            let told = self.disrupting.told.get(&name);
+            if told.is_some_and(|(text, told)| *text == message && elapsed(*told, now) < REPEAT_AFTER) {
+                continue;
+            }
+            self.disrupting.told.insert(name, (message.clone(), now));
+            self.tell(Notice::about(Kind::Node, &known.metadata, reason, message.clone()), now);
+            if let Some(claim) = claim {
+                self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, reason, message), now);
+            }
+        }
+    }
+}
+
+/// `pdb shop/web prevents pod evictions (2 pods); …`.
+fn in_a_sentence(kept: &Kept) -> String {
+    let reasons = kept.reasons.iter().map(|known| match known.count {
+        0 => known.reason.clone(),
+        1 => format!("{} (1 pod)", known.reason),
+        count => format!("{} ({count} pods)", known.reason),
+    });
+    reasons.collect::<Vec<_>>().join("; ")
+}
+
+/// `2 nodes → 1 × m5.xlarge on cr-web: $0.3840/h saved, 6 pods move`.
+pub(super) fn in_words(n_nodes: usize, launches: &[&Launch], savings: Money, evictions: usize) -> String {
+    let mut onto: BTreeMap<String, usize> = BTreeMap::new();
+    for launch in launches {
+        let offering = &launch.offering;
+        let on =
+            offering.reservation_id.as_ref().map_or_else(|| offering.capacity_type.clone(), |id| format!("on {id}"));
+        *onto.entry(format!("{} {on}", offering.instance_type)).or_default() += 1;
+    }
+    let onto: Vec<String> = onto.into_iter().map(|(what, n)| format!("{n} × {what}")).collect();
+    let onto = if onto.is_empty() { "other nodes".to_owned() } else { onto.join(", ") };
+    let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
+    let pods = match evictions {
+        0 => return format!("{nodes} without pods: {} saved", dollars(savings)),
+        1 => "1 pod moves".to_owned(),
+        n => format!("{n} pods move"),
+    };
+    format!("{nodes} → {onto}: {} saved, {pods}", dollars(savings))
+}

@@ -1,0 +1,254 @@
+//! The running cluster moves toward reserved and cheaper capacity: scenarios in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
+use crate::trouble::Rates;
+use crate::world::World;
+use crate::{RATES, cloud_faults, repeat, seeds};
+
+/// A NodePool of these capacity types whose disruption is set so.
+fn pool_with(capacity_types: &[&str], disruption: &Value) -> Value {
+    let mut pool = pool("web", capacity_types);
+    let only = json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]});
+    pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(only);
+    for (key, value) in disruption.as_object().unwrap() {
+        pool["spec"]["disruption"][key] = value.clone();
+    }
+    pool
+}
+
+async fn world(capacity_types: &[&str], disruption: &Value) -> World {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(capacity_types, disruption)).await;
+    world
+}
+
+/// The reservation of m5.xlarge holds this many from now on.
+fn set_slots(world: &World, total: u32) {
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.cloud.set_reservation("cr-web", FakeReservation { total, ..before });
+}
+
+async fn events(world: &World, reason: &str) -> Vec<String> {
+    let all = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
+    let of_reason = all.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+    of_reason
+        .map(|event| {
+            format!("{}: {}", event.involved_object.name.unwrap_or_default(), event.message.unwrap_or_default())
+        })
+        .collect()
+}
+
+async fn comes_to(world: &World, minutes: u64, n_pods: usize, expected: &[(&str, &str, usize)]) {
+    let expected = fleet(expected);
+    let there = world
+        .settles(minutes, async |world| {
+            world.fleet() == expected
+                && world.all_run().await == Some(n_pods)
+                && world.nodes().await.len() == world.alive().len()
+                && taints(world).await.is_empty()
+        })
+        .await;
+    assert!(there, "expected {expected:?}: {}", state_of(world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// Nodes with the taint of a disruption.
+async fn taints(world: &World) -> Vec<String> {
+    let is_tainted = |node: &Node| {
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted")
+    };
+    world.nodes().await.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
+}
+
+/// Evictions that the server has seen: pods of `web` that are gone, by uid.
+async fn uids(world: &World) -> Vec<String> {
+    let mut uids: Vec<String> = world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).collect();
+    uids.sort();
+    uids
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_demand_nodes_move_to_slots_as_a_reservation_grows() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    world.deploy(web(6)).await;
+    comes_to(&world, 10, 6, &[("m5.xlarge", "on-demand", 2)]).await;
+    set_slots(&world, 1);
+    comes_to(&world, 20, 6, &[("m5.xlarge", "cr-web", 1), ("m5.xlarge", "on-demand", 1)]).await;
+    set_slots(&world, 3);
+    comes_to(&world, 20, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+    let told = events(&world, "Disrupting").await;
+    assert!(
+        told.iter().any(|text| text == "web: 1 node → 1 × m5.xlarge on cr-web: $0.1920/h saved, 3 pods move"),
+        "{told:?}"
+    );
+    for reason in ["DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating"] {
+        assert!(!events(&world, reason).await.is_empty(), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_half_empty_make_way_and_then_nothing_churns() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(60);
+    world.start_controllers(false);
+    // Of all types: there is a choice.
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.deploy(web(12)).await;
+    run(&world, 12).await;
+    world.scale("web", 5).await;
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    let (before, pods) = (world.fleet(), uids(&world).await);
+    assert!(before.values().sum::<usize>() <= 2, "{}", state_of(&world).await);
+    assert_eq!(world.all_run().await, Some(5));
+    // Hours in which nothing happens; BERTH_HOURS=168 is a week.
+    let hours: u64 = std::env::var("BERTH_HOURS").ok().and_then(|hours| hours.parse().ok()).unwrap_or(3);
+    tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
+    assert_eq!((world.fleet(), uids(&world).await), (before, pods), "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+    assert!(taints(&world).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_of_pods_and_of_the_pool_are_never_exceeded() {
+    let world = world(&["on-demand", "reserved"], &json!({"budgets": [{"nodes": "1"}]})).await;
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let budgets = Api::<k8s_openapi::api::policy::v1::PodDisruptionBudget>::default_namespaced(world.client.clone());
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    world.deploy(web(9)).await;
+    comes_to(&world, 10, 9, &[("m5.xlarge", "on-demand", 3)]).await;
+    set_slots(&world, 3);
+    let mut fewest = 9;
+    let mut most_going = 0;
+    for _ in 0..1200 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let pods = world.pods().await;
+        let ready = |pod: &&Pod| {
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            pod.metadata.deletion_timestamp.is_none()
+                && conditions.into_iter().any(|known| known.type_ == "Ready" && known.status == "True")
+        };
+        fewest = fewest.min(pods.iter().filter(ready).count());
+        most_going = most_going.max(taints(&world).await.len());
+    }
+    comes_to(&world, 1, 9, &[("m5.xlarge", "cr-web", 3)]).await;
+    assert_eq!((fewest, most_going), (8, 1), "pods that were ready at least, nodes that went at most");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_not_be_disrupted_stays_and_says_why() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    let mut marked = web(3);
+    marked["spec"]["template"]["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"});
+    world.deploy(marked).await;
+    comes_to(&world, 10, 3, &[("m5.xlarge", "on-demand", 1)]).await;
+    set_slots(&world, 3);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "on-demand", 1)]), "{}", state_of(&world).await);
+    let told = events(&world, "DisruptionBlocked").await;
+    let expected = "pod has \"karpenter.sh/do-not-disrupt\" annotation (3 pods)";
+    assert!(told.iter().any(|text| text.ends_with(expected)), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_cannot_be_launched_leaves_everything_as_it_was() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    world.deploy(web(3)).await;
+    comes_to(&world, 10, 3, &[("m5.xlarge", "on-demand", 1)]).await;
+    let pods = uids(&world).await;
+    // The count says that there is a slot, and the launch finds none: someone was faster.
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    let slow = CloudFaults { latency: Duration::from_secs(3), ..CloudFaults::default() };
+    world.cloud.set_faults(slow);
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 1, ..before.clone() });
+    let tainted = world.settles(5, async |world| !taints(world).await.is_empty()).await;
+    assert!(tainted, "{}", state_of(&world).await);
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 1, used_by_others: 1, ..before });
+    comes_to(&world, 5, 3, &[("m5.xlarge", "on-demand", 1)]).await;
+    assert_eq!(uids(&world).await, pods, "no pod was evicted");
+    let left = world.claims().await.into_iter().filter(|claim| {
+        let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|known| known.type_ == "DisruptionReason")
+    });
+    assert_eq!(left.count(), 0, "the condition is taken back");
+    let told = events(&world, "DisruptionBlocked").await;
+    assert!(told.iter().any(|text| text.contains("its disruption came to nothing")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn drifted_nodes_are_replaced_before_they_go() {
+    let world = world(&["on-demand"], &json!({})).await;
+    world.deploy(web(6)).await;
+    comes_to(&world, 10, 6, &[("m5.xlarge", "on-demand", 2)]).await;
+    let before: Vec<String> = world.nodes().await.into_iter().filter_map(|node| node.metadata.uid).collect();
+    let pools = Api::<berth_api::NodePool>::all(world.client.clone());
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let replaced = world
+        .settles(30, async |world| {
+            let nodes = world.nodes().await;
+            nodes.len() == 2
+                && nodes.iter().all(|node| !before.contains(node.metadata.uid.as_ref().unwrap()))
+                && world.all_run().await == Some(6)
+        })
+        .await;
+    assert!(replaced, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// A cluster on paid nodes for which slots appear, with controllers that crash at any step: in the end it is on slots,
+/// every pod has a place, no taint is left, and nothing was seen that may never be seen.
+async fn moves_to_slots_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {
+    let mut world = World::with(seed, RATES, cloud_faults(), catalogue()).await;
+    set_slots(&world, 0);
+    world.start_controllers(seed % 2 == 0);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand", "reserved"], &json!({}))).await;
+    world.deploy(web(9)).await;
+    let runs = world.settles(60, async |world| world.all_run().await == Some(9)).await;
+    assert!(runs, "{}; {}", state_of(&world).await, repeat(seed));
+    set_slots(&world, 2);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    set_slots(&world, 3);
+    // A user deletes a node under way.
+    if let Some(node) = world.nodes().await.first().and_then(|node| node.metadata.name.clone()) {
+        let _ = Api::<Node>::all(world.client.clone()).delete(&node, &DeleteParams::default()).await;
+    }
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    world.trouble.stop();
+    world.cloud.set_faults(CloudFaults::default());
+    let expected: BTreeMap<_, _> = fleet(&[("m5.xlarge", "cr-web", 3)]);
+    let settled = world
+        .settles(180, async |world| {
+            world.fleet() == expected
+                && world.all_run().await == Some(9)
+                && world.claims().await.len() == 3
+                && world.nodes().await.len() == 3
+                && taints(world).await.is_empty()
+        })
+        .await;
+    let left = format!("violations {:?}; {}", world.violations(), repeat(seed));
+    assert!(settled, "{}; {left}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new(), "{}", repeat(seed));
+    (world.trouble.table(), world.n_starts())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_step_of_a_disruption_loses_nothing() {
+    let mut befell = crate::Befell::default();
+    for seed in seeds(0..4) {
+        befell.add(moves_to_slots_in_trouble(seed).await);
+    }
+    befell.print();
+}

@@ -1,0 +1,189 @@
+//! Whether a command that has begun still holds: its nodes have the taint of a disruption, and time went by.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::labels;
+use berth_decisions::{DecideError, Launch};
+use berth_model::Money;
+use berth_state::{Object, ObjectRef, Patch, State, Time};
+use k8s_openapi::api::core::v1::Node;
+
+use crate::Options;
+use crate::candidate::{Candidate, Reason, Survey};
+use crate::command::Method;
+use crate::play::{Played, play};
+use crate::prices::Prices;
+use crate::simulate::{Baseline, Verdict, what_if};
+use crate::worth::worth;
+
+/// A command as it would be decided now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Renewed {
+    /// What is launched in place of its nodes.
+    pub launches: Vec<Launch>,
+    /// What it saves an hour.
+    pub savings: Money,
+    /// How many pods are evicted.
+    pub evictions: usize,
+}
+
+/// Decides a command anew, as if its nodes were not tainted yet: whether they may still go, whether budgets allow that,
+/// where their pods would find a place, and whether it still pays. `Err` inside says why it is not to be.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn renew(
+    state: &mut State,
+    nodes: &[ObjectRef],
+    method: Method,
+    options: &Options,
+    now: Time,
+) -> Result<Result<Renewed, Vec<Reason>>, DecideError> {
+    with_untainted(state, nodes, now, |state| {
+        let prices = Prices::of(state.cluster(now));
+        let survey = Survey::of(state, &prices, &options.kept, now);
+        let gone = match chosen(&survey, nodes, method, now) {
+            Ok(gone) => gone,
+            Err(reasons) => return Ok(Err(reasons)),
+        };
+        let mut unripe: Vec<Reason> = Vec::new();
+        for candidate in &gone {
+            match method {
+                Method::Drift => {}
+                Method::Emptiness => unripe.extend(candidate.unripe.iter().cloned()),
+                Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
+                    unripe.extend(candidate.unripe.iter().chain(&candidate.unconsolidatable).cloned());
+                }
+            }
+        }
+        if !unripe.is_empty() {
+            return Ok(Err(unripe));
+        }
+        let evictions = gone.iter().map(|candidate| candidate.n_evictions).sum();
+        let mut price = crate::prices::Price::default();
+        for candidate in &gone {
+            price += candidate.price.unwrap_or_default();
+        }
+        if method == Method::Emptiness {
+            return Ok(Ok(Renewed { launches: Vec::new(), savings: price.marginal, evictions }));
+        }
+        let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
+        let verdict = what_if(state, &gone, &options.decisions, (&prices, &baseline), now)?;
+        let mut replacement = match verdict {
+            Verdict::Fails(reasons) => return Ok(Err(reasons)),
+            Verdict::Fits(replacement) => replacement,
+        };
+        if method != Method::Drift
+            && let Err(reason) = worth(&gone, &mut replacement, options, (&prices, &survey))
+        {
+            return Ok(Err(vec![reason]));
+        }
+        let savings = price.marginal - replacement.price.marginal;
+        Ok(Ok(Renewed { launches: replacement.launches, savings, evictions }))
+    })
+}
+
+/// Whether the pods of a command's nodes would all find places now, on nodes that are up: then the nodes may go. `Err`
+/// inside says what it waits for.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn confirm(
+    state: &mut State,
+    nodes: &[ObjectRef],
+    method: Method,
+    options: &Options,
+    now: Time,
+) -> Result<Result<(), Vec<Reason>>, DecideError> {
+    with_untainted(state, nodes, now, |state| {
+        let prices = Prices::of(state.cluster(now));
+        let survey = Survey::of(state, &prices, &options.kept, now);
+        let gone = match chosen(&survey, nodes, method, now) {
+            Ok(gone) => gone,
+            Err(reasons) => return Ok(Err(reasons)),
+        };
+        if method == Method::Emptiness {
+            return Ok(Ok(()));
+        }
+        let Some(played) = play(state, &gone, &[], &options.decisions, now)? else {
+            let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
+            let reason = "not all pods would find a place on nodes that are up".to_owned();
+            return Ok(Err(vec![Reason { reason, count }]));
+        };
+        played.undo(state, now);
+        Ok(Ok(()))
+    })
+}
+
+/// The nodes of a command, where nothing keeps any of them and budgets allow that they go together.
+fn chosen<'s>(
+    survey: &'s Survey,
+    nodes: &[ObjectRef],
+    method: Method,
+    now: Time,
+) -> Result<Vec<&'s Candidate>, Vec<Reason>> {
+    let mut gone = Vec::with_capacity(nodes.len());
+    let mut reasons = Vec::new();
+    let mut of_pool: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in nodes {
+        let Some(candidate) = survey.candidates.iter().find(|candidate| candidate.node == *node) else {
+            reasons.push(Reason { reason: format!("node {} is gone", node.key.name), count: 0 });
+            continue;
+        };
+        reasons.extend(candidate.blocked.iter().cloned());
+        let is_as_it_was = match method {
+            Method::Emptiness => candidate.is_empty,
+            Method::Drift => candidate.drift.is_some(),
+            Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => true,
+        };
+        if !is_as_it_was {
+            let text = if method == Method::Emptiness { "pods came to it" } else { "it is not drifted any more" };
+            reasons.push(Reason { reason: text.to_owned(), count: candidate.n_evictions });
+        }
+        *of_pool.entry(&candidate.pool).or_default() += 1;
+        gone.push(candidate);
+    }
+    for (name, count) in of_pool {
+        let Some(pool) = survey.pools.get(name) else { continue };
+        match &pool.budgets {
+            Ok(budgets) if budgets.allowed(method.reason(), pool.nodes, now) >= count => {}
+            Ok(_) => {
+                let text = format!("no budget of NodePool {name:?} lets {count} nodes go for this now");
+                reasons.push(Reason { reason: text, count: 0 });
+            }
+            Err(error) => reasons.push(Reason { reason: format!("NodePool {name:?}: {error}"), count: 0 }),
+        }
+    }
+    if reasons.is_empty() { Ok(gone) } else { Err(reasons) }
+}
+
+/// Asks the state while these nodes do not have the taint of a disruption, and leaves it as it was.
+fn with_untainted<T>(
+    state: &mut State,
+    nodes: &[ObjectRef],
+    now: Time,
+    ask: impl FnOnce(&mut State) -> Result<T, DecideError>,
+) -> Result<T, DecideError> {
+    let mut played = Played::default();
+    let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.key.name).collect();
+    let tainted: Vec<Node> = state
+        .all::<Node>()
+        .filter(|node| node.metadata.name.as_deref().is_some_and(|name| names.contains(name)))
+        .map(|node| (**node).clone())
+        .collect();
+    for mut node in tainted {
+        let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) else { continue };
+        let before = taints.len();
+        taints.retain(|taint| taint.key != labels::DISRUPTED_TAINT);
+        if taints.len() == before {
+            continue;
+        }
+        let object = Object::from(node);
+        if let Some(reference) = object.reference() {
+            played.assume(state, &reference, Patch::Update(object));
+        }
+    }
+    let answer = ask(state);
+    played.undo(state, now);
+    answer
+}
