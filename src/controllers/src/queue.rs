@@ -21,6 +21,8 @@ pub(crate) struct Queue<J> {
     by_time: BTreeSet<(Timestamp, J)>,
     running: BTreeSet<J>,
     failures: BTreeMap<J, u32>,
+    /// Jobs that wait out the delay of a failure: no change cuts it short.
+    delayed: BTreeSet<J>,
 }
 
 impl<J> Default for Queue<J> {
@@ -31,6 +33,7 @@ impl<J> Default for Queue<J> {
             by_time: BTreeSet::new(),
             running: BTreeSet::new(),
             failures: BTreeMap::new(),
+            delayed: BTreeSet::new(),
         }
     }
 }
@@ -40,7 +43,7 @@ impl<J> Default for Queue<J> {
 impl<J: Ord + Clone> Queue<J> {
     /// Something changed: the job is done as soon as it may. One that failed waits out its delay.
     pub(crate) fn add(&mut self, job: J) {
-        if self.failures.contains_key(&job) && self.later.contains_key(&job) {
+        if self.delayed.contains(&job) {
             return;
         }
         self.unschedule(&job);
@@ -96,7 +99,8 @@ impl<J: Ord + Clone> Queue<J> {
         *failures = failures.saturating_add(1);
         self.ready.remove(&job);
         self.unschedule(&job);
-        self.add_at(job, after(now, delay.max(at_least)));
+        self.add_at(job.clone(), after(now, delay.max(at_least)));
+        self.delayed.insert(job);
     }
 
     /// The answer came, and there is no next step before something changes.
@@ -138,6 +142,7 @@ impl<J: Ord + Clone> Queue<J> {
     }
 
     fn unschedule(&mut self, job: &J) {
+        self.delayed.remove(job);
         if let Some(time) = self.later.remove(job) {
             self.by_time.remove(&(time, job.clone()));
         }
@@ -182,6 +187,17 @@ mod tests {
         queue.succeed("a");
         queue.fail("a", Duration::from_secs(7), at(0));
         assert_eq!(queue.next_time(), Some(at(7)));
+    }
+
+    #[test]
+    fn a_job_that_failed_and_then_waits_for_long_is_done_when_something_changes() {
+        let mut queue = Queue::default();
+        queue.fail("a", Duration::ZERO, at(0));
+        assert_eq!(queue.pop(at(1)), Some("a"));
+        // It found nothing to do before then.
+        queue.add_at("a", at(1_000_000));
+        queue.add("a");
+        assert_eq!(queue.pop(at(1)), Some("a"));
     }
 
     #[test]

@@ -29,6 +29,14 @@ struct Pool {
     launched: usize,
 }
 
+impl Pool {
+    /// Its nodes once all of the current round is done.
+    fn after(&self) -> PoolNodes {
+        let total = self.nodes.total.saturating_add(self.launched).saturating_sub(self.gone);
+        PoolNodes { total, ..self.nodes }
+    }
+}
+
 // === impl Batches ===
 
 impl Batches {
@@ -43,8 +51,8 @@ impl Batches {
     /// How many nodes of a NodePool may go in the round that the next command would begin in.
     pub(crate) fn most(&self, pool: &str, method: Method) -> usize {
         let Some(known) = self.pools.get(pool) else { return 0 };
-        let most = known.budgets.allowed(method.reason(), known.nodes, self.now);
-        if self.only_first { most.saturating_sub(known.gone) } else { most }
+        let left = known.budgets.allowed(method.reason(), known.nodes, self.now).saturating_sub(known.gone);
+        if self.only_first || left > 0 { left } else { known.budgets.allowed(method.reason(), known.after(), self.now) }
     }
 
     /// The round in which these nodes go: that of the command before, or the next. No command overtakes another, since
@@ -69,7 +77,7 @@ impl Batches {
         if !fits {
             self.current += 1;
             for pool in self.pools.values_mut() {
-                pool.nodes.total = pool.nodes.total.saturating_add(pool.launched).saturating_sub(pool.gone);
+                pool.nodes = pool.after();
                 (pool.gone, pool.launched) = (0, 0);
             }
         }

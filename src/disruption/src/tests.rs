@@ -134,9 +134,11 @@ fn empty_nodes_go_as_budgets_allow_round_by_round() {
     let budgets = json!({"budgets": [{"nodes": "20%"}]});
     let mut objects = vec![pool("pool", &budgets, ON_DEMAND), pod("web", "n6", "1800m", &json!({}))];
     objects.extend((0..7).map(|i| node(&format!("n{i}"), "small", "on-demand")));
-    // Of seven nodes a fifth, rounded up, is two.
+    // Of seven nodes a fifth, rounded up, is two; of those that are left then it is one.
     let disruption = disrupted(&objects, &[], &Options::default());
-    let expected = ["0 Emptiness n0+n1 >  $0.4000", "1 Emptiness n2+n3 >  $0.4000", "2 Emptiness n4+n5 >  $0.4000"];
+    let one = |batch: usize, name: &str| format!("{batch} Emptiness {name} >  $0.2000");
+    let mut expected = vec!["0 Emptiness n0+n1 >  $0.4000".to_owned()];
+    expected.extend([one(1, "n2"), one(2, "n3"), one(3, "n4"), one(4, "n5")]);
     assert_eq!(lines(&disruption), expected);
     assert_eq!(reasons(&disruption, "n6"), [("can't replace with a cheaper node".to_owned(), 1)]);
     assert_eq!(

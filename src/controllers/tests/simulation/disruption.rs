@@ -213,7 +213,7 @@ async fn drifted_nodes_are_replaced_before_they_go() {
 async fn moves_to_slots_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {
     let mut world = World::with(seed, RATES, cloud_faults(), catalogue()).await;
     set_slots(&world, 0);
-    world.start_controllers(seed % 2 == 0);
+    world.start_controllers(seed.is_multiple_of(2));
     world.create::<berth_api::NodePool>(pool_with(&["on-demand", "reserved"], &json!({}))).await;
     world.deploy(web(9)).await;
     let runs = world.settles(60, async |world| world.all_run().await == Some(9)).await;

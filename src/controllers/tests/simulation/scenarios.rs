@@ -63,9 +63,23 @@ pub(crate) async fn state_of(world: &World) -> String {
         .claims()
         .await
         .into_iter()
-        .map(|claim| format!("{:?} {:?}", claim.metadata.name, claim.status.map(|status| status.conditions)))
+        .map(|claim| {
+            let going = claim.metadata.deletion_timestamp.map(|time| time.0);
+            format!("{:?} {going:?} {:?}", claim.metadata.name, claim.status.map(|status| status.conditions))
+        })
         .collect();
-    format!("fleet {:?}\npods {pods:#?}\nclaims {claims:#?}", world.fleet())
+    let nodes: Vec<String> = world
+        .nodes()
+        .await
+        .into_iter()
+        .map(|node| {
+            let going = node.metadata.deletion_timestamp.map(|time| time.0);
+            let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+            let taints: Vec<String> = taints.into_iter().map(|taint| taint.key).collect();
+            format!("{:?} {going:?} {taints:?} {:?}", node.metadata.name, node.metadata.finalizers)
+        })
+        .collect();
+    format!("fleet {:?}\nnodes {nodes:#?}\npods {pods:#?}\nclaims {claims:#?}", world.fleet())
 }
 
 pub(crate) async fn run(world: &World, n: usize) {
