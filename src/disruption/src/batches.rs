@@ -48,11 +48,13 @@ impl Batches {
         Batches { pools: pools.collect(), now, only_first, current: 0 }
     }
 
-    /// How many nodes of a NodePool may go in the round that the next command would begin in.
+    /// How many nodes of a NodePool may go at a time: in the current round, or in the next.
     pub(crate) fn most(&self, pool: &str, method: Method) -> usize {
         let Some(known) = self.pools.get(pool) else { return 0 };
         let left = known.budgets.allowed(method.reason(), known.nodes, self.now).saturating_sub(known.gone);
-        if self.only_first || left > 0 { left } else { known.budgets.allowed(method.reason(), known.after(), self.now) }
+        // What does not fit into this round begins the next.
+        let next = || known.budgets.allowed(method.reason(), known.after(), self.now);
+        if self.only_first { left } else { left.max(next()) }
     }
 
     /// The round in which these nodes go: that of the command before, or the next. No command overtakes another, since
