@@ -47,6 +47,7 @@ impl Notice {
                     | "Evicted"
                     | "Scheduled"
                     | "Disrupting"
+                    | "Relabelled"
                     | "DisruptionBlocked"
                     | "DisruptionLaunching"
                     | "DisruptionWaitingReadiness"

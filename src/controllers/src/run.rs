@@ -216,6 +216,7 @@ async fn ask(provider: &dyn CloudProvider, question: Question) -> Answer {
             let deleted = provider.delete(&id).await;
             Answer::Deleted(id, deleted)
         }
+        Question::Drift(claim) => Answer::Drift(provider.drift(&claim).await),
         Question::Status(class) => Answer::Status(provider.node_class_status(&class).await),
         Question::Types(class) => {
             let types = provider.instance_types(&class).await;

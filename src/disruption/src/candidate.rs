@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::Options;
 use crate::budget::{Budgets, PoolNodes};
 use crate::drift::drift;
 use crate::pdb::Limits;
@@ -80,7 +81,7 @@ fn reason(text: impl Into<String>) -> Reason {
 
 impl Survey {
     /// Looks at every node that carries the label of a NodePool.
-    pub(crate) fn of(state: &State, prices: &Prices, kept: &BTreeMap<String, String>, now: Timestamp) -> Self {
+    pub(crate) fn of(state: &State, prices: &Prices, options: &Options, now: Timestamp) -> Self {
         let all_pods: Vec<&Pod> = state.all::<Pod>().map(|pod| newest_pod(state, pod)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
         let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
@@ -105,7 +106,8 @@ impl Survey {
                 pool_name: name,
                 pods: on_node.get(node_name).map_or(&[], Vec::as_slice),
                 held: held.get(node_name).map_or(&[], Vec::as_slice),
-                kept: kept.get(node_name).map(String::as_str),
+                kept: options.kept.get(node_name).map(String::as_str),
+                with_reserved: options.reserved_capacity,
                 now,
             };
             let candidate = facts.candidate(prices, &limits);
@@ -210,6 +212,7 @@ struct Facts<'a> {
     held: &'a [&'a str],
     /// Why the caller keeps it.
     kept: Option<&'a str>,
+    with_reserved: bool,
     now: Timestamp,
 }
 
@@ -241,7 +244,7 @@ impl Facts<'_> {
             n_evictions: moved.len(),
             // Pods that cost nothing to move do not count, as in Karpenter.
             is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
-            drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool)),
+            drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
             created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty()),

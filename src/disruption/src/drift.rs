@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use berth_api::{NodeClaim, NodePool, Operator, Requirement, labels};
 
-/// Why a node drifted, in Karpenter's words; `None` where it did not. `node_labels` are those of the node.
+/// Why a node drifted, in Karpenter's words; `None` where it did not. `node_labels` are those of the node; without
+/// `with_reserved`, the gate `ReservedCapacity`, that it is on a reservation is no drift.
 pub(crate) fn drift(
     claim: Option<&NodeClaim>,
     node_labels: &BTreeMap<String, String>,
     pool: &NodePool,
+    with_reserved: bool,
 ) -> Option<&'static str> {
     let conditions = claim.and_then(|claim| claim.status.as_ref()).map(|status| status.conditions.as_slice());
     let is_told =
@@ -16,7 +18,7 @@ pub(crate) fn drift(
     if conditions.unwrap_or_default().iter().any(is_told) {
         return Some("Drifted");
     }
-    static_drift(claim, node_labels, pool)
+    static_drift(claim, node_labels, pool, with_reserved)
 }
 
 /// Why a node drifted from its NodePool, in Karpenter's words, whatever a condition says; `None` where it did not.
@@ -24,12 +26,20 @@ pub fn static_drift(
     claim: Option<&NodeClaim>,
     node_labels: &BTreeMap<String, String>,
     pool: &NodePool,
+    with_reserved: bool,
 ) -> Option<&'static str> {
     if claim.is_some_and(|claim| has_other_hash(claim, pool)) {
         return Some("NodePoolDrifted");
     }
     let requirements = &pool.spec.template.spec.requirements;
-    (!requirements.iter().all(|requirement| holds(requirement, node_labels))).then_some("RequirementsDrifted")
+    let is_reserved = node_labels.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
+    let is_about_reserved = |requirement: &Requirement| {
+        let key = labels::normalized(&requirement.key);
+        key == labels::CAPACITY_TYPE || labels::RESERVATION_IDS.contains(&key)
+    };
+    let is_left_alone = |requirement: &Requirement| !with_reserved && is_reserved && is_about_reserved(requirement);
+    let mut requirements = requirements.iter().filter(|requirement| !is_left_alone(requirement));
+    (!requirements.all(|requirement| holds(requirement, node_labels))).then_some("RequirementsDrifted")
 }
 
 /// Whether the NodePool's template was another when the node was launched. Hashes of different versions say nothing.
@@ -91,14 +101,17 @@ mod tests {
     #[case::other("2", "v3", Some("NodePoolDrifted"))]
     #[case::other_version("2", "v2", None)]
     fn the_templates_hash_tells_drift(#[case] hash: &str, #[case] version: &str, #[case] expected: Option<&str>) {
-        assert_eq!(drift(Some(&claim(hash, version, &json!([]))), &BTreeMap::new(), &pool(&json!([]))), expected);
+        assert_eq!(drift(Some(&claim(hash, version, &json!([]))), &BTreeMap::new(), &pool(&json!([])), true), expected);
     }
 
     #[test]
     fn what_a_condition_says_is_drift() {
         let conditions = json!([{"type": "Drifted", "status": "True", "reason": "AMIDrift", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-        assert_eq!(drift(Some(&claim("1", "v3", &conditions)), &BTreeMap::new(), &pool(&json!([]))), Some("Drifted"));
+        assert_eq!(
+            drift(Some(&claim("1", "v3", &conditions)), &BTreeMap::new(), &pool(&json!([])), true),
+            Some("Drifted")
+        );
     }
 
     #[rstest]
@@ -113,6 +126,20 @@ mod tests {
     fn requirements_that_the_node_does_not_keep_are_drift(#[case] requirement: Value, #[case] drifted: bool) {
         let node = [("karpenter.sh/capacity-type", "on-demand"), ("cpus", "4")];
         let node = node.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        assert_eq!(drift(None, &node, &pool(&json!([requirement]))), drifted.then_some("RequirementsDrifted"));
+        let expected = drifted.then_some("RequirementsDrifted");
+        assert_eq!(drift(None, &node, &pool(&json!([requirement])), true), expected);
+        assert_eq!(drift(None, &node, &pool(&json!([requirement])), false), expected, "it is on no reservation");
+    }
+
+    #[test]
+    fn with_the_gate_off_a_reserved_node_does_not_drift_for_being_one() {
+        let node: BTreeMap<String, String> = [("karpenter.sh/capacity-type", "reserved"), ("team", "web")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let paid = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]});
+        let team = json!({"key": "team", "operator": "In", "values": ["shop"]});
+        assert_eq!(drift(None, &node, &pool(&json!([paid])), true), Some("RequirementsDrifted"));
+        assert_eq!(drift(None, &node, &pool(&json!([paid])), false), None);
+        assert_eq!(drift(None, &node, &pool(&json!([paid, team])), false), Some("RequirementsDrifted"));
     }
 }

@@ -54,6 +54,8 @@ pub struct Options {
     pub eviction_price: Money,
     /// `SpotToSpotConsolidation`: whether spot nodes may make way for spot.
     pub spot_to_spot: bool,
+    /// `ReservedCapacity`: without, nodes on reservations do not drift for being on them.
+    pub reserved_capacity: bool,
     /// How many what-ifs may be asked. What was found by then stands.
     pub most_what_ifs: usize,
     /// Whether only what budgets let begin now is looked for, as by a process that disrupts and asks again.
@@ -71,6 +73,7 @@ impl Default for Options {
             decisions: berth_decisions::Options { launches: true, ..berth_decisions::Options::default() },
             eviction_price: Money::ZERO,
             spot_to_spot: false,
+            reserved_capacity: true,
             most_what_ifs: 10_000,
             only_now: false,
             kept: BTreeMap::new(),

@@ -41,7 +41,7 @@ pub fn renew(
 ) -> Result<Result<Renewed, Vec<Reason>>, DecideError> {
     with_untainted(state, nodes, now, |state| {
         let prices = Prices::of(state.cluster(now));
-        let survey = Survey::of(state, &prices, &options.kept, now);
+        let survey = Survey::of(state, &prices, options, now);
         let gone = match chosen(&survey, nodes, method, now) {
             Ok(gone) => gone,
             Err(reasons) => return Ok(Err(reasons)),
@@ -97,7 +97,7 @@ pub fn confirm(
 ) -> Result<Result<(), Vec<Reason>>, DecideError> {
     with_untainted(state, nodes, now, |state| {
         let prices = Prices::of(state.cluster(now));
-        let survey = Survey::of(state, &prices, &options.kept, now);
+        let survey = Survey::of(state, &prices, options, now);
         let gone = match chosen(&survey, nodes, method, now) {
             Ok(gone) => gone,
             Err(reasons) => return Ok(Err(reasons)),

@@ -57,7 +57,7 @@ impl<'s> Search<'s> {
     fn new(state: &'s mut State, options: &'s Options, now: Time) -> Result<Self, DecideError> {
         let prices = Prices::of(state.cluster(now));
         let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
-        let survey = Survey::of(state, &prices, &options.kept, now);
+        let survey = Survey::of(state, &prices, options, now);
         let batches = Batches::new(&survey, options.only_now, now);
         let hourly_cost = hourly_cost(state, &prices);
         Ok(Search {
@@ -418,7 +418,7 @@ impl<'s> Search<'s> {
             batch,
         });
         self.baseline = Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?;
-        self.survey = Survey::of(self.state, &self.prices, &self.options.kept, self.now);
+        self.survey = Survey::of(self.state, &self.prices, self.options, self.now);
         Ok(true)
     }
 }

@@ -106,6 +106,7 @@ impl Live {
             },
             eviction_price: options.disrupt.unwrap_or_default(),
             spot_to_spot: options.gates.spot_to_spot_consolidation,
+            reserved_capacity: options.gates.reserved_capacity,
             ..berth_disruption::Options::default()
         };
         let disruption = berth_disruption::disrupt(&mut state, &disrupting, now)?;

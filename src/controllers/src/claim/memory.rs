@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_cloudprovider::{CloudError, Instance, LaunchRequest, Launched, ProviderId};
+use berth_cloudprovider::{CloudError, Drift, Instance, LaunchRequest, Launched, ProviderId};
 use jiff::Timestamp;
 
 use super::Question;
@@ -17,6 +17,10 @@ pub(crate) struct Memory {
     pub(crate) end: InstanceEnd,
     /// When the cloud was last asked whether the instance of a node that is not ready still exists.
     pub(crate) asked_at: Option<Timestamp>,
+    /// When the cloud was last asked whether the instance is still what its node class asks for, and why it is not:
+    /// reason and message.
+    pub(crate) drift_asked_at: Option<Timestamp>,
+    pub(crate) drift: Option<(String, String)>,
     /// A condition's reason and message, where the cloud could not do what it was asked.
     pub(crate) trouble: Option<(&'static str, String)>,
 }
@@ -139,6 +143,19 @@ impl Memory {
         Verdict::GoOn
     }
 
+    /// Takes in whether the instance is still what its node class asks for.
+    pub(crate) fn drifted(&mut self, answer: Result<Option<Drift>, CloudError>, now: Timestamp) -> Verdict {
+        match answer {
+            Ok(drift) => self.drift = drift.map(|drift| (drift.reason, drift.message)),
+            // What is not there does not drift.
+            Err(CloudError::NotFound { .. }) => self.drift = None,
+            Err(error) => return self.failed(&error),
+        }
+        self.trouble = None;
+        self.drift_asked_at = Some(now);
+        Verdict::GoOn
+    }
+
     /// Takes in the answer to a deletion.
     pub(crate) fn deleted(&mut self, _: &ProviderId, answer: Result<(), CloudError>, now: Timestamp) -> Verdict {
         match answer {
@@ -170,6 +187,7 @@ impl Question {
             Self::Status(_) => "GetNodeClassStatus",
             Self::Create(_) => "Create",
             Self::Get(_) => "Get",
+            Self::Drift(_) => "IsDrifted",
             Self::Delete(_) => "Delete",
         }
     }

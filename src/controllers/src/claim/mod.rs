@@ -7,6 +7,7 @@
 pub(crate) mod conditions;
 mod consolidate;
 mod drain;
+pub(crate) mod drift;
 mod initialize;
 mod launch;
 mod memory;
@@ -58,6 +59,8 @@ pub(crate) struct Facts<'a> {
     /// What is to be had of its node class now; `None` while that is not known.
     pub(crate) offers: Option<&'a Offers>,
     pub(crate) memory: &'a Memory,
+    /// The gate `ReservedCapacity`.
+    pub(crate) with_reserved: bool,
     pub(crate) timings: &'a Timings,
     /// How long the cloud may take to show a launch.
     pub(crate) lag: Duration,
@@ -104,6 +107,8 @@ pub(crate) enum Question {
     Delete(ProviderId),
     /// Which instances are there?
     All,
+    /// Is it still what its node class asks for?
+    Drift(Box<NodeClaim>),
     /// What does a node class offer?
     Types(NodeClassRef),
     /// Can a node class be used?
@@ -168,7 +173,8 @@ fn live(facts: &Facts<'_>) -> Todo {
     if !conditions::is_true(&status.conditions, conditions::INITIALIZED) {
         return initialize::step(facts);
     }
-    consolidate::step(facts)
+    let todo = consolidate::step(facts);
+    if matches!(todo.next, Next::Write(_)) { todo } else { drift::step(facts, todo) }
 }
 
 /// The same, looked at again at `time` at the latest.

@@ -145,6 +145,7 @@ impl Scene {
             last_pod_event: self.last_pod_event.map(at),
             offers: self.offers.as_ref(),
             memory: &self.memory,
+            with_reserved: true,
             timings: &Timings::default(),
             lag: LAG,
             now: at(self.now),
@@ -418,7 +419,9 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
         "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": after}}}))
         .unwrap()
     };
-    assert_eq!(scene.next(), Next::Idle);
+    scene.memory.drift_asked_at = Some(at(0));
+    let asks_for_drift_again = Next::Wait(at(300));
+    assert_eq!(scene.next(), asks_for_drift_again);
     scene.pool = Some(pool("30s"));
     assert_eq!(scene.next(), Next::Wait(at(31)));
     scene.last_pod_event = Some(20);
@@ -431,13 +434,33 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
     let (_, _, patch) = scene.write();
     assert!(patch["status"]["conditions"].to_string().contains("Consolidatable"));
     let mut scene = scene.with(&json!({"status": patch["status"]}));
-    assert_eq!(scene.next(), Next::Idle);
+    assert_eq!(scene.next(), asks_for_drift_again);
     // A pod comes, or the pool changes its mind.
     scene.last_pod_event = Some(50);
     assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
     scene.last_pod_event = None;
     scene.pool = Some(pool("Never"));
     assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
+}
+
+#[test]
+fn what_the_cloud_says_of_drift_is_a_condition_for_as_long_as_it_says_so() {
+    let initialised = json!({"status": {"conditions": [condition("Initialized", "True"), condition("Launched", "True"),
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": text(1)},
+        condition("Registered", "True")]}});
+    let mut scene = Scene::new().registered().with(&initialised).registered_node(&json!({}));
+    assert!(matches!(scene.next(), Next::Ask(question) if matches!(*question, Question::Drift(_))));
+    let differs = berth_cloudprovider::Drift { reason: "ImageDrift".to_owned(), message: "image-1".to_owned() };
+    scene.memory.drifted(Ok(Some(differs)), at(10));
+    let (_, _, patch) = scene.write();
+    let written = patch["status"]["conditions"].to_string();
+    assert!(written.contains("Drifted") && written.contains("ImageDrift"), "{written}");
+    let mut scene = scene.with(&json!({"status": patch["status"]}));
+    scene.now = 10;
+    assert_eq!(scene.next(), Next::Wait(at(310)));
+    scene.memory.drifted(Ok(None), at(310));
+    let written = scene.write().2["status"]["conditions"].to_string();
+    assert!(!written.contains("Drifted"), "{written}");
 }
 
 // Termination.

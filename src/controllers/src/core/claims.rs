@@ -41,6 +41,7 @@ impl Core {
             last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
             memory,
+            with_reserved: self.options.convert.reserved_capacity,
             timings: &self.options.timings,
             lag: self.provider.consistency_lag(),
             now,
@@ -92,6 +93,7 @@ impl Core {
             }
             Answer::Instance(outcome) => memory.got(outcome, now),
             Answer::Deleted(id, outcome) => memory.deleted(&id, outcome, now),
+            Answer::Drift(outcome) => memory.drifted(outcome, now),
             Answer::Types(_) | Answer::Status(_) => Verdict::GoOn,
         };
         if let Some((reason, message)) = &memory.trouble {

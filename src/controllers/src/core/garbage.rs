@@ -44,6 +44,7 @@ impl Core {
             self.garbage.insert(id.clone());
             self.queue.add(Job::Collect(id));
         }
+        self.note_labels(&instances);
         for (name, id) in self.strays(&there, now) {
             tracing::warn!(node = name, instance = id, "the instance of this node is gone, and no NodeClaim is for it");
             self.garbage.insert(id);

@@ -14,6 +14,7 @@ mod offers;
 mod pools;
 mod provision;
 mod recall;
+mod relabel;
 mod reservations;
 mod schedule;
 mod told;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_cloudprovider::{
-    CloudError, CloudProvider, Instance, InstanceTypes, LaunchRequest, Launched, NodeClassStatus, ProviderId,
+    CloudError, CloudProvider, Drift, Instance, InstanceTypes, LaunchRequest, Launched, NodeClassStatus, ProviderId,
 };
 use jiff::Timestamp;
 
@@ -85,6 +86,8 @@ pub(crate) enum Job {
     Evict(PodName),
     /// Compare the cloud's instances with the NodeClaims.
     Garbage,
+    /// Give a NodeClaim and its node the labels that its instance has now.
+    Relabel(String),
     /// Shut down an instance that no NodeClaim is for.
     Collect(String),
     /// Ask whether the instance of a NodeClaim still exists.
@@ -116,6 +119,8 @@ pub(crate) enum Answer {
     Instance(Result<Instance, CloudError>),
     /// To [`Question::Delete`].
     Deleted(ProviderId, Result<(), CloudError>),
+    /// To [`Question::Drift`].
+    Drift(Result<Option<Drift>, CloudError>),
     /// To [`Question::Status`].
     Status(Result<NodeClassStatus, CloudError>),
     /// To [`Question::Types`].
@@ -172,6 +177,10 @@ pub(crate) struct Core {
     pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
     garbage: BTreeSet<String>,
+    /// The labels that instances have now, by NodeClaim, where it has others.
+    relabels: BTreeMap<String, BTreeMap<String, String>>,
+    /// NodePools as their nodes were last looked at for drift: generation and hash.
+    pools_seen: BTreeMap<String, (Option<i64>, Option<String>)>,
     notices: Notices,
     effects: Vec<Effect>,
     is_started: bool,
@@ -212,6 +221,8 @@ impl Core {
             disrupting: Disrupting::default(),
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
+            relabels: BTreeMap::new(),
+            pools_seen: BTreeMap::new(),
             notices: Notices::default(),
             effects: Vec::new(),
             is_started: false,
@@ -282,6 +293,7 @@ impl Core {
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
             Job::Garbage => self.ask(Job::Garbage, Question::All),
+            Job::Relabel(name) => self.relabel(&name, now),
             Job::Collect(id) => self.collect(id),
             Job::Check(name) => self.check(name),
         }

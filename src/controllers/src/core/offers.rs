@@ -30,6 +30,7 @@ impl Core {
             self.queue.add(Job::ClassStatus(key));
         }
         self.queue.add(Job::Pool(name.to_owned()));
+        self.look_for_drift(name);
     }
 
     pub(super) fn ask_status(&mut self, class: String) {
@@ -85,6 +86,7 @@ impl Core {
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
                 let exhausted = exhausted.collect();
                 self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
+                self.look_for_lost_slots(class);
                 self.tell_offers(now);
                 let of_class =
                     |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key).as_deref() == Some(class);

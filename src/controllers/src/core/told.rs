@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::{Core, Job};
 use crate::claim::Offers;
+use crate::claim::drift::vacated_at;
 
 /// What the state was told last.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +51,7 @@ impl Core {
             return;
         }
         let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
-        let told = Told::new(classes, counts(&self.offers));
+        let told = Told::new(classes, counts(&self.offers, now));
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| known.classes != told.classes) {
                 self.state.set_class_catalogues(told.classes.clone());
@@ -63,7 +64,8 @@ impl Core {
             self.wake(&Touched { room: true, ..Touched::default() }, now);
         }
         let ends = self.offers.values().flat_map(|offers| offers.exhausted.values().chain(offers.full.values()));
-        if let Some(ends) = ends.min().copied() {
+        let blocks = self.offers.values().flat_map(|offers| &offers.types.reservations).filter_map(vacated_at);
+        if let Some(ends) = ends.copied().chain(blocks.filter(|time| *time > now)).min() {
             self.queue.add_at(Job::Restock, ends);
         }
     }
@@ -96,11 +98,13 @@ impl Core {
 }
 
 /// The free slots of each reservation, by id: several node classes may use one, and the newest answer counts.
-fn counts(offers: &BTreeMap<String, Offers>) -> Vec<SlotCount> {
+fn counts(offers: &BTreeMap<String, Offers>, now: Timestamp) -> Vec<SlotCount> {
     let mut newest: BTreeMap<&str, (Timestamp, SlotCount)> = BTreeMap::new();
     for offers in offers.values() {
         for known in &offers.types.reservations {
-            let counted = || (offers.at, count(known, offers.full.contains_key(&known.id)));
+            // Nobody moves into a capacity block that is being vacated.
+            let is_over = vacated_at(known).is_some_and(|time| time <= now);
+            let counted = || (offers.at, count(known, is_over || offers.full.contains_key(&known.id)));
             let entry = newest.entry(&known.id).or_insert_with(counted);
             if entry.0 < offers.at {
                 *entry = counted();

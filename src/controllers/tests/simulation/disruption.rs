@@ -208,6 +208,73 @@ async fn drifted_nodes_are_replaced_before_they_go() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_ends_leaves_its_nodes_which_are_relabelled_and_considered_again() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    set_slots(&world, 2);
+    world.deploy(web(6)).await;
+    comes_to(&world, 10, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+    let pods = uids(&world).await;
+    let end = Some(world.cloud.now());
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.cloud.set_reservation("cr-web", FakeReservation { end, ..before.clone() });
+    let relabelled = world
+        .settles(10, async |world| {
+            let own = |labels: Option<&BTreeMap<String, String>>| {
+                let get = |key: &str| labels.and_then(|labels| labels.get(key)).cloned();
+                (get("karpenter.sh/capacity-type"), get("berth.sh/capacity-reservation-id"))
+            };
+            let paid = (Some("on-demand".to_owned()), None);
+            world.nodes().await.iter().all(|node| own(node.metadata.labels.as_ref()) == paid)
+                && world.claims().await.iter().all(|claim| own(claim.metadata.labels.as_ref()) == paid)
+        })
+        .await;
+    assert!(relabelled, "{}", state_of(&world).await);
+    assert_eq!(uids(&world).await, pods, "no pod was disturbed");
+    assert!(!events(&world, "Relabelled").await.is_empty());
+    // There are slots again: what is paid for now moves there.
+    world.cloud.set_reservation("cr-web", before);
+    comes_to(&world, 20, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capacity_block_is_vacated_before_its_end_replacements_first() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    let end = world.cloud.now() + Duration::from_secs(3 * 3600);
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    let kind = berth_cloudprovider::ReservationKind::CapacityBlock;
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 2, kind, end: Some(end), ..before });
+    world.deploy(web(6)).await;
+    comes_to(&world, 10, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+    tokio::time::sleep(Duration::from_secs(90 * 60)).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 2)]), "it is used as long as it can be");
+    // An hour before the end: the cloud's notice, and time to boot and to drain.
+    tokio::time::sleep(Duration::from_secs(30 * 60)).await;
+    comes_to(&world, 25, 6, &[("m5.xlarge", "on-demand", 2)]).await;
+    assert!(world.cloud.now() + Duration::from_secs(30 * 60) < end, "in time");
+    let told = events(&world, "DisruptionTerminating").await;
+    assert!(told.iter().any(|text| text.ends_with("Disrupting Node: Drifted")), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_class_that_changes_replaces_its_nodes() {
+    let world = world(&["on-demand"], &json!({})).await;
+    world.deploy(web(3)).await;
+    comes_to(&world, 10, 3, &[("m5.xlarge", "on-demand", 1)]).await;
+    let before: Vec<String> = world.nodes().await.into_iter().filter_map(|node| node.metadata.uid).collect();
+    let class = berth_cloudprovider_fake::cloud::NodeClass { image: "image-2".to_owned(), ..Default::default() };
+    world.cloud.set_node_class("default", class);
+    let replaced = world
+        .settles(30, async |world| {
+            let nodes = world.nodes().await;
+            nodes.len() == 1
+                && nodes.iter().all(|node| !before.contains(node.metadata.uid.as_ref().unwrap()))
+                && world.all_run().await == Some(3)
+        })
+        .await;
+    assert!(replaced, "{}", state_of(&world).await);
+}
+
 /// A cluster on paid nodes for which slots appear, with controllers that crash at any step: in the end it is on slots,
 /// every pod has a place, no taint is left, and nothing was seen that may never be seen.
 async fn moves_to_slots_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {

@@ -177,6 +177,7 @@ impl Core {
             },
             eviction_price: self.options.eviction_price,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
+            reserved_capacity: self.options.convert.reserved_capacity,
             most_what_ifs: what_ifs,
             only_now: true,
             kept: self.kept_nodes(now),

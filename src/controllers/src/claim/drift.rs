@@ -1,0 +1,78 @@
+//! Whether a node is still what its NodePool and its node class ask for: the condition `Drifted`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_api::labels;
+use berth_cloudprovider::{CapacityReservation, ReservationKind};
+use jiff::{SignedDuration, Timestamp};
+
+use super::conditions::{self, Status};
+use super::{Facts, Question, Todo, earlier};
+use crate::clock::after;
+
+/// How often the cloud is asked whether an instance is still what its node class asks for, as in Karpenter.
+const PERIOD: Duration = Duration::from_secs(5 * 60);
+/// A capacity block's instances are shut down so long before its end.
+const BLOCK_NOTICE: Duration = Duration::from_secs(30 * 60);
+/// How long another node takes to boot, at most.
+const BOOT: Duration = Duration::from_secs(15 * 60);
+/// How long a node may take to drain where its NodeClaim does not say.
+const DRAIN: Duration = Duration::from_secs(15 * 60);
+
+/// The next step of a node that has nothing else to do but `todo`.
+pub(super) fn step(facts: &Facts<'_>, todo: Todo) -> Todo {
+    let status = facts.status();
+    let write = match reason(facts) {
+        Some((reason, message)) => facts.condition(conditions::DRIFTED, Status::True, &reason, &message),
+        None if conditions::get(&status.conditions, conditions::DRIFTED).is_some() => facts.change_status(|status| {
+            conditions::clear(&mut status.conditions, conditions::DRIFTED);
+        }),
+        None => None,
+    };
+    if let Some(write) = write {
+        return Todo::write(write);
+    }
+    let todo = match block(facts).map(vacated_at) {
+        Some(Some(time)) if time > facts.now => earlier(todo, time),
+        _ => todo,
+    };
+    match facts.memory.drift_asked_at.map(|asked| after(asked, PERIOD)) {
+        Some(next) if next > facts.now => earlier(todo, next),
+        _ => Todo::ask(Question::Drift(Box::new(facts.claim.clone()))),
+    }
+}
+
+/// Why it drifted.
+fn reason(facts: &Facts<'_>) -> Option<(String, String)> {
+    let none = BTreeMap::new();
+    let node_labels = facts.node().and_then(|node| node.metadata.labels.as_ref()).unwrap_or(&none);
+    let told = |pool| berth_disruption::static_drift(Some(facts.claim), node_labels, pool, facts.with_reserved);
+    if let Some(reason) = facts.pool.and_then(told) {
+        return Some((reason.to_owned(), String::new()));
+    }
+    if let Some(block) = block(facts)
+        && vacated_at(block).is_some_and(|time| time <= facts.now)
+    {
+        let end = block.end.map(|end| end.to_string()).unwrap_or_default();
+        return Some(("CapacityBlockEnding".to_owned(), format!("capacity block {} ends at {end}", block.id)));
+    }
+    facts.memory.drift.clone()
+}
+
+/// The capacity block that the node is on.
+fn block<'a>(facts: &'a Facts<'_>) -> Option<&'a CapacityReservation> {
+    let own = facts.claim.metadata.labels.as_ref()?;
+    let id = labels::RESERVATION_IDS.iter().find_map(|key| own.get(*key))?;
+    facts.offers?.types.reservations.iter().find(|known| known.id == *id)
+}
+
+/// When nodes leave a capacity block: early enough for others to boot and for their pods to move. `None` for what is no
+/// block, or has no end.
+pub(crate) fn vacated_at(reservation: &CapacityReservation) -> Option<Timestamp> {
+    if reservation.kind != ReservationKind::CapacityBlock {
+        return None;
+    }
+    let lead = SignedDuration::try_from(BLOCK_NOTICE + BOOT + DRAIN).ok()?;
+    reservation.end?.checked_sub(lead).ok()
+}

@@ -1,0 +1,136 @@
+//! Instances that are on other capacity than they were launched on: a reservation ended, or took one in. The NodeClaim and
+//! the node say so by their labels; nothing is killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::{NodeClaim, Operator, labels};
+use berth_cloudprovider::{Instance, tag};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+
+use super::{Core, Job, class_key};
+use crate::claim::{conditions, on};
+use crate::kind::Kind;
+use crate::notice::Notice;
+use crate::view::pool_of;
+use crate::write::Op;
+
+type Labels = BTreeMap<String, String>;
+
+impl Core {
+    /// Compares the labels of instances with those of their NodeClaims.
+    pub(super) fn note_labels(&mut self, instances: &[Instance]) {
+        for instance in instances.iter().filter(|instance| instance.state.is_alive()) {
+            let Some(name) = instance.tags.get(tag::NODE_CLAIM) else { continue };
+            let Some(claim) = self.view.claims.get(name) else { continue };
+            let is_its = claim.metadata.uid.as_ref() == instance.tags.get(tag::NODE_CLAIM_UID)
+                && claim.status.as_ref().is_some_and(|status| {
+                    status.provider_id.as_deref() == Some(instance.provider_id.as_str())
+                        && conditions::is_true(&status.conditions, conditions::REGISTERED)
+                });
+            // An instance that does not say how it is paid for takes no label away.
+            let differs = instance.labels.contains_key(labels::CAPACITY_TYPE)
+                && !changes(&claim.metadata, &instance.labels).is_empty();
+            if is_its && differs && claim.metadata.deletion_timestamp.is_none() && self.admits(claim, &instance.labels)
+            {
+                self.relabels.insert(name.clone(), instance.labels.clone());
+                self.queue.add(Job::Relabel(name.clone()));
+            }
+        }
+    }
+
+    /// A slot that took an instance in counts only where the NodePool admits reserved capacity.
+    fn admits(&self, claim: &NodeClaim, now: &Labels) -> bool {
+        let is_reserved = now.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
+        let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(&pool.to_owned()));
+        !is_reserved
+            || pool.is_some_and(|pool| {
+                let mut requirements = pool.spec.template.spec.requirements.iter();
+                requirements.all(|requirement| {
+                    let names = requirement.values.iter().any(|value| value == labels::RESERVED);
+                    match requirement.operator {
+                        Operator::In if requirement.key == labels::CAPACITY_TYPE => names,
+                        Operator::NotIn if requirement.key == labels::CAPACITY_TYPE => !names,
+                        _ => true,
+                    }
+                })
+            })
+    }
+
+    /// The NodeClaim first, then its node.
+    pub(super) fn relabel(&mut self, name: &str, now: Timestamp) {
+        let job = Job::Relabel(name.to_owned());
+        let claim = self.view.claims.get(&name.to_owned()).cloned();
+        let (Some(wanted), Some(claim)) = (self.relabels.get(name).cloned(), claim) else {
+            self.relabels.remove(name);
+            return self.queue.forget(&job);
+        };
+        let patch = |metadata: &ObjectMeta| {
+            let changes = changes(metadata, &wanted);
+            let patch = json!({"metadata": {"resourceVersion": metadata.resource_version, "labels": changes}});
+            (!changes.is_empty()).then_some(patch)
+        };
+        if let Some(patch) = patch(&claim.metadata) {
+            return self.write(job, on(Kind::NodeClaim, &claim.metadata, Op::Merge(patch)));
+        }
+        let node = self.node_of(&claim).map(|node| node.metadata.clone());
+        if let Some((metadata, patch)) = node.and_then(|node| Some((node.clone(), patch(&node)?))) {
+            return self.write(job, on(Kind::Node, &metadata, Op::Merge(patch)));
+        }
+        self.relabels.remove(name);
+        self.queue.forget(&job);
+        let of = |key: &str| wanted.get(key).map_or("", String::as_str);
+        let id = labels::RESERVATION_IDS.iter().find_map(|key| wanted.get(*key));
+        let on = id.map_or_else(String::new, |id| format!(" on {id}"));
+        let message = format!("its instance is {}{on} now", of(labels::CAPACITY_TYPE));
+        self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "Relabelled", message), now);
+    }
+
+    /// Where a reservation does not hold an instance any more that carries its id, or holds one that does not, the cloud is
+    /// asked at once what its instances are.
+    pub(super) fn look_for_lost_slots(&mut self, class: &str) {
+        let Some(offers) = self.offers.get(class) else { return };
+        let reservations = &offers.types.reservations;
+        let holder: BTreeMap<&str, &str> = reservations
+            .iter()
+            .flat_map(|known| known.includes.iter().map(|id| (id.as_str(), known.id.as_str())))
+            .collect();
+        let of_class = |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key).as_deref() == Some(class);
+        let is_other = |claim: &NodeClaim| {
+            let Some(status) = claim.status.as_ref() else { return false };
+            let Some(id) = status.provider_id.as_deref() else { return false };
+            let own = claim.metadata.labels.as_ref();
+            let told = own.and_then(|own| labels::RESERVATION_IDS.iter().find_map(|key| own.get(*key)));
+            conditions::is_true(&status.conditions, conditions::INITIALIZED)
+                && told.map(String::as_str) != holder.get(id).copied()
+        };
+        if self.view.claims.values().any(|claim| of_class(claim) && is_other(claim)) {
+            self.queue.add(Job::Garbage);
+        }
+    }
+
+    /// Where a NodePool asks for something else now, its nodes are looked at.
+    pub(super) fn look_for_drift(&mut self, name: &str) {
+        let Some(pool) = self.view.pools.get(&name.to_owned()) else { return };
+        let hash = pool.metadata.annotations.as_ref().and_then(|all| all.get(labels::NODEPOOL_HASH)).cloned();
+        let seen = (pool.metadata.generation, hash);
+        if self.pools_seen.insert(name.to_owned(), seen.clone()) == Some(seen) {
+            return;
+        }
+        let of_pool = self.view.claims.iter().filter(|(_, claim)| pool_of(&claim.metadata) == Some(name));
+        let claims: Vec<String> = of_pool.map(|(claim, _)| claim.clone()).collect();
+        for claim in claims {
+            self.queue.add(Job::Claim(claim));
+        }
+    }
+}
+
+/// What must change of an object's labels for what its instance is bought as; `None` takes a label away.
+fn changes(metadata: &ObjectMeta, wanted: &Labels) -> BTreeMap<String, Option<String>> {
+    let none = Labels::new();
+    let known = metadata.labels.as_ref().unwrap_or(&none);
+    let keys: BTreeSet<&str> = labels::RESERVATION_IDS.into_iter().chain([labels::CAPACITY_TYPE]).collect();
+    let differs = keys.into_iter().filter(|key| known.get(*key) != wanted.get(*key));
+    differs.map(|key| (key.to_owned(), wanted.get(key).cloned())).collect()
+}
