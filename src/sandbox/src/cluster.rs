@@ -13,6 +13,7 @@ use berth_controller_manager::{Clock, ControllerManager};
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
 use berth_manifests::Object;
 use futures::stream::{BoxStream, StreamExt};
+use k8s_openapi::api::core;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -49,6 +50,7 @@ enum Seen {
     Slots(Event<FakeCapacityReservation>),
     Claim(Event<NodeClaim>),
     Room(Event<Reservation>),
+    Told(Event<core::v1::Event>),
 }
 
 /// Runs a sandbox until `shutdown`, or until it has settled where the options say so. Each thing that happens is one
@@ -227,11 +229,21 @@ impl State {
             Seen::Claim(Event::Delete(claim)) => self.observer.claim_gone(&claim.metadata.uid.unwrap_or_default()),
             Seen::Room(Event::Apply(own) | Event::InitApply(own)) => self.observer.reservation(&own, &mut self.moment),
             Seen::Room(Event::Delete(own)) => self.observer.reservation_gone(&own.name_any()),
+            Seen::Told(Event::Apply(told) | Event::InitApply(told)) => {
+                // What disruption does, as its controllers put it.
+                if told.reason.as_deref() == Some("Disrupting")
+                    && let Some(message) = told.message
+                {
+                    self.moment
+                        .add(Happened::Said { event: "Disrupting", message }, told.metadata.name.unwrap_or_default());
+                }
+            }
             // The watches are of this process and miss nothing: only a list that is told anew would.
             Seen::Class(Event::Init | Event::InitDone)
             | Seen::Slots(Event::Init | Event::InitDone)
             | Seen::Claim(Event::Init | Event::InitDone)
-            | Seen::Room(Event::Init | Event::InitDone) => {}
+            | Seen::Room(Event::Init | Event::InitDone)
+            | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_)) => {}
         }
     }
 }
@@ -245,6 +257,7 @@ fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
         watch::<FakeCapacityReservation>(client, Seen::Slots),
         watch::<NodeClaim>(client, Seen::Claim),
         watch::<Reservation>(client, Seen::Room),
+        watch::<core::v1::Event>(client, Seen::Told),
     ];
     futures::stream::select_all(streams).boxed()
 }

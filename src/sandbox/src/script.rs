@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::{NodePool, Reservation, ReservationPhase};
+use berth_api::{FakeCapacityReservation, NodePool, Reservation, ReservationPhase, labels};
 use berth_catalogue::{CapacityType, Catalogue, CatalogueError};
 use berth_cloudprovider::OfferingKey;
 use berth_cloudprovider_fake::cloud::FakeCloud;
@@ -69,6 +69,12 @@ async fn scenes(stage: &Stage) -> kube::Result<()> {
     }
     stage.scale("web", 20).await?;
     stage.all_run(20).await?;
+
+    stage.say("── Three m5.xlarge more are paid for: what was bought makes way, and its pods move there.");
+    let slots = Api::<FakeCapacityReservation>::all(stage.client.clone());
+    let more = Patch::Merge(json!({"spec": {"count": 7}}));
+    slots.patch("cr-web", &PatchParams::default(), &more).await?;
+    stage.until(Wanted::OnSlots(20)).await?;
 
     stage.say("── A Reservation holds room for a release that comes later. It gets a node before its pods exist.");
     stage.create::<Reservation>(reservation()).await?;
@@ -151,6 +157,12 @@ impl Stage {
                 let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
                 pods.len() == n && pods.iter().all(|pod| phase(pod).as_deref() == Some("Running"))
             }
+            Wanted::OnSlots(n) => {
+                let nodes = Api::<Node>::all(self.client.clone()).list(&all).await?.items;
+                let own = |node: &Node| node.metadata.labels.as_ref()?.get(labels::CAPACITY_TYPE).cloned();
+                let is_on_slot = |node: &Node| own(node).as_deref() == Some(labels::RESERVED);
+                nodes.iter().all(is_on_slot) && Box::pin(self.is_so(Wanted::Run(n))).await?
+            }
             Wanted::Nodes(n) => Api::<Node>::all(self.client.clone()).list(&all).await?.items.len() <= n,
             Wanted::Room => {
                 let reservation = Api::<Reservation>::all(self.client.clone()).get("release-room").await?;
@@ -178,6 +190,8 @@ impl Stage {
 enum Wanted {
     /// So many pods, and all of them run.
     Run(usize),
+    /// So many pods, all of them run, and every node is on a slot.
+    OnSlots(usize),
     /// So many nodes at most.
     Nodes(usize),
     /// The Reservation has its room.
