@@ -165,6 +165,7 @@ impl Builder {
             add_ask(template, &mut draft, &mut self.cluster)
                 .map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(given.path)]))?;
         }
+        draft.shape = self.shape_of(spec);
         if given.kind == WorkloadKind::DaemonSet {
             pod::tolerate_as_daemon(spec, &mut draft, &mut self.cluster);
         }

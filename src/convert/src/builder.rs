@@ -16,6 +16,7 @@ use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::admission::Admission;
 use crate::autoscalers::Autoscaler;
 use crate::claims::Storage;
 use crate::node::{NodeClaimRecord, NodeRecord};
@@ -78,6 +79,7 @@ pub struct Builder {
     pub(crate) class_catalogues: FxIndexSet<Sym>,
     pub(crate) autoscalers: FxIndexMap<(Sym, Sym), Autoscaler>,
     pub(crate) expansion: Expansion,
+    pub(crate) admission: Admission,
 }
 
 /// Which pods are planned.
@@ -139,6 +141,13 @@ pub(crate) struct PodRecord {
     pub(crate) assigned: Option<Box<Assigned>>,
     /// The Reservation that it is, but for what it reserves.
     pub(crate) operating: Option<Box<Held>>,
+}
+
+impl PodRecord {
+    /// Whether no API server knows it yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.uid.is_none() && self.node.is_none() && self.created == i64::MAX
+    }
 }
 
 pub(crate) fn index(position: usize) -> u32 {
@@ -208,6 +217,7 @@ impl Builder {
             class_catalogues: FxIndexSet::default(),
             autoscalers: FxIndexMap::default(),
             expansion: Expansion::default(),
+            admission: Admission::default(),
         }
     }
 
@@ -326,6 +336,10 @@ impl Builder {
         };
         let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| wrong(problem.under("spec")))?;
         add_ask(metadata, &mut draft, &mut self.cluster).map_err(wrong)?;
+        // Pods that exist have been let in.
+        if self.expansion == Expansion::Workloads && (fingerprint.is_some() || metadata.uid.is_none()) {
+            draft.shape = self.shape_of(spec);
+        }
         let draft = self.intern_draft(draft);
         if let Some(fingerprint) = fingerprint {
             self.memo.insert(fingerprint, spec, draft);

@@ -10,6 +10,7 @@ use berth_model::{
 use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::admission::{Admitted, Admitting};
 use crate::autoscalers::Autoscaler;
 use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet, PodRecord};
 use crate::capacity::{Links, Site};
@@ -21,7 +22,7 @@ use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::standing::{self, Parts, Standing};
 use crate::workloads::{Children, Owner, OwnerKind, Workload, WorkloadKind, Workloads};
-use crate::{ConvertError, autoscalers, operating, overlay, pool, units};
+use crate::{ConvertError, autoscalers, operating, overlay, pool, running_daemons, units};
 
 impl Builder {
     /// What all the objects mean together.
@@ -67,6 +68,21 @@ impl Builder {
         }
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
+        let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
+        let admitted = match self.expansion {
+            Expansion::PodsThatExist => Admitted::default(),
+            Expansion::Workloads => {
+                let mut admitting = Admitting {
+                    pods: &mut self.pods,
+                    fates: &mut fates,
+                    workloads: &mut self.workloads,
+                    drafts: &mut self.drafts,
+                    cluster: &mut cluster,
+                    warnings: &mut warnings,
+                };
+                self.admission.admit(&mut admitting, &children)
+            }
+        };
         // First those that run where nothing is planned: their claims may be exclusive.
         for (pod, fate) in self.pods.iter().zip(&fates) {
             if let (Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
@@ -77,10 +93,14 @@ impl Builder {
         // What exists comes to run where it was not: images come to nodes that had none of them.
         let on_nodes = (self.expansion == Expansion::Workloads).then(|| standing.images());
         let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
-        let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
         let daemons = add_daemons(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
+        let n_given_daemons = cluster.daemons.len();
+        if self.expansion == Expansion::Workloads {
+            let workloads = &self.workloads;
+            running_daemons::add(&self.pods, &self.owners, workloads, &mut resolver, &mut cluster, &mut warnings);
+        }
         let valid = valid_seconds(self.reservations.values(), self.options.now);
         let reservations: Vec<ReservationRecord> =
             sorted(self.reservations.into_values().chain(operating), self.options.now, &cluster, &mut warnings);
@@ -113,15 +133,17 @@ impl Builder {
             &mut warnings,
         );
         if self.expansion == Expansion::Workloads {
-            expand_workloads(&self.workloads, &children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+            let children = (&children[..], &admitted);
+            expand_workloads(&self.workloads, children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
             warn_of_empty_requests(&cluster, &mut warnings);
         }
         standing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
         let pools = self.pools.into_values().map(|record| record.pool).collect();
         let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
-        standing::finish(&mut standing, pools, &mut cluster);
+        standing::finish(&mut standing, n_given_daemons, pools, &mut cluster);
         let mut reader = Builder::new(self.options);
+        reader.expansion = self.expansion;
         reader.memo = self.memo;
         let holders = cluster.reservations.iter().filter_map(|reservation| reservation.node).collect();
         let rooms = Rooms {
@@ -496,14 +518,14 @@ fn nominated_to(node: Option<Sym>, spec: u32, cluster: &mut Cluster) -> u32 {
 
 fn expand_workloads(
     workloads: &Workloads,
-    children: &[Children],
+    (children, admitted): (&[Children], &Admitted),
     resolver: &mut Resolver,
     ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
     let are_expanded = workloads.are_expanded();
-    for ((workload, children), is_expanded) in workloads.iter().zip(children).zip(are_expanded) {
+    for (at, ((workload, children), is_expanded)) in workloads.iter().zip(children).zip(are_expanded).enumerate() {
         if !is_expanded {
             continue;
         }
@@ -516,7 +538,17 @@ fn expand_workloads(
         let all = first..first.saturating_add(count);
         let is_per_pod = resolver.is_per_pod(workload.draft);
         let named = ownership.named_members(workload.namespace, &name, cluster);
-        for range in without(all, &children.ordinals) {
+        let ranges = without(all, &children.ordinals);
+        let mut left = admitted.of(
+            at,
+            ranges
+                .iter()
+                .map(ExactSizeIterator::len)
+                .fold(0_u32, |sum, len| sum.saturating_add(u32::try_from(len).unwrap_or(u32::MAX))),
+        );
+        for range in ranges {
+            let range = range.start..range.end.min(range.start.saturating_add(left));
+            left = left.saturating_sub(range.end - range.start);
             if is_per_pod {
                 for number in range {
                     add_one(workload, &name, number, resolver, ownership, cluster, warnings);

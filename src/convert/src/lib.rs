@@ -19,6 +19,7 @@
 //! ```
 
 mod add_workload;
+mod admission;
 mod annotations;
 mod ask;
 mod autoscalers;
@@ -46,6 +47,7 @@ mod requests;
 mod reservation;
 mod resize;
 mod resolve;
+mod running_daemons;
 mod standing;
 mod terms;
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(crate) struct Draft {
     pub(crate) priority: Priority,
     /// The claims that the volumes stand for.
     pub(crate) claims: Vec<Claim>,
+    /// What admission looks at, by its number; 0 where it need not.
+    pub(crate) shape: u32,
 }
 
 /// Where a pod's priority comes from.
@@ -62,7 +64,7 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
     if let Some(affinity) = &spec.affinity {
         add_affinity(affinity, &mut drafted, cluster).map_err(|problem| problem.under("affinity"))?;
     }
-    Ok(Draft { spec: drafted, priority: priority(spec, cluster), claims: claims(spec, cluster) })
+    Ok(Draft { spec: drafted, priority: priority(spec, cluster), claims: claims(spec, cluster), shape: 0 })
 }
 
 fn images(spec: &core::PodSpec, cluster: &mut Cluster) -> Images {

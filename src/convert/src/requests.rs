@@ -2,6 +2,8 @@
 //!
 //! Follows k8s.io/component-helpers `resource.PodRequests` and the defaults that the API server sets before it.
 
+use std::collections::BTreeSet;
+
 use berth_model::{Cluster, ResourceId, Resources};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 
@@ -19,6 +21,24 @@ pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<(Res
 /// What a Reservation of this template reserves: as [`pod_requests`], but `pods` only where they are asked for.
 pub(crate) fn reserved_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Amounts, Problem> {
     total_requests(spec, false, cluster)
+}
+
+/// The spec with its limits in place of its requests, for what a pod is limited to in all. Overhead counts only where the
+/// pod has a limit.
+pub(crate) fn limited(spec: &PodSpec) -> PodSpec {
+    let mut spec = spec.clone();
+    let swap = |resources: &mut ResourceRequirements| resources.requests = resources.limits.take();
+    let containers = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
+    containers.filter_map(|container| container.resources.as_mut()).for_each(swap);
+    spec.resources.iter_mut().for_each(swap);
+    let of_containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let lists = of_containers.filter_map(|container| container.resources.as_ref()).chain(&spec.resources);
+    let limited: BTreeSet<String> =
+        lists.flat_map(|all| all.requests.iter().flatten()).map(|(name, _)| name.clone()).collect();
+    if let Some(overhead) = &mut spec.overhead {
+        overhead.retain(|name, _| limited.contains(name));
+    }
+    spec
 }
 
 /// CPU (milli) and memory (bytes) that scores assume beyond the requests: kube-scheduler's non-zero requests, where a

@@ -3,7 +3,7 @@
 use berth_model::{Cluster, Images, PodSpec, Refusal, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::FxIndexSet;
+use crate::builder::{FxIndexSet, index};
 use crate::claims::Storage;
 use crate::pod::{Draft, Priority};
 
@@ -42,6 +42,11 @@ impl Resolver {
     /// The draft of that index.
     pub(crate) fn draft(&self, draft: u32) -> Option<&Draft> {
         self.drafts.get_index(draft as usize)
+    }
+
+    /// The index of a draft, new or known.
+    pub(crate) fn intern(&mut self, draft: Draft) -> u32 {
+        index(self.drafts.insert_full(draft).0)
     }
 
     /// Whether the spec depends on the pod's name.

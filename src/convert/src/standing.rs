@@ -262,10 +262,11 @@ impl Standing {
     }
 }
 
-/// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster.
-pub(crate) fn finish(standing: &mut Standing, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
+/// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster. Daemons beyond the
+/// first `n_given` are known by their pods alone: where none runs, none is to come.
+pub(crate) fn finish(standing: &mut Standing, n_given: usize, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
     for (node, on) in standing.nodes.iter_mut().zip(&standing.daemons_on) {
-        for (position, daemon) in cluster.daemons.iter().enumerate() {
+        for (position, daemon) in cluster.daemons.iter().enumerate().take(n_given) {
             let spec = cluster.specs.get(daemon.spec as usize);
             if let Some(spec) = spec.filter(|_| !on.contains_key(&position))
                 && runs_on(spec, node, &cluster.symbols)

@@ -129,6 +129,11 @@ impl Workload {
 }
 
 impl Owner {
+    /// The controller's name.
+    pub(crate) fn name(&self) -> Sym {
+        self.name
+    }
+
     /// The controller of an object in a namespace.
     pub(crate) fn of(metadata: &ObjectMeta, namespace: Sym, symbols: &mut Symbols) -> Option<Self> {
         const HASH: &str = "pod-template-hash";
@@ -260,6 +265,20 @@ impl Workloads {
     /// The workload of a position.
     pub(crate) fn get(&self, index: usize) -> Option<&Workload> {
         self.list.get_index(index).map(|(_, workload)| workload)
+    }
+
+    /// Gives a workload another template.
+    pub(crate) fn set_draft(&mut self, index: usize, draft: u32) {
+        if let Some((_, workload)) = self.list.get_index_mut(index) {
+            workload.draft = draft;
+        }
+    }
+
+    /// Makes a workload want no pods.
+    pub(crate) fn want_none(&mut self, index: usize) {
+        if let Some((_, workload)) = self.list.get_index_mut(index) {
+            workload.wants = 0;
+        }
     }
 
     fn above(&self, index: usize) -> Option<usize> {

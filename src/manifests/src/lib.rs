@@ -56,5 +56,5 @@ pub use locate::Place;
 pub use nearest::nearest;
 pub use object::{Object, known_kinds};
 pub use options::{Input, MAX_OBJECT_BYTES, Options, Source, Validate};
-pub use read::{Summary, read, read_from, with_places};
+pub use read::{Summary, is_kustomization, read, read_from, with_places};
 pub use scheduler_config::read_scheduler_config;

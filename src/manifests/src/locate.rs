@@ -39,7 +39,12 @@ pub(crate) fn locate(text: &str, path: &str) -> Option<Place> {
     }
     let (line, column) = (node.referenced.line(), node.referenced.column());
     let shown = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
-    Some(Place { line, column, text: crate::path::shorten_to(shown.trim_end(), MOST_SHOWN) })
+    Some(Place { line, column, text: line_shown(shown) })
+}
+
+/// A line as messages show it.
+pub(crate) fn line_shown(line: &str) -> String {
+    crate::path::shorten_to(line.trim_end(), MOST_SHOWN)
 }
 
 /// The parts of a path: `a.b[0].c[x/y]` is a, b, 0, c and x/y.

@@ -79,6 +79,8 @@ objects! {
     Node(core::v1::Node) in "v1",
     Namespace(core::v1::Namespace) in "v1",
     ReplicationController(core::v1::ReplicationController) in "v1",
+    LimitRange(core::v1::LimitRange) in "v1",
+    ResourceQuota(core::v1::ResourceQuota) in "v1",
     PersistentVolume(core::v1::PersistentVolume) in "v1",
     PersistentVolumeClaim(core::v1::PersistentVolumeClaim) in "v1",
     Deployment(apps::v1::Deployment) in "apps/v1",

@@ -6,7 +6,7 @@ use crate::check;
 use crate::document::{Document, Format, ListType, Role};
 use crate::error::{ManifestError, Problem};
 use crate::kinds::{self, Disposition};
-use crate::locate::{Place, locate};
+use crate::locate::{Place, line_shown, locate};
 use crate::object::Object;
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
@@ -86,8 +86,13 @@ impl Reading<'_> {
             Format::Yaml => "YAML",
         };
         let message = format!("malformed {language}: {}", crate::path::shorten_long(&error.message));
-        let problems = vec![Problem::of_object(message)];
-        ManifestError::of_document(self.document.source.clone(), None, position, problems)
+        let mut problem = Problem::of_object(message);
+        let shown = error.position.and_then(|(line, _)| {
+            let before = usize::try_from(line).ok()?.checked_sub(1)?;
+            String::from_utf8_lossy(&self.document.text).lines().nth(before).map(line_shown)
+        });
+        problem.place = position.zip(shown).map(|((line, column), text)| Box::new(Place { line, column, text }));
+        ManifestError::of_document(self.document.source.clone(), None, position, vec![problem])
     }
 
     /// A `List` whose items have been handed out.

@@ -180,7 +180,11 @@ impl Reader {
             let listed: Vec<&str> = foreign.iter().take(LISTED_FILES).map(String::as_str).collect();
             let rest = if n_files > listed.len() { ", …" } else { "" };
             let listed = listed.join(", ");
-            let message = format!("none of its {n_files} files holds a Kubernetes object: {listed}{rest}");
+            let hint = match foreign.iter().any(|file| is_kustomization(Path::new(file))) {
+                true => "; it holds a kustomization, which -k builds",
+                false => "",
+            };
+            let message = format!("none of its {n_files} files holds a Kubernetes object: {listed}{rest}{hint}");
             self.fault(ManifestError::of_file(path.display().to_string(), message));
         }
         self.summary.foreign.extend(foreign);
@@ -264,4 +268,10 @@ fn files(path: &Path, recursive: bool) -> Result<(Vec<PathBuf>, bool), ManifestE
 
 fn unreadable(path: &Path, error: &io::Error) -> ManifestError {
     ManifestError::of_file(path.display().to_string(), format!("cannot be read: {error}"))
+}
+
+/// Whether a file is what kustomize looks for in a folder, by its name.
+pub fn is_kustomization(path: &Path) -> bool {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    matches!(name, Some("kustomization.yaml" | "kustomization.yml" | "Kustomization"))
 }

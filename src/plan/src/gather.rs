@@ -148,9 +148,14 @@ impl Gatherer {
         if unlisted > 0 {
             self.notes.push(format!("and {unlisted} more objects with unknown fields"));
         }
-        let listed: Vec<_> = summary.foreign.iter().take(LISTED_FILES).map(String::as_str).collect();
+        let (kustomizations, foreign): (Vec<_>, Vec<_>) =
+            summary.foreign.iter().partition(|file| berth_manifests::is_kustomization(Path::new(file)));
+        if let Some(first) = kustomizations.first() {
+            self.notes.push(skipped::kustomization(first));
+        }
+        let listed: Vec<_> = foreign.iter().take(LISTED_FILES).map(|file| file.as_str()).collect();
         if !listed.is_empty() {
-            let rest = match summary.foreign.len() - listed.len() {
+            let rest = match foreign.len() - listed.len() {
                 0 => String::new(),
                 n => format!(" and {n} more"),
             };
@@ -249,6 +254,8 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::Node(object) => builder.add_node(object),
         Object::Namespace(object) => builder.add_namespace(object),
         Object::ReplicationController(object) => builder.add_replication_controller(object),
+        Object::LimitRange(object) => builder.add_limit_range(object),
+        Object::ResourceQuota(object) => builder.add_resource_quota(object),
         Object::PersistentVolume(object) => builder.add_persistent_volume(object),
         Object::PersistentVolumeClaim(object) => builder.add_persistent_volume_claim(object),
         Object::Deployment(object) => builder.add_deployment(object),

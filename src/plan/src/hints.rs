@@ -1,9 +1,11 @@
-//! What a pod that has no place may have been meant to ask for: labels that nothing has, with the nearest that exists.
+//! What a pod that has no place may have been meant to ask for: labels that nothing has, with the nearest that exists;
+//! more than the largest instance type has; and the limits that are in its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_decisions::quantities;
 use berth_manifests::nearest;
-use berth_model::{Cluster, PodSpec, Requirement, Requirements, Sym};
+use berth_model::{Cluster, InstanceType, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_provisioning::{Refusal, Solution};
 
 use crate::FeatureGates;
@@ -11,6 +13,7 @@ use crate::FeatureGates;
 /// Hints a class gets at most, and values that a hint lists.
 const MOST_HINTS: usize = 3;
 const MOST_VALUES: usize = 5;
+const IN_USE: &str = "are in use, or would be by this plan";
 const NOTHING: &str = "no node, NodePool or instance type has";
 
 /// The labels that nodes have or may have.
@@ -21,12 +24,18 @@ struct Known<'a> {
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Keys of which any value may be chosen for a new node.
     open: BTreeSet<&'a str>,
+    /// What nodes and launchable instance types have when empty, with kind and name.
+    rooms: Vec<(&'a Resources, &'static str, Sym)>,
 }
 
-/// Adds to the reasons of what has no place which labels it asks for that nothing has.
+/// Adds to the reasons of what has no place which labels it asks for that nothing has, and what else there is less of than
+/// it takes.
 pub(crate) fn add(solution: &mut Solution, specs: &[Option<u32>], cluster: &Cluster, gates: &FeatureGates) {
     let mut known = None;
+    let limits = Limits::of(solution, cluster);
     for (left, spec) in solution.unschedulable.iter_mut().zip(specs) {
+        let reached: Vec<Refusal> = left.reasons.iter().filter_map(|refusal| limits.reached(&refusal.reason)).collect();
+        left.reasons.extend(reached.into_iter().take(MOST_HINTS));
         let spec = spec.and_then(|spec| cluster.specs.get(spec as usize));
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
@@ -35,10 +44,58 @@ pub(crate) fn add(solution: &mut Solution, specs: &[Option<u32>], cluster: &Clus
     }
 }
 
+/// Hints for one pod that has no place.
+pub(crate) fn of(cluster: &Cluster, gates: &FeatureGates, spec: &PodSpec) -> Vec<String> {
+    Known::of(cluster, gates).hints(spec).into_iter().take(MOST_HINTS).collect()
+}
+
+/// What NodePools may hold and what they hold once the plan is carried out, in words, by the reason that a limit gives.
+struct Limits(BTreeMap<String, String>);
+
+impl Limits {
+    fn of(solution: &Solution, cluster: &Cluster) -> Self {
+        let mut limits = BTreeMap::new();
+        for (at, pool) in cluster.node_pools.iter().enumerate() {
+            let (mut used, mut nodes) = (pool.used.clone(), u64::from(pool.nodes));
+            for claims in solution.claims.iter().filter(|claims| claims.node_pool == at) {
+                let of_type = cluster.instance_types.get(claims.instance_type as usize);
+                let capacity = of_type.map(|known| &known.resources);
+                capacity.into_iter().for_each(|capacity| used.add_times(capacity, i64::from(claims.count)));
+                nodes = nodes.saturating_add(u64::from(claims.count));
+            }
+            let pool_name = cluster.symbols.text(pool.name);
+            let mut add = |resource: &str, limit: String, used: String| {
+                let reason = format!("NodePool {pool_name}: limits.{resource} would be exceeded");
+                let says = format!("limits.{resource} is {limit}, and {used} of it {IN_USE}");
+                limits.insert(reason, format!("NodePool {pool_name}: {says}"));
+            };
+            if let Some(limit) = pool.node_limit {
+                add("nodes", limit.to_string(), nodes.to_string());
+            }
+            for &(id, limit) in &pool.limits {
+                let name = cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name));
+                add(name, amount(cluster, id, limit), amount(cluster, id, used.get(id)));
+            }
+        }
+        Limits(limits)
+    }
+
+    fn reached(&self, reason: &str) -> Option<Refusal> {
+        self.0.get(reason).map(|says| Refusal { reason: says.clone(), count: 0 })
+    }
+}
+
+/// An amount of a resource as Kubernetes writes it.
+fn amount(cluster: &Cluster, id: ResourceId, amount: i64) -> String {
+    let mut resources = Resources::new();
+    resources.set(id, amount);
+    quantities(cluster, &resources).into_values().next().map_or_else(|| "0".to_owned(), |amount| amount.to_string())
+}
+
 impl<'a> Known<'a> {
     fn of(cluster: &'a Cluster, gates: &'a FeatureGates) -> Self {
         let text = |sym: Sym| cluster.symbols.text(sym);
-        let mut known = Known { cluster, gates, values: BTreeMap::new(), open: BTreeSet::new() };
+        let mut known = Known { cluster, gates, values: BTreeMap::new(), open: BTreeSet::new(), rooms: Vec::new() };
         let mut add = |key: Sym, value: Sym| {
             known.values.entry(text(key)).or_default().insert(text(value));
         };
@@ -62,6 +119,12 @@ impl<'a> Known<'a> {
                 }
             }
         }
+        let launched = cluster.instance_types.iter().filter(|of_type| {
+            !of_type.offerings.is_empty() && cluster.node_pools.iter().any(|pool| known.may_launch(pool, of_type))
+        });
+        let launched = launched.map(|of_type| (&of_type.resources, "instance type", of_type.name));
+        let nodes = cluster.nodes.iter().map(|node| (&node.allocatable, "node", node.name));
+        known.rooms = launched.chain(nodes).collect();
         // Of these, types decide.
         known.open.retain(|key| !known.values.contains_key(key));
         known.open.insert(text(cluster.well_known.hostname));
@@ -74,6 +137,7 @@ impl<'a> Known<'a> {
         if self.values.is_empty() {
             return hints;
         }
+        hints.extend(self.hint_of_size(spec));
         hints.extend(spec.node_selector.iter().filter_map(|(key, asked)| self.hint(key, asked)));
         hints.extend(self.hints_of_any(&spec.required_terms));
         for places in spec.volumes.places() {
@@ -83,6 +147,38 @@ impl<'a> Known<'a> {
             }
         }
         hints
+    }
+
+    // The first resource of which no node and no instance type that a NodePool launches has enough, however empty.
+    fn hint_of_size(&self, spec: &PodSpec) -> Option<String> {
+        let cluster = self.cluster;
+        spec.requests.iter().filter(|(id, asked)| *asked > 0 && *id != ResourceId::PODS).find_map(|(id, asked)| {
+            let (resources, kind, name) =
+                self.rooms.iter().reduce(|a, b| if b.0.get(id) > a.0.get(id) { b } else { a })?;
+            let most = resources.get(id);
+            if most >= asked {
+                return None;
+            }
+            let resource = cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name));
+            let asked = amount(cluster, id, asked);
+            if most <= 0 {
+                return Some(format!("it requests {resource} {asked}: no node and no instance type to launch has any"));
+            }
+            let (name, most) = (cluster.symbols.text(*name), amount(cluster, id, most));
+            Some(format!("it requests {resource} {asked}: {kind} {name} has most, {most}"))
+        })
+    }
+
+    // As far as the labels of types say.
+    fn may_launch(&self, pool: &NodePool, of_type: &InstanceType) -> bool {
+        let symbols = &self.cluster.symbols;
+        let is_of_class = pool.node_class == of_type.node_class;
+        let label = |key| {
+            let is_name = key == self.cluster.well_known.instance_type;
+            if is_name { Some(of_type.name) } else { of_type.labels.get(key) }
+        };
+        is_of_class
+            && pool.requirements.iter().all(|(key, asked)| label(key).is_none_or(|value| asked.has(value, symbols)))
     }
 
     // One of the terms must hold: hints are given where none can.

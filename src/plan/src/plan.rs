@@ -15,7 +15,7 @@ use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::provenance::Provenance;
 use crate::repack::Fleet;
-use crate::{Options, PlanError, Summary, hints, html, json, table};
+use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Drawing;
 
 /// How long the parts of a plan took; reading and parsing are in none.
@@ -36,6 +36,7 @@ pub struct Plan {
     pub(crate) drawing: Drawing,
     pub(crate) node_cost: Money,
     pub(crate) options: berth_provisioning::Options,
+    pub(crate) gates: FeatureGates,
     /// What the catalogue says of itself, such as that prices are estimates.
     pub(crate) notes: Vec<String>,
     pub(crate) provenance: Provenance,
@@ -181,6 +182,7 @@ impl Plan {
             drawing,
             node_cost,
             options: solving,
+            gates: options.gates.clone(),
             provenance: Provenance::of_objects(false),
             fleet,
             before,
@@ -209,6 +211,7 @@ impl Plan {
             drawing,
             node_cost,
             options,
+            gates: FeatureGates::default(),
             notes,
             provenance,
             fleet,

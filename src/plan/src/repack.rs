@@ -27,11 +27,18 @@ pub(crate) fn without_nodes(object: &Object) -> Option<Cow<'_, Object>> {
             let owners = pod.metadata.owner_references.iter().flatten();
             let mut controllers = owners.filter(|owner| owner.controller == Some(true));
             // These come with the new nodes: as overhead, or as static pods.
-            let is_of_node = controllers.any(|owner| owner.kind == "DaemonSet" || owner.kind == "Node");
+            let kind = controllers.next().map(|owner| owner.kind.as_str());
+            let is_running = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             let is_over = matches!(phase, Some("Succeeded" | "Failed"));
-            if is_of_node || is_over || pod.metadata.deletion_timestamp.is_some() {
+            if is_over || pod.metadata.deletion_timestamp.is_some() {
                 return None;
+            }
+            match kind {
+                // On a node that is not there any more, it still says what its DaemonSet is like.
+                Some("DaemonSet") if is_running => return Some(Cow::Borrowed(object)),
+                Some("DaemonSet" | "Node") => return None,
+                _ => {}
             }
             let mut pod = pod.clone();
             pod.status = None;

@@ -18,7 +18,6 @@ const MAKERS: &[(&str, &[&str])] = &[
     ("keda.sh", &["ScaledJob"]),
     ("kibana.k8s.elastic.co", &["*"]),
     ("kubeflow.org", &["JAXJob", "MPIJob", "Notebook", "PyTorchJob", "TFJob", "XGBoostJob"]),
-    ("kustomize.config.k8s.io", &["Kustomization"]),
     ("kustomize.toolkit.fluxcd.io", &["Kustomization"]),
     ("leaderworkerset.x-k8s.io", &["LeaderWorkerSet"]),
     ("monitoring.coreos.com", &["Alertmanager", "Prometheus", "PrometheusAgent", "ThanosRuler"]),
@@ -85,6 +84,9 @@ pub(crate) fn notes(skipped: &BTreeMap<(String, String), u64>) -> Vec<String> {
         .partition(|((group, kind), _)| makes_pods(group, kind));
     let others: Vec<_> = others.into_iter().filter(|((group, _), _)| !QUIET.contains(&group.as_str())).collect();
     let mut notes = Vec::new();
+    if skipped.keys().any(|(group, kind)| group == "kustomize.config.k8s.io" && kind == "Kustomization") {
+        notes.push(kustomization("a Kustomization"));
+    }
     if let Some(list) = list(&makers) {
         notes.push(format!("the pods of {list} are not in the plan: a controller makes them; plan what it makes"));
     }
@@ -92,6 +94,11 @@ pub(crate) fn notes(skipped: &BTreeMap<(String, String), u64>) -> Vec<String> {
         notes.push(format!("passed over: {list}; if a controller makes pods for them, these are not in the plan"));
     }
     notes
+}
+
+/// What is said of what only kustomize reads.
+pub(crate) fn kustomization(which: &str) -> String {
+    format!("{which} is not built, and what it changes is not in the plan: give its folder with -k")
 }
 
 fn is_listed(group: &str) -> bool {
@@ -137,10 +144,11 @@ mod tests {
             ("argoproj.io", "Rollout"),
             ("kustomize.config.k8s.io", "Kustomization"),
         ]);
-        assert_eq!(found.len(), 2);
-        for kind in ["Prometheus", "Alertmanager", "Rollout", "Kustomization"] {
-            assert!(found[0].contains(kind), "{}", found[0]);
+        assert_eq!(found.len(), 3);
+        assert!(found[0].contains("Kustomization") && found[0].contains("-k"), "{}", found[0]);
+        for kind in ["Prometheus", "Alertmanager", "Rollout"] {
+            assert!(found[1].contains(kind), "{}", found[1]);
         }
-        assert!(found[1].contains("2 Thing.example.com"), "{}", found[1]);
+        assert!(found[2].contains("2 Thing.example.com"), "{}", found[2]);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Universe};
+use berth_model::{ClassId, Cluster, Column, ColumnTable, ResourceId, Universe};
 use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
+use crate::refusals::Waived;
 use crate::shares::Taken;
 use crate::solution::Refusal;
 
@@ -23,6 +24,30 @@ pub struct Considered {
     pub open: u32,
     /// What is in the way of the others, each by the first obstacle; or of the NodePool as a whole, with a count of 0.
     pub reasons: Vec<Refusal>,
+    /// Where none is open: the least that requests would have to shrink.
+    pub smaller: Option<Smaller>,
+    /// Where none is open: the least that limits would have to grow.
+    pub raised: Option<Raised>,
+}
+
+/// A pod that requests no more than this would have a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Smaller {
+    /// Index of the instance type that is nearest to having room.
+    pub instance_type: u32,
+    /// The most of each resource of which it has too little.
+    pub at_most: Vec<(ResourceId, i64)>,
+    /// Offerings that would take it then.
+    pub offerings: u32,
+}
+
+/// A NodePool with these limits would have a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raised {
+    /// By resource, `None` being the number of nodes: the limit, and what it would have to be at least.
+    pub limits: Vec<(Option<ResourceId>, i64, i64)>,
+    /// Offerings that would take the pod then.
+    pub offerings: u32,
 }
 
 /// What each NodePool could launch for a pod of the class as the cluster stands, with no preference kept; `taken` of shares
@@ -47,7 +72,7 @@ impl Planner<'_> {
         let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
         let whole = |reason: String| {
             let reasons = vec![Refusal { reason, count: 0 }];
-            Considered { node_pool: pool, offerings, open: 0, reasons }
+            Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
         };
         let Some((definition, demand)) = self.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
         else {
@@ -64,9 +89,8 @@ impl Planner<'_> {
         }
         let in_domains = ways.first().map(|way| self.columns_in_open_domains(way, pool)).unwrap_or_default();
         let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
-        for at in 0..n_columns {
-            let Some(table) = self.tables.get(pool) else { break };
-            let Some(column) = table.columns.get(at) else { break };
+        let Some(table) = self.tables.get(pool) else { return whole(String::new()) };
+        for (at, column) in table.columns.iter().enumerate() {
             // Where there are several ways, the one that comes furthest.
             let alone = ways.iter().map(|way| self.obstacle_alone(way, pool, table, at, column));
             let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
@@ -78,7 +102,49 @@ impl Planner<'_> {
         }
         let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
         reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        Considered { node_pool: pool, offerings, open, reasons }
+        let but_for = |waived: Waived| {
+            let is_open = |at: &usize| {
+                let column = table.columns.get(*at);
+                let is_waived = |way| column.map(|c| self.obstacle_but_for(Some(waived), way, pool, table, *at, c));
+                in_domains.iter().all(|(columns, _)| columns.contains(*at))
+                    && ways.iter().any(|way| is_waived(way) == Some(None))
+            };
+            (0..n_columns).filter(is_open).collect::<Vec<usize>>()
+        };
+        let (mut smaller, mut raised) = (None, None);
+        if open == 0 {
+            smaller = ways.first().and_then(|way| smaller_of(table, way, &but_for(Waived::Requests)));
+            raised = self.raised(pool, &but_for(Waived::Limits));
+        }
+        Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
+    }
+
+    // The limits that the column needs which needs least beyond them, in shares of the limits.
+    fn raised(&self, pool: usize, columns: &[usize]) -> Option<Raised> {
+        let definition = self.cluster.node_pools.get(pool)?;
+        let (used, nodes) = self.state.pool_use(pool)?;
+        let needs = |column: usize| {
+            let capacity = self.capacity(pool, column)?;
+            let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).saturating_add(1);
+            let of_nodes = definition.node_limit.map(|limit| (None, i64::from(limit), nodes));
+            let of_resources = definition.limits.iter().filter(|(resource, _)| capacity.get(*resource) > 0);
+            let of_resources = of_resources.map(|&(resource, limit)| {
+                (Some(resource), limit, used.get(resource).saturating_add(capacity.get(resource)))
+            });
+            let exceeded = of_nodes.into_iter().chain(of_resources).filter(|(_, limit, needed)| needed > limit);
+            Some(exceeded.collect::<Vec<_>>())
+        };
+        let excess = |limits: &[(Option<ResourceId>, i64, i64)]| {
+            let share = |&(_, limit, needed): &(_, i64, i64)| i128::from(needed) * 1_000_000 / i128::from(limit.max(1));
+            limits.iter().map(share).max().unwrap_or(0)
+        };
+        let all: Vec<Vec<_>> = columns.iter().filter_map(|&column| needs(column)).collect();
+        let limits = all.iter().min_by_key(|limits| excess(limits))?.clone();
+        let fits = |needs: &&Vec<(Option<ResourceId>, i64, i64)>| {
+            needs.iter().all(|(resource, _, needed)| limits.iter().any(|(of, _, to)| of == resource && needed <= to))
+        };
+        let offerings = u32::try_from(all.iter().filter(fits).count()).unwrap_or(u32::MAX);
+        Some(Raised { limits, offerings })
     }
 
     // By topology key: the columns whose nodes would be in a domain that is open to a pod now.
@@ -101,4 +167,26 @@ impl Planner<'_> {
         }
         found
     }
+}
+
+// What the pod may request at most where least is lacking, in shares of what it requests.
+fn smaller_of(table: &ColumnTable, way: &Prepared<'_>, columns: &[usize]) -> Option<Smaller> {
+    let asked = || way.asked.iter().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
+    let columns = || columns.iter().filter_map(|&at| table.columns.get(at));
+    let lack = |column: &Column| {
+        let lack = |(id, need): &(ResourceId, i64)| {
+            let lack = need.saturating_sub(column.room.get(*id).max(0)).max(0);
+            i128::from(lack) * 1_000_000 / i128::from((*need).max(1))
+        };
+        asked().map(lack).max().unwrap_or(0)
+    };
+    let nearest = columns().filter(|column| column.room.get(ResourceId::PODS) > 0).min_by_key(|column| lack(column))?;
+    let least = |id: ResourceId, need: i64| need.min(nearest.room.get(id).max(0));
+    let takes = |column: &&Column| {
+        column.room.get(ResourceId::PODS) > 0 && asked().all(|(id, need)| least(*id, *need) <= column.room.get(*id))
+    };
+    let lacking = asked().filter(|(id, need)| least(*id, *need) < *need).map(|(id, need)| (*id, least(*id, *need)));
+    let at_most: Vec<_> = lacking.collect();
+    let offerings = u32::try_from(columns().filter(takes).count()).unwrap_or(u32::MAX);
+    (!at_most.is_empty()).then_some(Smaller { instance_type: nearest.instance_type, at_most, offerings })
 }

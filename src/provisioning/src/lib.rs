@@ -42,7 +42,7 @@ mod sparing;
 use berth_model::{Cluster, Universe};
 
 pub use bound::Bound;
-pub use consider::{Considered, consider};
+pub use consider::{Considered, Raised, Smaller, consider};
 pub use feasible::{InfeasibleShares, check_shares};
 pub use launchable::launchable;
 pub use options::{Effort, Options};

@@ -21,6 +21,15 @@ enum NodeReason {
     Text(Cow<'static, str>),
 }
 
+/// An obstacle that is looked past, to find what else there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waived {
+    /// What the pod requests.
+    Requests,
+    /// The limits of the NodePool.
+    Limits,
+}
+
 impl Planner<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
     pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
@@ -159,12 +168,26 @@ impl Planner<'_> {
         at: usize,
         column: &Column,
     ) -> Option<(u8, String)> {
+        self.obstacle_but_for(None, prepared, pool, table, at, column)
+    }
+
+    /// As [`obstacle_alone`](Self::obstacle_alone), were it not for one kind of obstacle.
+    pub(crate) fn obstacle_but_for(
+        &self,
+        waived: Option<Waived>,
+        prepared: &Prepared<'_>,
+        pool: usize,
+        table: &ColumnTable,
+        at: usize,
+        column: &Column,
+    ) -> Option<(u8, String)> {
         let admits = prepared.admissions.get(pool).and_then(Option::as_ref);
         if !admits.is_some_and(|admission| admission.columns.contains(at)) {
             return Some((0, reasons::AFFINITY_OF_TYPES.to_owned()));
         }
-        if let Some(reason) =
-            Insufficient::first_of(&prepared.asked, &column.room).in_words(self.cluster).into_iter().next()
+        if waived != Some(Waived::Requests)
+            && let Some(reason) =
+                Insufficient::first_of(&prepared.asked, &column.room).in_words(self.cluster).into_iter().next()
         {
             return Some((1, reason));
         }
@@ -177,7 +200,9 @@ impl Planner<'_> {
             let id = self.cluster.slots.get(slot.index()).map_or("", |slots| self.cluster.symbols.text(slots.id));
             return Some((2, reasons::exhausted(id, table.reserved.contains(at))));
         }
-        if let Some(limit) = self.exceeded_limit(pool, at) {
+        if waived != Some(Waived::Limits)
+            && let Some(limit) = self.exceeded_limit(pool, at)
+        {
             return Some((3, format!("limits.{limit} would be exceeded")));
         }
         if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values are made for the call")]
 
+mod admission;
 mod catalogue;
 mod in_flight;
 mod live;
@@ -33,6 +34,8 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "Pod" => add_pod,
         "Node" => add_node,
         "Namespace" => add_namespace,
+        "LimitRange" => add_limit_range,
+        "ResourceQuota" => add_resource_quota,
         "ReplicationController" => add_replication_controller,
         "PersistentVolume" => add_persistent_volume,
         "PersistentVolumeClaim" => add_persistent_volume_claim,

@@ -147,3 +147,40 @@ fn two_billion_pods_of_which_a_reservation_names_one_take_three_runs() {
     let expected = ["default/w-0..999999999", "default/w-1000000000..1000000000", "default/w-1000000001..2147483646"];
     assert_eq!(runs, expected);
 }
+
+fn daemon_pod(name: &str, node: &str, cpu: &str, created: &str) -> Value {
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}}});
+    let containers = json!([{"name": "c", "resources": {"requests": {"cpu": cpu}}}]);
+    let pod = super::mk_pod(name, json!({"nodeName": node, "affinity": affinity, "containers": containers}));
+    with(with(pod, super::owned_by("DaemonSet", "agent", "u1")), json!({"metadata": {"creationTimestamp": created}}))
+}
+
+#[test]
+fn a_daemon_set_that_is_not_given_is_overhead_of_new_nodes_as_its_newest_pod() {
+    let objects = || {
+        [
+            super::mk_node("a", json!({})),
+            super::mk_node("b", json!({})),
+            daemon_pod("agent-1", "a", "1", "2026-01-02T00:00:00Z"),
+            daemon_pod("agent-2", "elsewhere", "2", "2026-01-01T00:00:00Z"),
+        ]
+    };
+    let converted = convert(objects());
+    let cluster = &converted.cluster;
+    let names: Vec<&str> = cluster.daemons.iter().map(|daemon| daemon.name.as_str()).collect();
+    assert_eq!(names, ["default/agent"]);
+    let spec = &cluster.specs[cluster.daemons[0].spec as usize];
+    assert_eq!(super::amount(&spec.requests, "cpu", cluster), 1000);
+    assert!(spec.required_terms.is_empty(), "the node's name is no wish of the template");
+    // Where no pod of it runs, none is to come.
+    let free = |name: &str| super::amount(&super::node(cluster, name).free, "cpu", cluster);
+    assert_eq!((free("a"), free("b")), (3000, 4000));
+    let told = converted.warnings.iter().filter(|warning| warning.contains("DaemonSet default/agent"));
+    assert_eq!(told.count(), 1, "{:?}", converted.warnings);
+    // The DaemonSet itself counts where it is given.
+    let given = mk_workload("DaemonSet", "agent", json!({}));
+    let converted = convert(objects().into_iter().chain([given]));
+    assert_eq!(converted.cluster.daemons.len(), 1);
+    assert!(!converted.warnings.iter().any(|warning| warning.contains("DaemonSet")), "{:?}", converted.warnings);
+}

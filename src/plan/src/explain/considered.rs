@@ -7,7 +7,7 @@ use berth_model::{
     ClassId, Cluster, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, Sym, Toleration,
     TolerationOperator, Universe, Volumes,
 };
-use berth_provisioning::{Options, Taken, consider, launchable};
+use berth_provisioning::{Considered, Options, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
@@ -51,11 +51,19 @@ pub(super) fn consider_all(
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
     let Some(class) = class_of(own) else { return };
     story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
-    story.node_pools = pools_say(cluster, &universe, class, options, taken);
+    let considered = consider(cluster, &universe, class, options, taken);
+    if !story.has_place {
+        story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
+    }
+    story.node_pools = pools_say(cluster, considered);
     for (wish, row) in rows {
         let Some(class) = class_of(row) else { continue };
         let nodes = admitting(&mut scheduler, cluster, class);
-        let offerings = consider(cluster, &universe, class, options, taken).iter().map(|pool| pool.open).sum();
+        let offerings = match wish {
+            // How much less is said by NodePool.
+            Wish::Requests => 0,
+            Wish::Other(_) => consider(cluster, &universe, class, options, taken).iter().map(|pool| pool.open).sum(),
+        };
         if nodes.is_empty() && offerings == 0 {
             continue;
         }
@@ -129,16 +137,9 @@ fn admitting(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -
     nodes
 }
 
-fn pools_say(
-    cluster: &Cluster,
-    universe: &Universe,
-    class: ClassId,
-    options: &Options,
-    taken: &[Taken],
-) -> Vec<PoolSays> {
-    let considered = consider(cluster, universe, class, options, taken).into_iter();
-    let said = considered.map(|pool| PoolSays {
-        node_pool: cluster.node_pools.get(pool.node_pool).map_or("", |p| cluster.symbols.text(p.name)).to_owned(),
+fn pools_say(cluster: &Cluster, considered: Vec<Considered>) -> Vec<PoolSays> {
+    let said = considered.into_iter().map(|pool| PoolSays {
+        node_pool: pool_name(cluster, pool.node_pool).to_owned(),
         offerings: pool.offerings,
         admitting: pool.open,
         reasons: pool
@@ -150,7 +151,49 @@ fn pools_say(
     said.collect()
 }
 
+fn pool_name(cluster: &Cluster, pool: usize) -> &str {
+    cluster.node_pools.get(pool).map_or("", |pool| cluster.symbols.text(pool.name))
+}
+
 // === What would have to change ===
+
+/// By how much the requests would have to shrink, or the limits of a NodePool to grow, for a new node of it.
+fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
+    let name = pool_name(cluster, pool.node_pool);
+    let named = |id: ResourceId, amount: i64| {
+        let mut resources = Resources::new();
+        resources.set(id, amount);
+        let named = quantities(cluster, &resources).into_iter().next().map(|(name, amount)| (name, amount.to_string()));
+        // An amount of zero is none.
+        let unnamed =
+            || (cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name)), "0".to_owned());
+        named.unwrap_or_else(unnamed)
+    };
+    let smaller = pool.smaller.as_ref().map(|smaller| {
+        let of_type = cluster.instance_types.get(smaller.instance_type as usize);
+        let of_type = of_type.map_or("", |known| cluster.symbols.text(known.name));
+        let amounts: Vec<String> =
+            smaller.at_most.iter().map(|&(id, amount)| named(id, amount)).map(in_words).collect();
+        let what = format!("it requested {} at most ({of_type} of NodePool {name} is nearest)", amounts.join(" and "));
+        Change { what, nodes: Vec::new(), offerings: smaller.offerings }
+    });
+    let raised = pool.raised.as_ref().map(|raised| {
+        let limits = raised.limits.iter().map(|&(id, limit, needed)| match id {
+            Some(id) => {
+                let ((resource, needed), (_, limit)) = (named(id, needed), named(id, limit));
+                format!("limits.{resource} were {needed} (it is {limit})")
+            }
+            None => format!("limits.nodes were {needed} (it is {limit})"),
+        });
+        let what = format!("of NodePool {name} {}", limits.collect::<Vec<_>>().join(" and "));
+        Change { what, nodes: Vec::new(), offerings: raised.offerings }
+    });
+    smaller.into_iter().chain(raised).collect()
+}
+
+fn in_words((resource, amount): (&str, String)) -> String {
+    if amount == "0" { format!("no {resource}") } else { format!("{amount} {resource}") }
+}
 
 /// What a pod could do without.
 #[derive(Clone, Copy, Debug)]

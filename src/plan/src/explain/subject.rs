@@ -8,8 +8,8 @@ use berth_provisioning::Options;
 use super::considered::{Subject, consider_all};
 use super::matched::{held, say};
 use super::{ExplainError, Explanation, ObjectRef};
-use crate::Plan;
 use crate::outcome::Outcome;
+use crate::{FeatureGates, Plan, hints};
 use berth_decisions::{Deal, Drawing, quantities};
 
 pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
@@ -29,7 +29,7 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
             add_units(&plan.cluster, assigned, &mut story);
         }
         let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
-        tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
+        tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
         return Ok(story);
     }
     let found = find_pending(&plan.cluster, MemberKind::Pod, object);
@@ -41,7 +41,7 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
     let (row, _) = found.ok_or_else(|| missing(&plan, object))?;
     let subject = Subject { kind: row.kind, namespace: row.namespace, spec: row.spec, labels: row.labels };
     "is unschedulable".clone_into(&mut story.outcome);
-    tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
+    tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     Ok(story)
 }
 
@@ -70,7 +70,7 @@ pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef)
         let outcome = Outcome::of(&mut plan);
         take_reservation(&plan.drawing, &mut plan.cluster, id);
         let subject = Subject { kind: MemberKind::Reservation, namespace, spec, labels };
-        tell(&mut plan.cluster, &outcome, options, &subject, &mut story);
+        tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     }
     Ok(story)
 }
@@ -118,7 +118,14 @@ pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> 
 }
 
 // What it asks for, and what everything says to that.
-fn tell(cluster: &mut Cluster, outcome: &Outcome, options: &Options, subject: &Subject, story: &mut Explanation) {
+fn tell(
+    cluster: &mut Cluster,
+    gates: &FeatureGates,
+    outcome: &Outcome,
+    options: &Options,
+    subject: &Subject,
+    story: &mut Explanation,
+) {
     let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
     story.add("Requests", amounts(cluster, &spec.requests));
     if spec.priority != 0 && subject.kind == MemberKind::Pod {
@@ -130,6 +137,11 @@ fn tell(cluster: &mut Cluster, outcome: &Outcome, options: &Options, subject: &S
     let is_open = berth_scheduling::reservation::is_open(&spec);
     if let Some(refusal) = spec.refusal.as_ref().filter(|_| !story.has_place) {
         story.add("Refused", refusal.0.clone());
+    }
+    if !story.has_place && spec.refusal.is_none() {
+        for hint in hints::of(cluster, gates, &spec) {
+            story.add("Note", hint);
+        }
     }
     if is_open {
         consider_all(cluster, outcome, options, subject, story);
@@ -280,7 +292,44 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
             format!(": it is a Reservation by its operating mode (reservation/{})", object.name)
         }
         Some(namespace) => format!(": there is one in namespace {namespace} (pod/{namespace}/{})", object.name),
-        None => String::new(),
+        None => near(cluster, object),
     };
     ExplainError::NotFound { kind, name, hint }
+}
+
+/// What a name may have been meant for: the pods of a workload of that name, or else the nearest name.
+fn near(cluster: &Cluster, object: &ObjectRef) -> String {
+    use super::Kind;
+    let rows = cluster
+        .pending
+        .iter()
+        .filter(|row| row.kind == MemberKind::Pod && cluster.symbols.text(row.namespace) == object.namespace.as_str());
+    let runs: Vec<_> = rows.flat_map(|row| &row.members).filter(|run| !run.is_empty()).collect();
+    let numbered = |run: &&berth_model::MemberRun| Some((run.name.to_string(), run.numbers?));
+    if object.kind == Kind::Pod
+        && let Some((workload, _)) = object.name.rsplit_once('-')
+        && let Some((name, _)) = runs.iter().filter_map(|run| numbered(run)).find(|(name, _)| name == workload)
+    {
+        let numbers = runs.iter().filter_map(|run| numbered(run)).filter(|(other, _)| *other == name);
+        let numbers = numbers.map(|(_, (first, count))| (first, first.saturating_add(count - 1)));
+        let (first, last) = numbers.fold((u32::MAX, 0), |(low, high), (first, last)| (low.min(first), high.max(last)));
+        return format!(": those of {name} that are planned are {name}-{first} to {name}-{last}");
+    }
+    let text = |sym| cluster.symbols.text(sym);
+    let names: Vec<String> = match object.kind {
+        Kind::Node => cluster.nodes.iter().map(|node| text(node.name).to_owned()).collect(),
+        Kind::Reservation => cluster.reservations.iter().map(|known| text(known.name).to_owned()).collect(),
+        Kind::Workload => runs.iter().filter_map(|run| numbered(run)).map(|(name, _)| name).collect(),
+        Kind::Pod => {
+            let bound = cluster.nodes.iter().flat_map(|node| &node.pods);
+            let bound = bound.filter(|pod| text(pod.namespace) == object.namespace).map(|pod| pod.name.to_string());
+            let pending = runs.iter().map(|run| match run.numbers {
+                None => run.name.to_string(),
+                Some((first, _)) => format!("{}-{first}", run.name),
+            });
+            pending.chain(bound).collect()
+        }
+    };
+    let near = berth_manifests::nearest(&object.name, names.iter().map(String::as_str));
+    near.map(|near| format!(": did you mean {near}?")).unwrap_or_default()
 }

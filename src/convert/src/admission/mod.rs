@@ -1,0 +1,254 @@
+//! What the API server lets in: LimitRanges set defaults and bounds, ResourceQuotas count.
+//!
+//! They are about pods that are to be created: those that workloads still want, and Pods of files without a uid. What
+//! would not be created is told and not planned. Pods that exist have been let in.
+
+mod limit_range;
+mod quota;
+mod shape;
+
+use berth_model::{Cluster, Refusal, Sym};
+use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota};
+use rustc_hash::FxHashMap;
+
+use crate::builder::{FxIndexMap, FxIndexSet, PodRecord, index, name_of, namespace_of};
+use crate::finish::Fate;
+use crate::pod::Draft;
+use crate::quantities::beyond_limit;
+use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
+use crate::{Builder, ConvertError};
+
+use quota::{Quota, Usage};
+pub(crate) use shape::Shape;
+
+/// LimitRanges and ResourceQuotas by namespace and name, and the shapes of pods that they may be about.
+#[derive(Default)]
+pub(crate) struct Admission {
+    limit_ranges: FxIndexMap<(Sym, Sym), Vec<LimitRangeItem>>,
+    quotas: FxIndexMap<(Sym, Sym), Quota>,
+    /// As text. A draft of 0 has none, one of n the shape at n - 1.
+    shapes: FxIndexSet<String>,
+}
+
+impl Builder {
+    /// A LimitRange: defaults and bounds of the pods of its namespace that are to be created.
+    pub fn add_limit_range(&mut self, object: &LimitRange) -> Result<(), ConvertError> {
+        let name = name_of("LimitRange", &object.metadata)?;
+        let full = format!("{}/{name}", namespace_of(&object.metadata));
+        let items = limit_range::read(object)
+            .map_err(|problem| ConvertError::new("LimitRange", full.as_str(), vec![problem]))?;
+        let symbols = &mut self.cluster.symbols;
+        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
+        if self.admission.limit_ranges.insert(id, items).is_some() {
+            self.warn_of_repeat("LimitRange", &full);
+        }
+        Ok(())
+    }
+
+    /// A ResourceQuota: how much the pods of its namespace may have in all. Of what its status does not say the pods of
+    /// the input that exist are counted, by their requests.
+    pub fn add_resource_quota(&mut self, object: &ResourceQuota) -> Result<(), ConvertError> {
+        let name = name_of("ResourceQuota", &object.metadata)?;
+        let full = format!("{}/{name}", namespace_of(&object.metadata));
+        let quota =
+            Quota::read(object).map_err(|problem| ConvertError::new("ResourceQuota", full.as_str(), vec![problem]))?;
+        let symbols = &mut self.cluster.symbols;
+        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
+        if self.admission.quotas.insert(id, quota).is_some() {
+            self.warn_of_repeat("ResourceQuota", &full);
+        }
+        Ok(())
+    }
+
+    /// The shape of pods of a spec, for their draft.
+    pub(crate) fn shape_of(&mut self, spec: &k8s_openapi::api::core::v1::PodSpec) -> u32 {
+        index(self.admission.shapes.insert_full(Shape::text_of(spec)).0).saturating_add(1)
+    }
+}
+
+/// Whom the API server lets in.
+#[derive(Default)]
+pub(crate) struct Admitted {
+    /// By workload, how many pods it may create at most; the others as many as they want.
+    most: FxHashMap<usize, u32>,
+}
+
+impl Admitted {
+    /// Of `wanted` pods of a workload, those that are created.
+    pub(crate) fn of(&self, workload: usize, wanted: u32) -> u32 {
+        self.most.get(&workload).map_or(wanted, |most| wanted.min(*most))
+    }
+}
+
+/// What is looked at and changed.
+pub(crate) struct Admitting<'a> {
+    pub(crate) pods: &'a mut [PodRecord],
+    pub(crate) fates: &'a mut [Fate],
+    pub(crate) workloads: &'a mut Workloads,
+    pub(crate) drafts: &'a mut FxIndexSet<Draft>,
+    pub(crate) cluster: &'a mut Cluster,
+    pub(crate) warnings: &'a mut FxIndexSet<String>,
+}
+
+impl Admission {
+    /// Sets what LimitRanges default to in pods that are to be created, and takes away those that nothing lets in;
+    /// `children` counts the pods that workloads have. Pods of the input come first, then workloads, as they were given.
+    pub(crate) fn admit(&mut self, to: &mut Admitting<'_>, children: &[Children]) -> Admitted {
+        let mut admitted = Admitted::default();
+        if self.limit_ranges.is_empty() && self.quotas.is_empty() {
+            return admitted;
+        }
+        self.limit_ranges.sort_by(|a, _, b, _| names(to.cluster, *a).cmp(&names(to.cluster, *b)));
+        self.quotas.sort_by(|a, _, b, _| names(to.cluster, *a).cmp(&names(to.cluster, *b)));
+        self.count_existing(to);
+        let mut ranged = FxHashMap::default();
+        for at in 0..to.pods.len() {
+            let Some(pod) = to.pods.get(at).filter(|pod| pod.is_new()) else { continue };
+            let (namespace, draft) = (pod.namespace, pod.draft);
+            if to.fates.get(at) != Some(&Fate::Pending) || !self.is_about(namespace) {
+                continue;
+            }
+            let who = format!("Pod {}/{}", to.cluster.symbols.text(namespace), pod.name);
+            let (draft, refusal) = self.ranged(&mut ranged, namespace, draft, to);
+            if let Some(pod) = to.pods.get_mut(at) {
+                pod.draft = draft;
+            }
+            let refusal = refusal.or_else(|| self.take(namespace, draft, 1, to).1);
+            if let Some(reason) = refusal {
+                to.warnings.insert(format!("{who}: would not be created: {reason}"));
+                if let Some(fate) = to.fates.get_mut(at) {
+                    *fate = Fate::Gone;
+                }
+            }
+        }
+        let are_expanded = to.workloads.are_expanded();
+        for at in 0..to.workloads.len() {
+            let Some(workload) = to.workloads.get(at).filter(|workload| self.is_about(workload.namespace)) else {
+                continue;
+            };
+            let (namespace, draft, kind) = (workload.namespace, workload.draft, workload.kind);
+            let who = in_words(workload, to.cluster);
+            let (draft, refusal) = self.ranged(&mut ranged, namespace, draft, to);
+            let count = children.get(at).map_or(0, |children| children.count);
+            let wanted = to.workloads.get(at).map_or(0, |workload| workload.wants.saturating_sub(count));
+            to.workloads.set_draft(at, draft);
+            let is_daemon = kind == WorkloadKind::DaemonSet;
+            if !are_expanded.get(at).is_some_and(|is_expanded| *is_expanded) && !is_daemon || wanted == 0 {
+                continue;
+            }
+            let (most, reason) = match refusal {
+                Some(reason) => (0, Some(reason)),
+                // How many nodes there will be is not known yet.
+                None if is_daemon => continue,
+                None => self.take(namespace, draft, wanted, to),
+            };
+            let Some(reason) = reason else { continue };
+            admitted.most.insert(at, most);
+            let left = wanted - most;
+            to.warnings.insert(if is_daemon {
+                to.workloads.want_none(at);
+                format!("{who}: its pods would not be created: {reason}")
+            } else {
+                format!("{who}: {left} of {wanted} pods would not be created: {reason}")
+            });
+        }
+        admitted
+    }
+
+    fn is_about(&self, namespace: Sym) -> bool {
+        self.limit_ranges.keys().chain(self.quotas.keys()).any(|(of, _)| *of == namespace)
+    }
+
+    fn shape(&self, draft: u32, drafts: &FxIndexSet<Draft>) -> Option<Shape> {
+        let shape = drafts.get_index(draft as usize)?.shape.checked_sub(1)?;
+        Shape::read(self.shapes.get_index(shape as usize)?)
+    }
+
+    // What quotas whose status says nothing have of pods that exist.
+    fn count_existing(&mut self, to: &mut Admitting<'_>) {
+        if self.quotas.values().all(|quota| quota.is_counted) {
+            return;
+        }
+        let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
+        for (pod, fate) in to.pods.iter().zip(&*to.fates) {
+            if *fate != Fate::Gone && !(pod.is_new() && *fate == Fate::Pending) {
+                *counts.entry((pod.namespace, pod.draft)).or_default() += 1;
+            }
+        }
+        for ((namespace, draft), count) in counts {
+            let Some(shape) = self.shape(draft, to.drafts) else { continue };
+            let Ok(usage) = Usage::of(&shape, to.cluster) else { continue };
+            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && !quota.is_counted);
+            for (_, quota) in quotas.filter(|(_, quota)| quota.is_about(&shape)) {
+                quota.take(&usage, count, to.cluster);
+            }
+        }
+    }
+
+    // The draft with the defaults of the namespace's LimitRanges, and why these let no such pod in, if so.
+    fn ranged(
+        &mut self,
+        known: &mut FxHashMap<(Sym, u32), (u32, Option<String>)>,
+        namespace: Sym,
+        draft: u32,
+        to: &mut Admitting<'_>,
+    ) -> (u32, Option<String>) {
+        if let Some(known) = known.get(&(namespace, draft)) {
+            return known.clone();
+        }
+        let Some(mut shape) = self.shape(draft, to.drafts) else { return (draft, None) };
+        let of_namespace = || self.limit_ranges.iter().filter(|((of, _), _)| *of == namespace);
+        let items = || of_namespace().flat_map(|(_, items)| items);
+        let n_changed = items().filter(|item| limit_range::apply_defaults(item, &mut shape)).count();
+        let mut refusal = None;
+        for ((_, name), items) in of_namespace() {
+            let name = to.cluster.symbols.text(*name).to_owned();
+            let violated =
+                items.iter().find_map(|item| limit_range::violation(item, &shape, to.cluster).ok().flatten());
+            refusal = refusal.or_else(|| violated.map(|says| format!("LimitRange {name}: {says}")));
+        }
+        let changed = to.drafts.get_index(draft as usize).filter(|_| n_changed > 0).cloned();
+        let mut answer = (draft, refusal);
+        if let (Some(mut changed), Ok((requests, assumed, is_beyond))) = (changed, shape.scheduled(to.cluster)) {
+            (changed.spec.requests, changed.spec.assumed) = (requests, assumed);
+            if is_beyond {
+                changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit()));
+            }
+            changed.shape = index(self.shapes.insert_full(shape.text()).0).saturating_add(1);
+            answer.0 = index(to.drafts.insert_full(changed).0);
+        }
+        known.insert((namespace, draft), answer.clone());
+        answer
+    }
+
+    // How many of so many pods the quotas of a namespace let in, which they count from now on; with why no more.
+    fn take(&mut self, namespace: Sym, draft: u32, wanted: u32, to: &mut Admitting<'_>) -> (u32, Option<String>) {
+        let Some(shape) = self.shape(draft, to.drafts) else { return (wanted, None) };
+        let Ok(usage) = Usage::of(&shape, to.cluster) else { return (wanted, None) };
+        let (mut most, mut reason) = (wanted, None);
+        let is_about = |of: Sym, quota: &Quota| of == namespace && quota.is_about(&shape);
+        for ((_, name), quota) in self.quotas.iter().filter(|((of, _), quota)| is_about(*of, quota)) {
+            let name = to.cluster.symbols.text(*name);
+            if let Some(unstated) = quota.unstated(&shape) {
+                return (0, Some(format!("ResourceQuota {name}: {unstated}")));
+            }
+            let (allows, scarce) = quota.allows(&usage, to.cluster);
+            if let Some(scarce) = scarce.filter(|_| allows < most) {
+                (most, reason) = (allows, Some(format!("ResourceQuota {name}: {}", quota.in_words(&scarce))));
+            }
+        }
+        for (_, quota) in self.quotas.iter_mut().filter(|((of, _), quota)| is_about(*of, quota)) {
+            quota.take(&usage, most, to.cluster);
+        }
+        (most, reason)
+    }
+}
+
+fn names(cluster: &Cluster, (namespace, name): (Sym, Sym)) -> (&str, &str) {
+    (cluster.symbols.text(namespace), cluster.symbols.text(name))
+}
+
+fn in_words(workload: &Workload, cluster: &Cluster) -> String {
+    let text = |sym| cluster.symbols.text(sym);
+    format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name))
+}

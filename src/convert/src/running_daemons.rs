@@ -1,0 +1,71 @@
+//! DaemonSets that are not in the input, read off the pods of theirs that run: new nodes keep room for one of each.
+
+use std::cmp::Ordering;
+
+use berth_model::{Cluster, Daemon};
+use indexmap::map::Entry;
+
+use crate::builder::{FxIndexMap, FxIndexSet, PodRecord};
+use crate::resolve::Resolver;
+use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
+
+/// Names that the warning lists.
+const MOST_NAMES: usize = 5;
+
+/// Adds to the daemons of the cluster those that only their pods tell of, after those of the input, and says so. A
+/// DaemonSet is taken to be as its newest pod. Where its template requires node affinity, its pods do not show it, since
+/// the controller writes the node's name in its place.
+pub(crate) fn add(
+    pods: &[PodRecord],
+    owners: &FxIndexSet<Owner>,
+    workloads: &Workloads,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let mut newest: FxIndexMap<String, &PodRecord> = FxIndexMap::default();
+    for pod in pods.iter().filter(|pod| pod.node.is_some() && !pod.is_gone && !pod.is_terminating) {
+        let Some(owner) = pod.owner.and_then(|owner| owners.get_index(owner as usize)) else { continue };
+        if owner.kind != OwnerKind::Workload(WorkloadKind::DaemonSet) || workloads.root(owner).is_some() {
+            continue;
+        }
+        let name = format!("{}/{}", cluster.symbols.text(pod.namespace), cluster.symbols.text(owner.name()));
+        match newest.entry(name) {
+            Entry::Vacant(new) => {
+                new.insert(pod);
+            }
+            Entry::Occupied(mut known) => {
+                if by_age(known.get(), pod) == Ordering::Less {
+                    known.insert(pod);
+                }
+            }
+        }
+    }
+    newest.sort_unstable_keys();
+    for (name, pod) in &newest {
+        let Some(mut draft) = resolver.draft(pod.draft).cloned() else { continue };
+        draft.spec.required_terms.retain(|term| term.get(cluster.well_known.field_name).is_none());
+        let draft = resolver.intern(draft);
+        let spec = resolver.bound(draft, pod.namespace, name, cluster, warnings);
+        cluster.daemons.push(Daemon { name: name.clone(), spec });
+    }
+    if newest.is_empty() {
+        return;
+    }
+    let listed: Vec<&str> = newest.keys().take(MOST_NAMES).map(String::as_str).collect();
+    let rest = match newest.len() - listed.len() {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    let (which, whose) = if newest.len() == 1 { ("DaemonSet", "its") } else { ("DaemonSets", "their") };
+    warnings.insert(format!(
+        "{which} {}{rest} not in the input: each new node keeps room for a pod like {whose} newest one that runs",
+        listed.join(", ")
+    ));
+}
+
+/// By creation, then by name; one that does not say when it was created is the oldest.
+fn by_age(a: &PodRecord, b: &PodRecord) -> Ordering {
+    let created = |pod: &PodRecord| if pod.created == i64::MAX { i64::MIN } else { pod.created };
+    created(a).cmp(&created(b)).then_with(|| a.name.cmp(&b.name))
+}
