@@ -50,6 +50,7 @@ quick)
     step format
     cargo fmt --all --check
     spelling
+    hack/check-unused.sh
     mapfile -t packages < <(changed_packages)
     if [[ ${#packages[@]} == 0 ]]; then
         echo "no crate differs from main"
@@ -74,8 +75,9 @@ if [[ ${1:-all} == all ]]; then
 
     spelling
 
-    step layers
+    step "layers and dependencies"
     hack/check-layers.sh
+    hack/check-unused.sh
 
     if command -v go >/dev/null; then
         step "Go: hack/compare and hack/bench"

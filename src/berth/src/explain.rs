@@ -7,7 +7,7 @@ use berth_plan::ObjectRef;
 use clap::ValueEnum;
 
 use crate::input::{Asked, InputArgs};
-use crate::output::to_stdout;
+use crate::output::{Colour, terminal, to_stdout};
 
 /// Tell the whole story of one object in the plan for manifests, without a cluster
 ///
@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Print every line of long lists
     #[arg(long)]
     wide: bool,
+    /// Whether tables are coloured
+    #[arg(long, value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let plan = input.plan("explain", usage, Asked::default())?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {
-        Format::Text => story.write_text(args.wide, out),
+        Format::Text => story.write_text(args.wide, terminal(args.color), out),
         Format::Json => story.write_json(out),
     })?;
     let code = if story.has_place() { ExitCode::SUCCESS } else { ExitCode::FAILURE };

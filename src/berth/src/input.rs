@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::cluster::ClusterArgs;
 use crate::kustomize;
 use crate::output::to_stderr;
+use crate::progress::Progress;
 
 /// More threads than parsing has work for; some thousand would only wait for each other.
 const MOST_THREADS: i64 = 256;
@@ -151,7 +152,9 @@ impl InputArgs {
         inputs.extend(self.filename.iter().map(|name| Input::from_arg(name)));
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
         let options = Options { bound, what_restrictions_cost, repack, disrupt, ..self.options()? };
+        let progress = Progress::start("planning (--effort low is quicker)");
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
+        drop(progress);
         for warning in plan.warnings() {
             to_stderr(format_args!("warning: {warning}"));
         }

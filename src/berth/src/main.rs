@@ -12,6 +12,7 @@ mod input;
 mod kustomize;
 mod output;
 mod plan;
+mod progress;
 mod sandbox;
 
 use std::hash::{BuildHasher, RandomState};

@@ -1,9 +1,11 @@
 //! Standard output and standard error, which may be closed or full.
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use anyhow::{Context, Result};
+use berth_plan::{Terminal, printable};
+use clap::ValueEnum;
 
 /// Writes to standard output. A reader that has seen enough, as `head` does, is no error.
 pub(crate) fn to_stdout(write: impl FnOnce(&mut BufWriter<StdoutLock<'static>>) -> io::Result<()>) -> Result<()> {
@@ -24,15 +26,32 @@ pub(crate) fn to_stderr(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
 }
 
-/// Text without control characters, which may be in names of files and objects and move a terminal's cursor.
-fn printable(text: &str) -> String {
-    let shown = |char: char| if char.is_control() && char != '\n' { char::REPLACEMENT_CHARACTER } else { char };
-    text.chars().map(shown).collect()
+/// What is known of the terminal on standard output.
+pub(crate) fn terminal(colour: Colour) -> Terminal {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| console::Term::stdout().size_checked()).flatten();
+    let has_colours = match colour {
+        Colour::Always => true,
+        Colour::Never => false,
+        // NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM, as clap for its own messages.
+        Colour::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+    };
+    Terminal { width: size.map(|(_, columns)| usize::from(columns)), has_colours }
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use berth_plan::printable;
 
     #[test]
     fn control_characters_never_reach_a_terminal() {

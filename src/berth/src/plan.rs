@@ -7,7 +7,7 @@ use berth_plan::{Money, Plan, parse_money};
 use clap::ValueEnum;
 
 use crate::input::{Asked, InputArgs};
-use crate::output::{to_stderr, to_stdout};
+use crate::output::{Colour, terminal, to_stderr, to_stdout};
 
 /// Say which nodes would be launched for manifests, without a cluster
 ///
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// Print every row of long tables, and the pods of each node
     #[arg(long)]
     wide: bool,
+    /// Whether tables are coloured
+    #[arg(long, value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -77,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print_timings(&plan);
     }
     to_stdout(|out| match args.output {
-        Format::Table => plan.write_tables(args.wide, out),
+        Format::Table => plan.write_tables(args.wide, terminal(args.color), out),
         Format::Json => plan.write_json(out, args.timings),
         Format::Yaml => plan.write_yaml(out, args.timings),
         Format::Html => plan.write_html(out),

@@ -1,11 +1,13 @@
 //! Money as exact decimal text.
 
 use berth_model::Money;
+use berth_quantity::{Format, Quantity};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 const PICO: u128 = 1_000_000_000_000;
 const PLACES: usize = 12;
+const NANOS: i128 = 1_000_000_000;
 
 /// Text that is no amount of dollars.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +69,32 @@ pub(crate) fn thousands(count: impl Into<u128>) -> String {
     out
 }
 
+/// An amount of a resource for people: at most four digits before and two after the point, rounded down. `191650m` is
+/// `191.65`, `15998Mi` is `15.62Gi`.
+pub(crate) fn amount(quantity: Quantity) -> String {
+    let exact = quantity.to_string();
+    let (nanos, n_digits) = (quantity.nanos(), exact.bytes().filter(u8::is_ascii_digit).count());
+    if n_digits <= 4 || nanos < 0 {
+        return exact;
+    }
+    let hundredths = |unit: i128, suffix: &str| {
+        let hundredths = nanos / (unit / 100).max(1);
+        let fraction = format!("{:02}", hundredths % 100);
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() { "" } else { "." };
+        format!("{}{point}{fraction}{suffix}", hundredths / 100)
+    };
+    match quantity.format() {
+        Format::BinarySI => {
+            let units = [("Ti", 1_i128 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+            let unit = units.into_iter().find(|(_, bytes)| nanos >= bytes * NANOS);
+            unit.map_or(exact, |(suffix, bytes)| hundredths(bytes * NANOS, suffix))
+        }
+        _ if exact.ends_with('m') => hundredths(NANOS, ""),
+        _ => exact,
+    }
+}
+
 /// Money as a JSON number that says exactly what it is.
 pub(crate) struct Exact(pub(crate) Money);
 
@@ -99,6 +127,16 @@ mod tests {
         assert_eq!(rounded(Money::from_pico(200_000_000_000), 4), "0.20");
         assert_eq!(rounded(Money::from_pico(999_999_999_999), 4), "1.00");
         assert_eq!(rounded(Money::from_pico(1_234_500_000_000_000_000), 0), "1,234,500");
+    }
+
+    #[test]
+    fn people_read_amounts_of_few_digits() {
+        let read = |text: &str| amount(text.parse().unwrap());
+        for (exact, shown) in [("191650m", "191.65"), ("1500m", "1500m"), ("15998Mi", "15.62Gi"), ("13Gi", "13Gi")] {
+            assert_eq!(read(exact), shown);
+        }
+        assert_eq!((read("12345678Ki"), read("12345"), read("0")), ("11.77Gi".into(), "12345".into(), "0".into()));
+        assert_eq!(amount(Quantity::from_bytes_binary(123_456)), "120.56Ki");
     }
 
     #[test]

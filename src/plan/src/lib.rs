@@ -34,6 +34,7 @@ mod restrictions;
 mod skipped;
 mod summary;
 mod table;
+mod terminal;
 
 pub use berth_convert::{Options as FeatureGates, Replicas, UnknownGate};
 pub use berth_manifests::{Input, Validate, known_kinds, read_scheduler_config};
@@ -46,6 +47,7 @@ pub use max_share::{ParseShareError, UnkeepableShares, parse_max_share};
 pub use options::Options;
 pub use plan::{Plan, Timings, plan_change, plan_documents, plan_inputs, plan_objects};
 pub use summary::Summary;
+pub use terminal::{Terminal, printable};
 
 /// The catalogue that plans use without another: the fake provider's.
 pub fn default_catalogue() -> berth_catalogue::Catalogue {

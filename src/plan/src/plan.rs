@@ -15,6 +15,7 @@ use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::provenance::Provenance;
 use crate::repack::Fleet;
+use crate::terminal::{Paper, Terminal};
 use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Drawing;
 
@@ -279,8 +280,8 @@ impl Plan {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write_tables<W: Write>(&self, is_wide: bool, writer: W) -> io::Result<()> {
-        table::write(self, table::Rows::new(is_wide), writer)
+    pub fn write_tables<W: Write>(&self, is_wide: bool, terminal: Terminal, writer: W) -> io::Result<()> {
+        table::write(self, table::Rows::new(is_wide, terminal.width), Paper::new(writer, terminal))
     }
 
     /// Writes one self-contained page of HTML for people, as a stream. It grows with what differs: alike nodes are

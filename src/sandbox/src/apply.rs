@@ -33,8 +33,16 @@ const CLUSTER_KINDS: [&str; 14] = [
 ];
 
 /// What must be there before what refers to it.
-const FIRST: [&str; 6] =
-    ["Namespace", "PriorityClass", "StorageClass", "FakeNodeClass", "FakeCapacityReservation", "NodePool"];
+const FIRST: [&str; 8] = [
+    "Namespace",
+    "LimitRange",
+    "ResourceQuota",
+    "PriorityClass",
+    "StorageClass",
+    "FakeNodeClass",
+    "FakeCapacityReservation",
+    "NodePool",
+];
 
 fn failed(object: &str, error: &kube::Error) -> SandboxError {
     let message = match error {

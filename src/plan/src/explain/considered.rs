@@ -11,6 +11,7 @@ use berth_provisioning::{Considered, Options, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
+use crate::decimal;
 use crate::outcome::Outcome;
 
 /// Names that a reason or a change lists.
@@ -163,7 +164,8 @@ fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
     let named = |id: ResourceId, amount: i64| {
         let mut resources = Resources::new();
         resources.set(id, amount);
-        let named = quantities(cluster, &resources).into_iter().next().map(|(name, amount)| (name, amount.to_string()));
+        let named =
+            quantities(cluster, &resources).into_iter().next().map(|(name, amount)| (name, decimal::amount(amount)));
         // An amount of zero is none.
         let unnamed =
             || (cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name)), "0".to_owned());

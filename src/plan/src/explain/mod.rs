@@ -13,6 +13,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::terminal::{Paper, Terminal};
 use crate::{Options, Plan};
 
 pub use object::{Kind, ObjectRef, ParseObjectError};
@@ -150,8 +151,8 @@ impl Explanation {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write_text<W: Write>(&self, is_wide: bool, writer: W) -> io::Result<()> {
-        text::write(self, is_wide, writer)
+    pub fn write_text<W: Write>(&self, is_wide: bool, terminal: Terminal, writer: W) -> io::Result<()> {
+        text::write(self, is_wide, Paper::new(writer, terminal))
     }
 
     fn of(object: String) -> Self {

@@ -9,7 +9,7 @@ use super::considered::{Subject, consider_all};
 use super::matched::{held, say};
 use super::{ExplainError, Explanation, ObjectRef};
 use crate::outcome::Outcome;
-use crate::{FeatureGates, Plan, hints};
+use crate::{FeatureGates, Plan, decimal, hints};
 use berth_decisions::{Deal, Drawing, quantities};
 
 pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
@@ -113,7 +113,7 @@ pub(super) fn amounts(cluster: &Cluster, resources: &berth_model::Resources) -> 
     let amounts = quantities(cluster, resources);
     // One pod is one pod.
     let amounts = amounts.iter().filter(|(name, amount)| **name != "pods" || amount.to_string() != "1");
-    let amounts: Vec<String> = amounts.map(|(name, amount)| format!("{name} {amount}")).collect();
+    let amounts: Vec<String> = amounts.map(|(name, amount)| format!("{name} {}", decimal::amount(*amount))).collect();
     amounts.join(", ")
 }
 

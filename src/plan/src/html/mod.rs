@@ -23,9 +23,10 @@ const SCRIPT: &str = concat!(
     include_str!("assets/list.js"),
     include_str!("assets/details.js"),
     include_str!("assets/page.js"),
+    include_str!("assets/address.js"),
 );
 /// Of [`SCRIPT`], for the page's Content-Security-Policy.
-const SCRIPT_SHA256: &str = "Goj3Nw2iElDaS1Q270CipexJk63sJE+DUlVa5vH9hQA=";
+const SCRIPT_SHA256: &str = "0CEXI/ekucolEuZ4b5LXQb8MYqVeZHu/66BeDr2t4hc=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {

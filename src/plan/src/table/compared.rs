@@ -14,16 +14,16 @@ use crate::decimal::{rounded, thousands};
 const LISTED_NODES: usize = 5;
 
 /// Writes `--repack`: the cluster as it stands beside a plan from scratch.
-pub(super) fn write_repack<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+pub(super) fn write_repack<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
     let Some(scratch) = plan.scratch.as_deref() else { return Ok(()) };
     let (fleet, planned, scratch) = (&plan.fleet, Figures::of(plan), Figures::of(scratch));
     let mut grid = Grid::new(&[
         Column::Text("CLUSTER"),
         Column::Number("NODES"),
         Column::Number("UNSCHEDULABLE"),
-        Column::Number("$/H"),
-        Column::Number("$/MONTH"),
-        Column::Number("LIST $/H"),
+        Column::Money("$/H"),
+        Column::Money("$/MONTH"),
+        Column::Money("LIST $/H"),
     ]);
     let mut row = |name: &str, nodes: u64, left: String, cost: Money, list: Money| {
         let month = rounded(cost.times(HOURS_A_MONTH), 0);
@@ -36,7 +36,7 @@ pub(super) fn write_repack<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<
     row("with this plan", with_plan, thousands(planned.unschedulable), cost, fleet.list_cost + planned.list_cost);
     let cost = scratch.hourly_cost + scratch.node_cost;
     row("from scratch", scratch.nodes, thousands(scratch.unschedulable), cost, scratch.list_cost);
-    grid.write("Planned from scratch", writer)?;
+    grid.write("Planned from scratch", rows, writer)?;
     if !fleet.unpriced.is_empty() {
         let listed: Vec<&str> = fleet.unpriced.iter().take(LISTED_NODES).map(String::as_str).collect();
         let rest = fleet.unpriced.len() - listed.len();
@@ -55,8 +55,8 @@ pub(super) fn write_diff<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> i
         Column::Number("PODS"),
         Column::Number("UNSCHEDULABLE"),
         Column::Number("NEW NODES"),
-        Column::Number("$/H"),
-        Column::Number("$/MONTH"),
+        Column::Money("$/H"),
+        Column::Money("$/MONTH"),
     ]);
     for (name, figures) in [("before", was), ("after", is)] {
         let cost = figures.hourly_cost + figures.node_cost;
@@ -78,7 +78,7 @@ pub(super) fn write_diff<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> i
         with_sign(adds, 4),
         with_sign(adds.times(HOURS_A_MONTH), 0),
     ]);
-    grid.write("What the change does", writer)?;
+    grid.write("What the change does", rows, writer)?;
     let changed = compare::changed(before, plan);
     if changed.is_empty() {
         return Ok(());
@@ -90,7 +90,7 @@ pub(super) fn write_diff<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> i
         Column::Text("CAPACITY"),
         Column::Number("BEFORE"),
         Column::Number("AFTER"),
-        Column::Number("ADDS $/H"),
+        Column::Money("ADDS $/H"),
     ]);
     let shown = rows.shown(changed.len());
     for one in changed.iter().take(shown) {
@@ -104,7 +104,7 @@ pub(super) fn write_diff<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> i
         let blank = std::iter::repeat_n(String::new(), 4);
         grid.row(names.into_iter().chain(blank).chain([with_sign(rest, 4)]));
     }
-    grid.write("New nodes that differ", writer)
+    grid.write("New nodes that differ", rows, writer)
 }
 
 fn signed(after: u64, before: u64) -> String {

@@ -25,7 +25,7 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
             Column::Text("NODES THAT GO"),
             Column::Text("REPLACED BY"),
             Column::Number("EVICTIONS"),
-            Column::Number("SAVES $/H"),
+            Column::Money("SAVES $/H"),
         ];
         let mut grid = Grid::new(&heads);
         let shown = rows.shown(disruption.commands.len());
@@ -39,7 +39,7 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
                 rounded(command.savings, 4),
             ]);
         }
-        grid.write("Nodes to disrupt, in order; those of batch 0 may begin now", writer)?;
+        grid.write("Nodes to disrupt, in order; those of batch 0 may begin now", rows, writer)?;
         if shown < disruption.commands.len() {
             writeln!(writer, "and {} more", thousands((disruption.commands.len() - shown) as u64))?;
         }
@@ -59,7 +59,7 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
         let reasons: Vec<String> = kept.reasons.iter().map(why).collect();
         grid.row([kept.node.key.name.to_string(), reasons.join("; ")]);
     }
-    grid.write("Nodes that stay", writer)?;
+    grid.write("Nodes that stay", rows, writer)?;
     if shown < disruption.kept.len() {
         writeln!(writer, "and {} more", thousands((disruption.kept.len() - shown) as u64))?;
     }

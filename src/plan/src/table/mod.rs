@@ -22,23 +22,27 @@ pub(crate) use unschedulable::by_subject;
 /// Hours of a month, as clouds bill it: 365 days of 24 hours in twelve parts.
 pub(crate) const HOURS_A_MONTH: u64 = 730;
 
-/// How many rows a table has before the rest is summed up, unless everything is asked for.
+/// How many rows a table has before the rest is summed up, unless everything is asked for, and how wide it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rows(Option<usize>);
+pub(crate) struct Rows {
+    most: Option<usize>,
+    /// Columns of the terminal, if it is one.
+    width: Option<usize>,
+}
 
 impl Rows {
-    pub(crate) fn new(is_wide: bool) -> Self {
-        Rows((!is_wide).then_some(30))
+    pub(crate) fn new(is_wide: bool, width: Option<usize>) -> Self {
+        Rows { most: (!is_wide).then_some(30), width }
     }
 
     /// Whether everything is asked for.
     fn are_all(self) -> bool {
-        self.0.is_none()
+        self.most.is_none()
     }
 
     /// How many of `total` rows are shown; one row too many is not worth a summary.
     fn shown(self, total: usize) -> usize {
-        self.0.filter(|&most| total > most + 1).unwrap_or(total)
+        self.most.filter(|&most| total > most + 1).unwrap_or(total)
     }
 }
 
@@ -46,11 +50,11 @@ pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Res
     let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
     headline(plan, &mut writer)?;
     compared::write_diff(plan, rows, &mut writer)?;
-    compared::write_repack(plan, &mut writer)?;
+    compared::write_repack(plan, rows, &mut writer)?;
     nodes::write_claims(plan, rows, &mut writer)?;
     nodes::write_existing(plan, rows, &mut writer)?;
     reservations::write(plan, rows, &mut writer)?;
-    restrictions::write(plan, &mut writer)?;
+    restrictions::write(plan, rows, &mut writer)?;
     unschedulable::write(plan, &deal, rows, &mut writer)?;
     disruption::write(plan, rows, &mut writer)?;
     if rows.are_all() {

@@ -9,7 +9,7 @@ use berth_provisioning::{Claims, NodePlan};
 use super::grid::{Column, Grid};
 use super::{Rows, counted};
 use crate::Plan;
-use crate::decimal::{rounded, thousands};
+use crate::decimal::{amount, rounded, thousands};
 use berth_decisions::{Deal, quantities};
 
 /// What tells rows apart.
@@ -81,8 +81,8 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
         Column::Number("PODS"),
         Column::Number("CPU"),
         Column::Number("MEMORY"),
-        Column::Number("$/H EACH"),
-        Column::Number("$/H"),
+        Column::Money("$/H EACH"),
+        Column::Money("$/H"),
     ]);
     let cost = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
     let shown = rows.shown(groups.len());
@@ -106,7 +106,7 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
     if groups.len() > 1 {
         grid.row(all.cells(["", "TOTAL", "", ""], String::new(), all_cost));
     }
-    grid.write("Nodes to launch", writer)?;
+    grid.write("Nodes to launch", rows, writer)?;
     write_alternatives(plan, writer)
 }
 
@@ -197,14 +197,14 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         }
         left.floor_at_zero();
         let left = quantities(cluster, &left);
-        let amount = |name| left.get(name).map_or_else(|| "0".to_owned(), ToString::to_string);
+        let of = |name| left.get(name).map_or_else(|| "0".to_owned(), |left| amount(*left));
         let first = [
             cluster.symbols.text(node.name).to_owned(),
             pool.map_or("-", |pool| cluster.symbols.text(pool.name)).to_owned(),
             thousands(plan.pods_in(&entry.contents) + drawn),
         ];
         let gone = preempts.then(|| thousands(n_preempted(entry.node)));
-        let cells: Vec<String> = first.into_iter().chain(gone).chain([amount("cpu"), amount("memory")]).collect();
+        let cells: Vec<String> = first.into_iter().chain(gone).chain([of("cpu"), of("memory")]).collect();
         grid.row(cells);
     }
     if used.len() > shown {
@@ -216,7 +216,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
         let cells: Vec<String> = first.into_iter().chain(gone).chain([String::new(), String::new()]).collect();
         grid.row(cells);
     }
-    grid.write("Existing nodes that get pods", writer)?;
+    grid.write("Existing nodes that get pods", rows, writer)?;
     write_preempted(plan, rows, writer)
 }
 

@@ -72,7 +72,7 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
         let texts = [format!("… {} more", entries.len() - shown), String::new(), String::new()];
         grid.row(texts.into_iter().chain([thousands(used), thousands(total), bar(used, total)]));
     }
-    grid.write("Capacity reservations", writer)
+    grid.write("Capacity reservations", rows, writer)
 }
 
 /// How full it is; any use shows, and only all of it fills the bar.

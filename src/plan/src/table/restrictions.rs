@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
+use super::Rows;
 use super::grid::{Column, Grid};
 use crate::Plan;
 use crate::decimal::rounded;
 use crate::restrictions::{largest, name, unplaced};
 
 /// Writes a row a restriction; of those without a cost, where costs were not asked for, shares alone.
-pub(super) fn write<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
     let all = &plan.solution.restrictions;
     if all.is_empty() {
         return Ok(());
@@ -17,7 +18,7 @@ pub(super) fn write<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         (all.iter().any(|known| !known.values.is_empty()), all.iter().any(|known| known.cost.is_some()));
     let mut columns = vec![Column::Text("RESTRICTION")];
     columns.extend(has_shares.then_some(Column::Text("LARGEST SHARE")));
-    columns.extend(has_costs.then_some(Column::Number("COSTS $/H")));
+    columns.extend(has_costs.then_some(Column::Money("COSTS $/H")));
     columns.extend(has_costs.then_some(Column::Number("LEAVES OUT")));
     let mut grid = Grid::new(&columns);
     for known in all {
@@ -29,5 +30,5 @@ pub(super) fn write<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         }
         grid.row(row);
     }
-    grid.write("Restrictions", writer)
+    grid.write("Restrictions", rows, writer)
 }

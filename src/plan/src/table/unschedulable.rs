@@ -9,8 +9,8 @@ use crate::Plan;
 use crate::decimal::thousands;
 use berth_decisions::Deal;
 
-/// Columns of a line of reasons, its indent aside.
-const WIDTH: usize = 110;
+/// Columns of a line of reasons where no terminal says how many it has.
+const WIDTH: usize = 112;
 
 /// Writes an entry a class: who, and each reason with its count.
 pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: &mut W) -> io::Result<()> {
@@ -33,7 +33,7 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: 
         };
         writeln!(writer, "{kind} {name}{others}:")?;
         let reasons: Vec<(&str, u32)> = plan.reasons(entry).collect();
-        for line in explain(&reasons, plan.cluster.nodes.len() as u64) {
+        for line in explain(&reasons, plan.cluster.nodes.len() as u64, rows.width.unwrap_or(WIDTH)) {
             writeln!(writer, "  {line}")?;
         }
     }
@@ -67,21 +67,22 @@ pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, 
 }
 
 /// A line for each subject.
-fn explain(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<String> {
+fn explain(reasons: &[(&str, u32)], n_nodes: u64, width: usize) -> Vec<String> {
     let counted = |(text, count): (String, u32)| if count == 0 { text } else { format!("{} {text}", thousands(count)) };
     let line = |(of, reasons): (String, Vec<(String, u32)>)| {
         let texts = reasons.into_iter().map(counted).collect::<Vec<String>>().join(", ");
         if of.is_empty() { texts } else { format!("{of}: {texts}") }
     };
-    by_subject(reasons, n_nodes).into_iter().map(line).flat_map(|line| wrapped(&line)).collect()
+    by_subject(reasons, n_nodes).into_iter().map(line).flat_map(|line| wrapped(&line, width)).collect()
 }
 
-/// Lines of at most [`WIDTH`] columns, broken at blanks; what follows the first is indented.
-fn wrapped(text: &str) -> Vec<String> {
+/// Lines of at most `width` columns with the indent of two, broken at blanks; what follows the first is indented more.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.saturating_sub(2);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -106,14 +107,14 @@ mod tests {
             "NodePool a: 40 Insufficient cpu",
             "NodePool b: is deleting",
         ];
-        assert_eq!(explain(&reasons, 3), expected);
-        assert_eq!(explain(&[("Scheduling is blocked", 0)], 3), ["Scheduling is blocked"]);
+        assert_eq!(explain(&reasons, 3, WIDTH), expected);
+        assert_eq!(explain(&[("Scheduling is blocked", 0)], 3, WIDTH), ["Scheduling is blocked"]);
     }
 
     #[test]
     fn long_explanations_are_wrapped() {
         let reason = "node(s) didn't match Pod's node affinity/selector";
-        let lines = explain(&[(reason, 1), (reason, 2), (reason, 3)], 6);
+        let lines = explain(&[(reason, 1), (reason, 2), (reason, 3)], 6, WIDTH);
         assert!(lines.len() > 1 && lines.iter().all(|line| line.chars().count() <= WIDTH), "{lines:?}");
         assert!(lines.iter().skip(1).all(|line| line.starts_with("    ")));
     }

@@ -51,6 +51,7 @@ function apply() {
   byId("offering").hidden = !offering;
   byId("offering").textContent = offering ? `${Object.values(offering).join(" · ")} ✕` : "";
   showBins(wanted);
+  writeAddress();
 }
 
 let timer = 0;
@@ -202,4 +203,3 @@ window.addEventListener("resize", () => soon(() => {
 byId("tools").hidden = bins.length === 0;
 byId("legend").hidden = bins.length === 0;
 if (bins.length === 0) byId("nodes").hidden = true;
-apply();

@@ -1,0 +1,133 @@
+//! What a pod that has no place is told, and plans that look green and are not: as a new user would meet them.
+#![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect; clippy looks only into test functions")]
+
+mod common;
+
+use common::{plan, with_input};
+use rstest::rstest;
+
+fn pod(spec: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: db}}\nspec:\n  containers: [{{name: c, image: img, resources: \
+         {{requests: {{cpu: '1'}}}}}}]\n  {spec}\n"
+    )
+}
+
+fn deployment(replicas: u32, requests: &str) -> String {
+    format!(
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  replicas: {replicas}\n  selector: \
+         {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec: {{containers: \
+         [{{name: c, image: img, resources: {{requests: {requests}}}}}]}}\n"
+    )
+}
+
+const POOL: &str = "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: small}\nspec:\n  limits: {cpu: '4'}\n  \
+                    template: {spec: {nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: c}, requirements: [\
+                    {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}\n";
+
+const VOLUME: &str = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\nprovisioner: \
+                      ebs.csi.aws.com\nvolumeBindingMode: WaitForFirstConsumer\nallowedTopologies:\n- \
+                      matchLabelExpressions: [{key: topology.kubernetes.io/zone, values: [eu-west-9a]}]\n---\napiVersion: \
+                      v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {storageClassName: fast, accessModes: \
+                      [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
+
+#[rstest]
+#[case::a_misspelt_key("nodeSelector: {topology.kubernetes.io/zon: port-1a}", &[], "the label topology.kubernetes.io/zon: did you mean topology.kubernetes.io/zone?")]
+#[case::a_misspelt_value("nodeSelector: {topology.kubernetes.io/zone: port-1x}", &[], "topology.kubernetes.io/zone=port-1x: did you mean port-1a?")]
+#[case::the_gate_is_off("nodeSelector: {karpenter.sh/capacity-type: reserved}", &["--feature-gates", "ReservedCapacity=false"], "the feature gate ReservedCapacity is off")]
+#[case::topology_of_a_class("volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]", &[], "allowedTopologies of StorageClass fast: no node, NodePool or instance type has topology.kubernetes.io/zone=eu-west-9a")]
+fn a_refusal_names_the_culprit_in_the_plan_and_in_its_story(
+    #[case] spec: &str,
+    #[case] flags: &[&str],
+    #[case] says: &str,
+) {
+    let manifests = format!("{}{VOLUME}", pod(spec));
+    let told = plan(&manifests, flags);
+    assert_eq!(told.code, 1, "{}", told.stderr);
+    let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_a_line(&told.stdout).contains(says), "{}", told.stdout);
+    let story = with_input(&[&["explain", "-f", "-"], flags, &["pod/db"]].concat(), &manifests);
+    assert!(in_a_line(&story.stdout).contains(says), "{}", story.stdout);
+}
+
+#[test]
+fn more_than_any_type_has_is_told_with_how_much_less_would_do() {
+    let manifests = deployment(1, "{cpu: '300'}");
+    let run = plan(&manifests, &[]);
+    assert!(
+        run.stdout.contains("it requests cpu 300: instance type ") && run.stdout.contains("has most, "),
+        "{}",
+        run.stdout
+    );
+    let story = with_input(&["explain", "-f", "-", "deployment/web"], &manifests).stdout;
+    let change = story.lines().find(|line| line.contains(" at most (")).unwrap();
+    // Whoever requests that has a place.
+    let most = change.split("requested ").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(plan(&deployment(1, &format!("{{cpu: '{most}'}}")), &[]).code, 0, "{change}");
+}
+
+#[test]
+fn a_limit_that_is_reached_is_told_with_how_far_it_would_have_to_be_raised() {
+    let manifests = format!("{}{POOL}", deployment(3, "{cpu: 1500m}"));
+    let run = plan(&manifests, &[]);
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    assert!(run.stdout.contains("limits.cpu is 4, and 4 of it are in use"), "{}", run.stdout);
+    let story = with_input(&["explain", "-f", "-", "deployment/web"], &manifests).stdout;
+    let change = story.lines().find(|line| line.contains("limits.cpu were")).unwrap();
+    assert!(change.contains("NodePool small") && change.contains("(it is 4)"), "{change}");
+    // With that limit one more has a place.
+    let raised = change.split("were ").nth(1).unwrap().split(' ').next().unwrap();
+    let manifests = manifests.replace("{cpu: '4'}", &format!("{{cpu: '{raised}'}}"));
+    assert!(plan(&manifests, &[]).stdout.contains("3 placed"), "{change}");
+}
+
+#[rstest]
+#[case("deployment/wbe", "did you mean web?")]
+#[case("pod/web-7", "those of web that are planned are web-0 to web-2")]
+fn explain_says_what_a_name_may_have_been_meant_for(#[case] object: &str, #[case] says: &str) {
+    let run = with_input(&["explain", "-f", "-", object], &deployment(3, "{cpu: '1'}"));
+    assert!(run.code == 2 && run.stderr.contains(says), "{}", run.stderr);
+}
+
+#[test]
+fn running_pods_of_a_daemon_set_that_is_not_given_keep_their_room_on_new_nodes() {
+    let daemon = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: '2', memory: 8Gi, pods: \
+                  '110'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: agent-x, namespace: kube-system, ownerReferences: \
+                  [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: u, controller: true}]}\nspec: {nodeName: n1, \
+                  containers: [{name: c, image: img, resources: {requests: {cpu: 1900m}}}]}\nstatus: {phase: Running}\n";
+    let manifests = format!("{}{daemon}", deployment(1, "{cpu: 1500m}"));
+    let run = plan(&manifests, &["-o", "json"]);
+    assert!(run.stderr.contains("DaemonSet kube-system/agent not in the input"), "{}", run.stderr);
+    let with: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let without: serde_json::Value =
+        serde_json::from_str(&plan(&deployment(1, "{cpu: 1500m}"), &["-o", "json"]).stdout).unwrap();
+    let cost = |plan: &serde_json::Value| plan["summary"]["hourlyCost"].as_f64().unwrap();
+    assert!(cost(&with) > cost(&without), "a node for the pod alone would be too small");
+    // From scratch, too: the DaemonSet's pod goes with its node, and comes with each new one.
+    let repacked = plan(&manifests, &["-o", "json", "--repack"]);
+    let repacked: serde_json::Value = serde_json::from_str(&repacked.stdout).unwrap();
+    assert_eq!(repacked["repack"]["fromScratch"]["hourlyCost"].as_f64(), Some(cost(&with)), "{}", repacked["repack"]);
+}
+
+#[test]
+fn what_a_quota_keeps_out_is_told_and_not_planned() {
+    let quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: team}\nspec: {hard: {requests.cpu: '3'}}\n";
+    let run = plan(&format!("{}{quota}", deployment(5, "{cpu: '1'}")), &[]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let says =
+        "Deployment default/web: 2 of 5 pods would not be created: ResourceQuota team: requests.cpu: 3 used, 3 at most";
+    assert!(run.stdout.contains("3 placed") && run.stderr.contains(says), "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn a_kustomization_of_a_folder_is_told_to_be_unbuilt() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("unbuilt-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("kustomization.yaml"), "resources: [web.yaml]\n").unwrap();
+    let lone = common::berth(&["plan", "-f", folder.to_str().unwrap()]);
+    assert!(lone.code == 2 && lone.stderr.contains("which -k builds"), "{}", lone.stderr);
+    std::fs::write(folder.join("web.yaml"), deployment(1, "{cpu: '1'}")).unwrap();
+    let run = common::berth(&["plan", "-f", folder.to_str().unwrap()]);
+    assert!(run.code == 0 && run.stderr.contains("kustomization.yaml is not built"), "{}", run.stderr);
+    assert!(run.stderr.contains("give its folder with -k"), "{}", run.stderr);
+}
