@@ -57,7 +57,8 @@ fn deployment(name: &str, replicas: u32, cpu: u32) -> String {
 
 #[test]
 fn a_cluster_planned_from_scratch_stands_beside_what_it_costs() {
-    // Two pods on four nodes of known types and one unknown: one small node would do.
+    // Two pods on four nodes of known types and one unknown: one small node would do, but for the pod of the DaemonSet that
+    // comes with each node.
     let daemon = ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]";
     let manifests = [
         node("n1", "large", 8, ""),
@@ -78,8 +79,8 @@ fn a_cluster_planned_from_scratch_stands_beside_what_it_costs() {
     );
     assert_eq!(now["unpricedNodes"], serde_json::json!(["n4"]));
     let scratch = &plan["repack"]["fromScratch"];
-    assert_eq!((&scratch["pods"], &scratch["nodeClaims"]), (&2.into(), &1.into()));
-    assert_eq!((scratch["hourlyCost"].as_f64(), scratch["nodeCost"].as_f64()), (Some(0.1), Some(0.01)));
+    assert_eq!((&scratch["pods"], &scratch["nodeClaims"]), (&2.into(), &2.into()));
+    assert_eq!((scratch["hourlyCost"].as_f64(), scratch["nodeCost"].as_f64()), (Some(0.2), Some(0.02)));
 }
 
 #[test]

@@ -501,6 +501,11 @@ impl Builder {
         if self.pools.insert(record.pool.name, record).is_some() {
             self.warn_of_repeat("NodePool", name);
         }
+        if let Some(replicas) = object.spec.replicas.filter(|n| *n > 0 && self.expansion == Expansion::Workloads) {
+            self.warnings.insert(format!(
+                "NodePool {name}: static, with replicas {replicas}: of these nodes only those in the input are in the plan"
+            ));
+        }
         Ok(())
     }
 

@@ -59,34 +59,23 @@ impl Builder {
         let (nodes, claims) = (&self.nodes, &self.node_claims);
         let mut standing = Standing::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         if self.expansion == Expansion::PodsThatExist {
-            let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
-            let by_age = |a: &PodRecord, b: &PodRecord| {
-                let names = || namespace(a).cmp(namespace(b)).then_with(|| a.name.cmp(&b.name));
-                a.created.cmp(&b.created).then_with(names)
-            };
-            self.pods.sort_by(by_age);
+            sort_by_age(&mut self.pods, &cluster);
         }
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
-        let admitted = match self.expansion {
-            Expansion::PodsThatExist => Admitted::default(),
-            Expansion::Workloads => {
-                let mut admitting = Admitting {
-                    pods: &mut self.pods,
-                    fates: &mut fates,
-                    workloads: &mut self.workloads,
-                    drafts: &mut self.drafts,
-                    cluster: &mut cluster,
-                    warnings: &mut warnings,
-                };
-                self.admission.admit(&mut admitting, &children)
-            }
+        let mut admitting = Admitting {
+            pods: &mut self.pods,
+            fates: &mut fates,
+            workloads: &mut self.workloads,
+            drafts: &mut self.drafts,
+            cluster: &mut cluster,
+            warnings: &mut warnings,
         };
+        let admitted = self.admission.admit(self.expansion, &mut admitting, &children);
         // First those that run where nothing is planned: their claims may be exclusive.
-        for (pod, fate) in self.pods.iter().zip(&fates) {
-            if let (Fate::Elsewhere, Some(draft)) = (fate, self.drafts.get_index(pod.draft as usize)) {
-                let claims = &draft.claims;
+        for (pod, _) in self.pods.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Elsewhere) {
+            if let Some(Draft { claims, .. }) = self.drafts.get_index(pod.draft as usize) {
                 self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
             }
         }
@@ -201,6 +190,15 @@ fn count_drivers(limits: &FxHashMap<Sym, Vec<(Sym, u32)>>) -> FxHashMap<Sym, u32
         *drivers.entry(*driver).or_default() += 1;
     }
     drivers
+}
+
+/// The oldest first.
+fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
+    let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
+    pods.sort_by(|a, b| {
+        let names = || namespace(a).cmp(namespace(b)).then_with(|| a.name.cmp(&b.name));
+        a.created.cmp(&b.created).then_with(names)
+    });
 }
 
 /// The seconds of Unix time at which the same Reservations have expired as have by now.

@@ -57,9 +57,9 @@ pub(crate) fn add(
         0 => String::new(),
         rest => format!(" and {rest} more"),
     };
-    let (which, whose) = if newest.len() == 1 { ("DaemonSet", "its") } else { ("DaemonSets", "their") };
+    let (which, verb) = if newest.len() == 1 { ("DaemonSet", "is") } else { ("DaemonSets", "are") };
     warnings.insert(format!(
-        "{which} {}{rest} not in the input: each new node keeps room for a pod like {whose} newest one that runs",
+        "{which} {}{rest} {verb} not in the input: each new node keeps room for a pod like the newest that runs",
         listed.join(", ")
     ));
 }

@@ -180,10 +180,8 @@ impl Reader {
             let listed: Vec<&str> = foreign.iter().take(LISTED_FILES).map(String::as_str).collect();
             let rest = if n_files > listed.len() { ", …" } else { "" };
             let listed = listed.join(", ");
-            let hint = match foreign.iter().any(|file| is_kustomization(Path::new(file))) {
-                true => "; it holds a kustomization, which -k builds",
-                false => "",
-            };
+            let is_built = foreign.iter().any(|file| is_kustomization(Path::new(file)));
+            let hint = if is_built { "; it holds a kustomization, which -k builds" } else { "" };
             let message = format!("none of its {n_files} files holds a Kubernetes object: {listed}{rest}{hint}");
             self.fault(ManifestError::of_file(path.display().to_string(), message));
         }

@@ -69,28 +69,27 @@ pub(crate) fn thousands(count: impl Into<u128>) -> String {
     out
 }
 
-/// An amount of a resource for people: at most four digits before and two after the point, rounded down. `191650m` is
-/// `191.65`, `15998Mi` is `15.62Gi`.
+/// An amount of a resource for people: `191650m` is `191.65`, and bytes of more than four digits have the next unit and at
+/// most two decimals, rounded down: `15998Mi` is `15.62Gi`.
 pub(crate) fn amount(quantity: Quantity) -> String {
-    let exact = quantity.to_string();
-    let (nanos, n_digits) = (quantity.nanos(), exact.bytes().filter(u8::is_ascii_digit).count());
-    if n_digits <= 4 || nanos < 0 {
-        return exact;
-    }
-    let hundredths = |unit: i128, suffix: &str| {
-        let hundredths = nanos / (unit / 100).max(1);
-        let fraction = format!("{:02}", hundredths % 100);
+    let (exact, nanos) = (quantity.to_string(), quantity.nanos());
+    let n_digits = exact.bytes().filter(u8::is_ascii_digit).count();
+    // Of `units` nano-units, with at most so many decimals.
+    let decimal = |units: i128, decimals: u32, suffix: &str| {
+        let scale = 10_i128.pow(decimals);
+        let scaled = nanos / (units / scale).max(1);
+        let fraction = format!("{:0width$}", scaled % scale, width = usize::try_from(decimals).unwrap_or(0));
         let fraction = fraction.trim_end_matches('0');
         let point = if fraction.is_empty() { "" } else { "." };
-        format!("{}{point}{fraction}{suffix}", hundredths / 100)
+        format!("{}{point}{fraction}{suffix}", scaled / scale)
     };
     match quantity.format() {
-        Format::BinarySI => {
+        Format::BinarySI if n_digits > 4 && nanos > 0 => {
             let units = [("Ti", 1_i128 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
             let unit = units.into_iter().find(|(_, bytes)| nanos >= bytes * NANOS);
-            unit.map_or(exact, |(suffix, bytes)| hundredths(bytes * NANOS, suffix))
+            unit.map_or(exact, |(suffix, bytes)| decimal(bytes * NANOS, 2, suffix))
         }
-        _ if exact.ends_with('m') => hundredths(NANOS, ""),
+        Format::DecimalSI if exact.ends_with('m') && nanos >= NANOS => decimal(NANOS, 3, ""),
         _ => exact,
     }
 }
@@ -132,7 +131,14 @@ mod tests {
     #[test]
     fn people_read_amounts_of_few_digits() {
         let read = |text: &str| amount(text.parse().unwrap());
-        for (exact, shown) in [("191650m", "191.65"), ("1500m", "1500m"), ("15998Mi", "15.62Gi"), ("13Gi", "13Gi")] {
+        for (exact, shown) in [
+            ("191650m", "191.65"),
+            ("1500m", "1.5"),
+            ("95685m", "95.685"),
+            ("500m", "500m"),
+            ("15998Mi", "15.62Gi"),
+            ("13Gi", "13Gi"),
+        ] {
             assert_eq!(read(exact), shown);
         }
         assert_eq!((read("12345678Ki"), read("12345"), read("0")), ("11.77Gi".into(), "12345".into(), "0".into()));

@@ -8,12 +8,12 @@ use berth_manifests::nearest;
 use berth_model::{Cluster, InstanceType, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_provisioning::{Refusal, Solution};
 
-use crate::FeatureGates;
+use crate::{FeatureGates, decimal};
 
 /// Hints a class gets at most, and values that a hint lists.
 const MOST_HINTS: usize = 3;
 const MOST_VALUES: usize = 5;
-const IN_USE: &str = "are in use, or would be by this plan";
+const TAKEN: &str = "would be taken";
 const NOTHING: &str = "no node, NodePool or instance type has";
 
 /// The labels that nodes have or may have.
@@ -59,15 +59,16 @@ impl Limits {
             let (mut used, mut nodes) = (pool.used.clone(), u64::from(pool.nodes));
             for claims in solution.claims.iter().filter(|claims| claims.node_pool == at) {
                 let of_type = cluster.instance_types.get(claims.instance_type as usize);
-                let capacity = of_type.map(|known| &known.resources);
-                capacity.into_iter().for_each(|capacity| used.add_times(capacity, i64::from(claims.count)));
+                if let Some(of_type) = of_type {
+                    used.add_times(&of_type.resources, i64::from(claims.count));
+                }
                 nodes = nodes.saturating_add(u64::from(claims.count));
             }
             let pool_name = cluster.symbols.text(pool.name);
             let mut add = |resource: &str, limit: String, used: String| {
                 let reason = format!("NodePool {pool_name}: limits.{resource} would be exceeded");
-                let says = format!("limits.{resource} is {limit}, and {used} of it {IN_USE}");
-                limits.insert(reason, format!("NodePool {pool_name}: {says}"));
+                let says = format!("limits.{resource} of NodePool {pool_name} is {limit}, of which {used} {TAKEN}");
+                limits.insert(reason, says);
             };
             if let Some(limit) = pool.node_limit {
                 add("nodes", limit.to_string(), nodes.to_string());
@@ -89,7 +90,7 @@ impl Limits {
 fn amount(cluster: &Cluster, id: ResourceId, amount: i64) -> String {
     let mut resources = Resources::new();
     resources.set(id, amount);
-    quantities(cluster, &resources).into_values().next().map_or_else(|| "0".to_owned(), |amount| amount.to_string())
+    quantities(cluster, &resources).into_values().next().map_or_else(|| "0".to_owned(), decimal::amount)
 }
 
 impl<'a> Known<'a> {
@@ -194,8 +195,8 @@ impl<'a> Known<'a> {
         }
         let Some(values) = self.values.get(key) else {
             let near = nearest(key, self.values.keys().chain(&self.open).copied());
-            let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
-            return Some(format!("{NOTHING} the label {key}{near}"));
+            let instead = near.map_or_else(|| giver(key).to_owned(), |near| format!("did you mean {near}?"));
+            return Some(format!("{NOTHING} the label {key}: {instead}"));
         };
         let has_any = values.iter().filter_map(|value| symbols.get(value)).any(|value| asked.has(value, symbols));
         if has_any {
@@ -228,6 +229,18 @@ impl<'a> Known<'a> {
             Some(name) => format!("allowedTopologies of StorageClass {name}"),
             None => "a volume's node affinity".to_owned(),
         }
+    }
+}
+
+/// Who gives nodes a label of this key.
+fn giver(key: &str) -> &'static str {
+    const OF_CLOUDS: [&str; 4] = ["kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"];
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_of = |of: &str| domain == of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
+    if OF_CLOUDS.into_iter().any(is_of) {
+        "instance types of a catalogue would have it"
+    } else {
+        "labels or requirements of a NodePool would give it"
     }
 }
 

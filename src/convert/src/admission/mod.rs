@@ -11,7 +11,7 @@ use berth_model::{Cluster, Refusal, Sym};
 use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota};
 use rustc_hash::FxHashMap;
 
-use crate::builder::{FxIndexMap, FxIndexSet, PodRecord, index, name_of, namespace_of};
+use crate::builder::{Expansion, FxIndexMap, FxIndexSet, PodRecord, index, name_of, namespace_of};
 use crate::finish::Fate;
 use crate::pod::Draft;
 use crate::quantities::beyond_limit;
@@ -93,9 +93,10 @@ pub(crate) struct Admitting<'a> {
 impl Admission {
     /// Sets what LimitRanges default to in pods that are to be created, and takes away those that nothing lets in;
     /// `children` counts the pods that workloads have. Pods of the input come first, then workloads, as they were given.
-    pub(crate) fn admit(&mut self, to: &mut Admitting<'_>, children: &[Children]) -> Admitted {
+    pub(crate) fn admit(&mut self, expansion: Expansion, to: &mut Admitting<'_>, children: &[Children]) -> Admitted {
         let mut admitted = Admitted::default();
-        if self.limit_ranges.is_empty() && self.quotas.is_empty() {
+        let is_empty = self.limit_ranges.is_empty() && self.quotas.is_empty();
+        if is_empty || expansion == Expansion::PodsThatExist {
             return admitted;
         }
         self.limit_ranges.sort_by(|a, _, b, _| names(to.cluster, *a).cmp(&names(to.cluster, *b)));

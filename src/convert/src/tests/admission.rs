@@ -71,7 +71,7 @@ fn a_limit_range_keeps_new_pods_out(#[case] resources: Value, #[case] item: Valu
 #[case::what_containers_must_state(json!({"limits.cpu": "100"}), 0)]
 fn a_quota_lets_so_many_pods_in(#[case] hard: Value, #[case] expected: u32) {
     let converted = convert([mk_workload("Deployment", "w", json!({"replicas": 5})), quota(hard, json!({}))]);
-    let n: u32 = converted.cluster.pending.iter().flat_map(|row| &row.members).map(|run| run.len()).sum();
+    let n: u32 = converted.cluster.pending.iter().flat_map(|row| &row.members).map(berth_model::MemberRun::len).sum();
     assert_eq!(n, expected, "{:?}", converted.warnings);
     let told = converted.warnings.iter().any(|warning| {
         warning.contains(&format!("Deployment default/w: {} of 5 pods would not be created", 5 - expected))
@@ -119,8 +119,13 @@ fn a_quota_of_a_scope_is_about_some_pods(#[case] scope: Value, #[case] expected:
     let workload =
         mk_workload("Deployment", "w", json!({"replicas": 5, "template": {"spec": {"priorityClassName": "high"}}}));
     let quota = quota(json!({"pods": "1"}), json!({"spec": scope}));
-    let n: u32 =
-        convert([workload, quota]).cluster.pending.iter().flat_map(|row| &row.members).map(|run| run.len()).sum();
+    let n: u32 = convert([workload, quota])
+        .cluster
+        .pending
+        .iter()
+        .flat_map(|row| &row.members)
+        .map(berth_model::MemberRun::len)
+        .sum();
     assert_eq!(n, expected);
 }
 

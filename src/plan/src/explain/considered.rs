@@ -183,11 +183,11 @@ fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
         let limits = raised.limits.iter().map(|&(id, limit, needed)| match id {
             Some(id) => {
                 let ((resource, needed), (_, limit)) = (named(id, needed), named(id, limit));
-                format!("limits.{resource} were {needed} (it is {limit})")
+                format!("limits.{resource} of NodePool {name} were {needed} (it is {limit})")
             }
-            None => format!("limits.nodes were {needed} (it is {limit})"),
+            None => format!("limits.nodes of NodePool {name} were {needed} (it is {limit})"),
         });
-        let what = format!("of NodePool {name} {}", limits.collect::<Vec<_>>().join(" and "));
+        let what = limits.collect::<Vec<_>>().join(" and ");
         Change { what, nodes: Vec::new(), offerings: raised.offerings }
     });
     smaller.into_iter().chain(raised).collect()

@@ -297,39 +297,34 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
     ExplainError::NotFound { kind, name, hint }
 }
 
-/// What a name may have been meant for: the pods of a workload of that name, or else the nearest name.
+/// What a name may have been meant for: the pods of its workload, or else the nearest name.
 fn near(cluster: &Cluster, object: &ObjectRef) -> String {
     use super::Kind;
-    let rows = cluster
-        .pending
-        .iter()
-        .filter(|row| row.kind == MemberKind::Pod && cluster.symbols.text(row.namespace) == object.namespace.as_str());
-    let runs: Vec<_> = rows.flat_map(|row| &row.members).filter(|run| !run.is_empty()).collect();
-    let numbered = |run: &&berth_model::MemberRun| Some((run.name.to_string(), run.numbers?));
-    if object.kind == Kind::Pod
-        && let Some((workload, _)) = object.name.rsplit_once('-')
-        && let Some((name, _)) = runs.iter().filter_map(|run| numbered(run)).find(|(name, _)| name == workload)
-    {
-        let numbers = runs.iter().filter_map(|run| numbered(run)).filter(|(other, _)| *other == name);
-        let numbers = numbers.map(|(_, (first, count))| (first, first.saturating_add(count - 1)));
-        let (first, last) = numbers.fold((u32::MAX, 0), |(low, high), (first, last)| (low.min(first), high.max(last)));
-        return format!(": those of {name} that are planned are {name}-{first} to {name}-{last}");
-    }
     let text = |sym| cluster.symbols.text(sym);
+    let is_near = |namespace| text(namespace) == object.namespace;
+    let bound = cluster.nodes.iter().flat_map(|node| &node.pods).filter(|pod| is_near(pod.namespace));
+    let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod && is_near(row.namespace));
+    let runs: Vec<_> = rows.flat_map(|row| &row.members).filter(|run| !run.is_empty()).collect();
+    let numbers = |(first, count): (u32, u32)| [first, first.saturating_add(count - 1)];
+    let pending = runs.iter().flat_map(|run| match run.numbers {
+        None => vec![run.name.to_string()],
+        Some(range) => numbers(range).map(|number| format!("{}-{number}", run.name)).to_vec(),
+    });
     let names: Vec<String> = match object.kind {
         Kind::Node => cluster.nodes.iter().map(|node| text(node.name).to_owned()).collect(),
         Kind::Reservation => cluster.reservations.iter().map(|known| text(known.name).to_owned()).collect(),
-        Kind::Workload => runs.iter().filter_map(|run| numbered(run)).map(|(name, _)| name).collect(),
-        Kind::Pod => {
-            let bound = cluster.nodes.iter().flat_map(|node| &node.pods);
-            let bound = bound.filter(|pod| text(pod.namespace) == object.namespace).map(|pod| pod.name.to_string());
-            let pending = runs.iter().map(|run| match run.numbers {
-                None => run.name.to_string(),
-                Some((first, _)) => format!("{}-{first}", run.name),
-            });
-            pending.chain(bound).collect()
-        }
+        Kind::Workload => runs.iter().filter(|run| run.numbers.is_some()).map(|run| run.name.to_string()).collect(),
+        Kind::Pod => pending.chain(bound.map(|pod| pod.name.to_string())).collect(),
     };
+    if object.kind == Kind::Pod
+        && let Some((workload, _)) = object.name.rsplit_once('-')
+    {
+        let number = |name: &String| name.strip_prefix(workload)?.strip_prefix('-')?.parse::<u32>().ok();
+        let numbers = || names.iter().filter_map(number);
+        if let Some((first, last)) = numbers().min().zip(numbers().max()).filter(|(first, last)| first < last) {
+            return format!(": those of {workload} are {workload}-{first} to {workload}-{last}");
+        }
+    }
     let near = berth_manifests::nearest(&object.name, names.iter().map(String::as_str));
     near.map(|near| format!(": did you mean {near}?")).unwrap_or_default()
 }

@@ -69,11 +69,12 @@ pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, 
 /// A line for each subject.
 fn explain(reasons: &[(&str, u32)], n_nodes: u64, width: usize) -> Vec<String> {
     let counted = |(text, count): (String, u32)| if count == 0 { text } else { format!("{} {text}", thousands(count)) };
-    let line = |(of, reasons): (String, Vec<(String, u32)>)| {
-        let texts = reasons.into_iter().map(counted).collect::<Vec<String>>().join(", ");
-        if of.is_empty() { texts } else { format!("{of}: {texts}") }
+    let lines = |(of, reasons): (String, Vec<(String, u32)>)| {
+        let texts: Vec<String> = reasons.into_iter().map(counted).collect();
+        // What is about the object itself is a sentence each.
+        if of.is_empty() { texts } else { vec![format!("{of}: {}", texts.join(", "))] }
     };
-    by_subject(reasons, n_nodes).into_iter().map(line).flat_map(|line| wrapped(&line, width)).collect()
+    by_subject(reasons, n_nodes).into_iter().flat_map(lines).flat_map(|line| wrapped(&line, width)).collect()
 }
 
 /// Lines of at most `width` columns with the indent of two, broken at blanks; what follows the first is indented more.

@@ -30,7 +30,10 @@ fn pod(rng: &mut Rng, spec: &mut Value) {
         spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] = disk.into();
     }
     let Some(init) = spec["initContainers"].as_array_mut() else { return };
-    for container in init.iter_mut().filter(|_| rng.percent(50)) {
+    for container in init {
+        if rng.percent(50) {
+            continue;
+        }
         // A sidecar keeps its port, an init container has none that counts.
         let port = rng.between(8000, 8002);
         container["ports"] = json!([{"containerPort": port, "hostPort": port}]);
