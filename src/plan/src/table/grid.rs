@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Row, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 
 use super::Rows;
+
+/// Columns of a terminal that a sentence gets at least.
+const LEAST_SENTENCE: u16 = 24;
 
 /// Text is set to the left, numbers to the right, money with its decimal points below each other.
 #[derive(Clone, Copy)]
@@ -36,7 +39,8 @@ impl Grid {
         cells.collect::<Vec<Cell>>().into()
     }
 
-    /// Writes a title and the table, without blanks at the ends of lines. Where the terminal is narrower, cells are broken.
+    /// Writes a title and the table, without blanks at the ends of lines. Where the terminal is narrower, sentences are broken;
+    /// names and numbers never are.
     pub(super) fn write<W: Write>(mut self, title: &str, rows: Rows, writer: &mut W) -> io::Result<()> {
         writeln!(writer, "\n{title}")?;
         for (at, _) in self.columns.iter().enumerate().filter(|(_, column)| matches!(column, Column::Money(_))) {
@@ -51,8 +55,13 @@ impl Grid {
             Column::Text(head) | Column::Number(head) | Column::Money(head) => (*head).to_owned(),
         };
         table.set_header(self.cells(self.columns.iter().map(head)));
-        for row in std::mem::take(&mut self.rows) {
-            table.add_row(self.cells(row));
+        for row in &self.rows {
+            table.add_row(self.cells(row.iter().cloned()));
+        }
+        let sentences = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).any(|cell| is_sentence(cell));
+        for (at, column) in table.column_iter_mut().enumerate() {
+            let least = ColumnConstraint::LowerBoundary(Width::Fixed(LEAST_SENTENCE));
+            column.set_constraint(if sentences(at) { least } else { ColumnConstraint::ContentWidth });
         }
         // Text begins at the margin.
         if let Some(first) = table.column_mut(0) {
@@ -63,6 +72,10 @@ impl Grid {
         }
         Ok(())
     }
+}
+
+fn is_sentence(cell: &str) -> bool {
+    cell.contains(' ') && cell.chars().count() > usize::from(LEAST_SENTENCE)
 }
 
 /// Gives amounts as many decimals as the one with most has.
@@ -79,7 +92,20 @@ fn align<'a>(cells: impl Iterator<Item = &'a mut String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::align;
+    use super::{Column, Grid, align};
+    use crate::table::Rows;
+
+    #[test]
+    fn a_narrow_terminal_breaks_sentences_and_neither_names_nor_numbers() {
+        let why = "the PodDisruptionBudget default/web allows no eviction now";
+        let mut grid = Grid::new(&[Column::Text("NODE"), Column::Text("WHY IT STAYS"), Column::Money("$/H")]);
+        grid.row(["a-node-with-a-long-name".to_owned(), why.to_owned(), "0.0183".to_owned()]);
+        let mut out = Vec::new();
+        grid.write("Nodes", Rows::new(false, Some(60)), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("a-node-with-a-long-name") && text.contains("0.0183") && !text.contains(why), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    }
 
     #[test]
     fn amounts_of_a_column_have_as_many_decimals() {
