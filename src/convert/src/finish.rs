@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use berth_api::ReservationArgs;
 use berth_model::{
     BoundPod, Cluster, Daemon, MemberKind, MemberRun, NodePool, PodSpec, PodStage, PreAllocatable,
-    PreAllocationSettings, Reservation, ReservationRules, ResourceId, Sym, Template,
+    PreAllocationSettings, Reservation, ReservationRules, ResourceId, Sym, Symbols, Template,
 };
 use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,6 +14,7 @@ use crate::admission::{Admitted, Admitting};
 use crate::autoscalers::Autoscaler;
 use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet, PodRecord};
 use crate::capacity::{Links, Site};
+use crate::claims::Storage;
 use crate::live::{ImageNames, Known, Live, Place, Rooms, Supplies};
 use crate::node::NodeRecord;
 use crate::ownership::{Ownership, Who};
@@ -64,21 +65,11 @@ impl Builder {
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
-        let mut admitting = Admitting {
-            pods: &mut self.pods,
-            fates: &mut fates,
-            workloads: &mut self.workloads,
-            drafts: &mut self.drafts,
-            cluster: &mut cluster,
-            warnings: &mut warnings,
-        };
+        let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
+        let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
         let admitted = self.admission.admit(self.expansion, &mut admitting, &children);
         // First those that run where nothing is planned: their claims may be exclusive.
-        for (pod, _) in self.pods.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Elsewhere) {
-            if let Some(Draft { claims, .. }) = self.drafts.get_index(pod.draft as usize) {
-                self.storage.use_claims(claims, pod.namespace, &pod.name, &mut cluster.symbols);
-            }
-        }
+        use_claims_elsewhere(&self.pods, &fates, &self.drafts, &mut self.storage, &mut cluster.symbols);
         // What exists comes to run where it was not: images come to nodes that had none of them.
         let on_nodes = (self.expansion == Expansion::Workloads).then(|| standing.images());
         let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
@@ -190,6 +181,21 @@ fn count_drivers(limits: &FxHashMap<Sym, Vec<(Sym, u32)>>) -> FxHashMap<Sym, u32
         *drivers.entry(*driver).or_default() += 1;
     }
     drivers
+}
+
+/// Counts the claims of pods that run where nothing is planned as used.
+fn use_claims_elsewhere(
+    pods: &[PodRecord],
+    fates: &[Fate],
+    drafts: &FxIndexSet<Draft>,
+    storage: &mut Storage,
+    symbols: &mut Symbols,
+) {
+    for (pod, _) in pods.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Elsewhere) {
+        if let Some(Draft { claims, .. }) = drafts.get_index(pod.draft as usize) {
+            storage.use_claims(claims, pod.namespace, &pod.name, symbols);
+        }
+    }
 }
 
 /// The oldest first.

@@ -80,14 +80,27 @@ impl Admitted {
     }
 }
 
+/// Pods with what becomes of them, workloads, and the drafts of both.
+type Asking<'a> = (&'a mut [PodRecord], &'a mut [Fate], &'a mut Workloads, &'a mut FxIndexSet<Draft>);
+
 /// What is looked at and changed.
 pub(crate) struct Admitting<'a> {
-    pub(crate) pods: &'a mut [PodRecord],
-    pub(crate) fates: &'a mut [Fate],
-    pub(crate) workloads: &'a mut Workloads,
-    pub(crate) drafts: &'a mut FxIndexSet<Draft>,
-    pub(crate) cluster: &'a mut Cluster,
-    pub(crate) warnings: &'a mut FxIndexSet<String>,
+    pods: &'a mut [PodRecord],
+    fates: &'a mut [Fate],
+    workloads: &'a mut Workloads,
+    drafts: &'a mut FxIndexSet<Draft>,
+    cluster: &'a mut Cluster,
+    warnings: &'a mut FxIndexSet<String>,
+}
+
+impl<'a> Admitting<'a> {
+    pub(crate) fn new(
+        (pods, fates, workloads, drafts): Asking<'a>,
+        cluster: &'a mut Cluster,
+        warnings: &'a mut FxIndexSet<String>,
+    ) -> Self {
+        Admitting { pods, fates, workloads, drafts, cluster, warnings }
+    }
 }
 
 impl Admission {
