@@ -12,7 +12,6 @@ mod standing;
 mod terminating;
 mod topology;
 mod units;
-mod wide;
 
 use serde_json::Value;
 
@@ -75,11 +74,6 @@ pub fn random_case(seed: u64, size: Size) -> Case {
         }
         if [9, 12, 14, 15].contains(&(seed % 17)) {
             details::detail(&mut Rng::new(seed ^ 0x00de_7a11), &mut objects);
-        }
-        if [2, 7, 13, 16].contains(&(seed % 19)) {
-            let rng = &mut Rng::new(seed ^ 0x071d_e7ed);
-            wide::widen(rng, &mut objects);
-            wide::differ(rng, &mut objects);
         }
         if seed % 11 >= 8 {
             units::units(&mut Rng::new(seed ^ 0x0c95_c95a), &mut objects);
