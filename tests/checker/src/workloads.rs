@@ -1,5 +1,7 @@
 //! Deployments and their like become pods `namespace/owner-0…`; children that are in the input are subtracted.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -102,6 +104,39 @@ pub(crate) fn expand(world: &mut World, owners: &[Value]) {
         } else {
             add_replicas(world, object, &template, running);
         }
+    }
+}
+
+/// Adds the DaemonSets that only their running pods tell of: each is as its newest pod, but for the node's name.
+pub(crate) fn add_untold_daemons(world: &mut World, owners: &[Value]) {
+    let mut newest: BTreeMap<(String, String), &crate::world::Pod> = BTreeMap::new();
+    let created = |pod: &crate::world::Pod| pod.meta.creation_timestamp.as_ref().map(|time| time.0);
+    for pod in world.pods.iter().filter(|pod| pod.node.is_some() && !pod.is_terminating()) {
+        let mut references = pod.meta.owner_references.iter().flatten();
+        let controller = references.find(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet");
+        let Some(controller) = controller else { continue };
+        if owners.iter().any(|object| controlled_by(&pod.meta, &pod.namespace, object)) {
+            continue;
+        }
+        let known = newest.entry((pod.namespace.clone(), controller.name.clone())).or_insert(pod);
+        if (created(known), &known.name) < (created(pod), &pod.name) {
+            *known = pod;
+        }
+    }
+    let newest: Vec<_> = newest.into_values().map(|pod| ((*pod.meta).clone(), (*pod.spec).clone())).collect();
+    for (meta, mut spec) in newest {
+        spec.node_name = None;
+        let affinity = spec.affinity.as_mut().and_then(|affinity| affinity.node_affinity.as_mut());
+        if let Some(affinity) = affinity
+            && let Some(required) = &mut affinity.required_during_scheduling_ignored_during_execution
+        {
+            required.node_selector_terms.retain(|term| term.match_fields.is_none());
+            if required.node_selector_terms.is_empty() {
+                affinity.required_during_scheduling_ignored_during_execution = None;
+            }
+        }
+        let daemon = world.make_pod(meta, spec);
+        world.daemons.push(daemon);
     }
 }
 

@@ -122,6 +122,7 @@ impl World {
             world.read_object(object, &mut owners);
         }
         workloads::expand(&mut world, &owners);
+        workloads::add_untold_daemons(&mut world, &owners);
         if world.pools.is_empty() {
             world.only_the_open_pool = true;
             world.pools.insert("default".to_owned(), Pool::open());
