@@ -2,12 +2,13 @@
 
 // karpenter_mix writes the pods and instance types of Karpenter's scheduling benchmark as input files.
 //
-//	go run hack/bench/karpenter_mix.go PODS OUT
+//	go run hack/bench/karpenter_mix.go PODS OUT [SEED]
 //
 // OUT.json is a List of one NodePool and PODS single Pods; OUT-types.json the 400 types of Karpenter's fake provider, with
 // what pods may use as resources. Pods follow makeDiversePods in
 // pkg/controllers/provisioning/scheduling/scheduling_benchmark_test.go (sigs.k8s.io/karpenter v1.14.1), drawn from the same
-// generator with the same seed in the same order, so that they are the pods of a benchmark case that runs alone.
+// generator with the same seed (42, unless told otherwise) in the same order, so that they are the pods of a benchmark case
+// that runs alone.
 package main
 
 import (
@@ -31,8 +32,15 @@ type object = map[string]any
 var r = rand.New(rand.NewSource(42))
 
 func main() {
-	if len(os.Args) != 3 {
-		fail("usage: karpenter_mix PODS OUT")
+	if len(os.Args) != 3 && len(os.Args) != 4 {
+		fail("usage: karpenter_mix PODS OUT [SEED]")
+	}
+	if len(os.Args) == 4 {
+		seed, err := strconv.ParseInt(os.Args[3], 10, 64)
+		if err != nil {
+			fail("SEED: expected a number, found " + os.Args[3])
+		}
+		r = rand.New(rand.NewSource(seed))
 	}
 	count, err := strconv.Atoi(os.Args[1])
 	if err != nil || count < 0 {
