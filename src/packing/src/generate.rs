@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Budget;
 use crate::kinds::{Kinds, MANY};
 use crate::knapsack::{Depth, Filling, Knapsack};
-use crate::master::{Master, Prices, Warm};
+use crate::master::{DualPrices, Master, Prices, Warm};
 use crate::problem::{BinType, Pattern, Problem};
 
 /// The patterns known so far.
@@ -20,6 +20,11 @@ pub(crate) struct Generator<'p> {
     known: FxHashSet<Pattern>,
     groups: Vec<Alike>,
     kinds: Option<Kinds>,
+    /// By group: when it was priced last, and how often any were.
+    priced: Vec<u32>,
+    turn: u32,
+    /// The dual prices of some rounds for all items, which bins are filled by.
+    pub(crate) seen: Vec<DualPrices>,
     /// Rows of linear programs that are factored densely, at most.
     dense: usize,
     /// By item: what leaving out one costs in linear programs, more than any packing of it.
@@ -64,6 +69,10 @@ const PROOF_STEPS: u32 = 400_000;
 const LITTLE: f64 = 0.1;
 const DEEPER: u32 = 2;
 
+/// Every so many rounds, from the first on, dual prices are kept for filling bins: early ones, which follow from sizes, are
+/// often better at it than the last ones.
+const SEEN_EVERY: u32 = 4;
+
 /// Items with which a step takes as long as any.
 const HUNDRED: usize = 100;
 
@@ -105,12 +114,16 @@ pub(crate) struct Rounds {
     pub(crate) gap: f64,
     /// Columns of all linear programs at most.
     pub(crate) work: u64,
+    /// Types of bins that a round looks into.
+    pub(crate) types: usize,
+    /// Sets of prices that are remembered.
+    pub(crate) fills: u32,
 }
 
 impl From<Budget> for Rounds {
     fn from(budget: Budget) -> Self {
-        let Budget { rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, .. } = budget;
-        Rounds { at_most: rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work }
+        let Budget { rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, types, fills, .. } = budget;
+        Rounds { at_most: rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, types, fills }
     }
 }
 
@@ -136,6 +149,14 @@ type Filled = (f64, Vec<(usize, f64)>, Filling);
 /// What makes bins hold the same: room, who may be in them, what these load, and by need whether they have it.
 type Key<'p> = (&'p [i64], &'p FixedBitSet, &'p [usize], Vec<bool>);
 
+/// Alike bins that may hold more than they cost: which group, by how much at most, and thresholds as in [`Filled`].
+struct Open {
+    at: usize,
+    promise: f64,
+    thresholds: Vec<(usize, f64)>,
+    least: f64,
+}
+
 /// Bins that hold the same, at the same worths: what fills one fills all.
 type Alike = Vec<usize>;
 
@@ -157,6 +178,9 @@ impl<'p> Generator<'p> {
             knapsack: Knapsack::new(problem),
             columns: Vec::new(),
             known: FxHashSet::default(),
+            priced: vec![0; groups.len()],
+            turn: 0,
+            seen: Vec::new(),
             groups,
             kinds: None,
             dense: DENSE,
@@ -208,6 +232,7 @@ impl<'p> Generator<'p> {
             }
             self.kinds = kinds;
             self.work = 0;
+            self.seen.clear();
             prices = self.solve(&counts, &problem.stocks, rounds, true);
         }
         self.kinds = coarse;
@@ -225,6 +250,7 @@ impl<'p> Generator<'p> {
         let choices = self.groups.len().saturating_mul(self.problem.items.len().max(HUNDRED)) / HUNDRED;
         let most_steps = (rounds.deep_steps / u32::try_from(choices).unwrap_or(u32::MAX).max(1)).max(steps);
         let mut is_last = rounds.at_most == 0;
+        let mut types = rounds.types.max(2);
         for round in 1.. {
             is_last |= round > rounds.at_most || self.work > rounds.work;
             self.work += self.columns.len() as u64;
@@ -246,7 +272,7 @@ impl<'p> Generator<'p> {
                 return Some(prices);
             }
             let asked = Asked { prices: &prices, counts, stocks };
-            let (gained, at_most) = self.price(asked, Depth { steps, nodes: rounds.nodes, slack: 1.0 }, WORK);
+            let (gained, at_most) = self.price(asked, Depth { steps, nodes: rounds.nodes, slack: 1.0 }, WORK, types);
             if is_whole {
                 self.bound = self.bound.max(self.certify(&prices, &at_most));
             }
@@ -254,6 +280,9 @@ impl<'p> Generator<'p> {
                 steps = steps.saturating_mul(DEEPER).min(most_steps);
             }
             values.push(prices.value);
+            if is_whole && round % SEEN_EVERY == 1 && (self.seen.len() as u64) + 1 < u64::from(rounds.fills) {
+                self.seen.push(prices.duals());
+            }
             let before = values.len().checked_sub(PATIENCE + 1).and_then(|at| values.get(at));
             let is_slow = rounds.proofs > 0 && before.is_some_and(|before| prices.value > before * (1.0 - SLOW));
             if is_whole && self.bound >= prices.value * (1.0 - rounds.gap) {
@@ -266,9 +295,13 @@ impl<'p> Generator<'p> {
                 // What is known and yet worth more than its bin, a more exact answer prices right.
                 tolerance = if gained > 0.0 { AGAIN } else { (tolerance * 0.1).max(ENOUGH) };
             } else if gained > NOTICED {
+                types = rounds.types.max(2);
                 // Proofs want prices from the middle.
                 let least = if proofs > 0 { rounds.gap * CENTRAL } else { ENOUGH };
                 tolerance = (gained * EAGER).max(least).min(tolerance.max(least));
+            } else if types < usize::MAX && self.groups.len() > types {
+                // Only when all types were looked at is nothing to be found.
+                types = usize::MAX;
             } else if tolerance > ENOUGH {
                 tolerance *= 0.1;
             } else if steps < most_steps {
@@ -295,7 +328,7 @@ impl<'p> Generator<'p> {
         let steps = PROOF_STEPS / u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
         let slack = 1.0 + rounds.gap * 0.1;
         let depth = Depth { steps: steps.max(rounds.steps), nodes: rounds.proof_nodes, slack };
-        let (gained, at_most) = self.price(asked, depth, PROOF_WORK);
+        let (gained, at_most) = self.price(asked, depth, PROOF_WORK, usize::MAX);
         if is_whole {
             self.bound = self.bound.max(self.certify(asked.prices, &at_most));
         }
@@ -304,11 +337,11 @@ impl<'p> Generator<'p> {
 
     // Adds for each type of bin the patterns that would improve the linear program most. Returns by how much the best
     // is worth more than its bin, relative, 0 if there is none; and by type what no filling is worth more than.
-    fn price(&mut self, asked: Asked<'_>, depth: Depth, mut work: u64) -> (f64, Vec<f64>) {
+    fn price(&mut self, asked: Asked<'_>, depth: Depth, mut work: u64, types: usize) -> (f64, Vec<f64>) {
         let Asked { prices, stocks, .. } = asked;
         let mut at_most = vec![0.0; self.problem.bins.len()];
-        let mut fillings: Vec<Filled> = Vec::new();
-        for group in &self.groups {
+        let mut open: Vec<Open> = Vec::new();
+        for (at, group) in self.groups.iter().enumerate() {
             let bins = group.iter().filter_map(|&index| Some((index, self.problem.bins.get(index)?)));
             let is_there = |bin: &BinType| bin.draws.iter().all(|&(stock, amount)| stocks.get(stock) >= Some(&amount));
             let thresholds: Vec<(usize, f64)> = bins
@@ -317,6 +350,22 @@ impl<'p> Generator<'p> {
                 .collect();
             let Some(&(first, _)) = thresholds.first() else { continue };
             let least = thresholds.iter().map(|(_, threshold)| *threshold).fold(f64::INFINITY, f64::min);
+            let (worths, counts) = asked.of(self.problem, first);
+            // Where all types are looked into anyway, nothing is gained by a bound.
+            let most = if types == usize::MAX { f64::INFINITY } else { self.knapsack.at_most(first, &worths, &counts) };
+            for &(index, _) in &thresholds {
+                if let Some(at_most) = at_most.get_mut(index) {
+                    *at_most = most;
+                }
+            }
+            if most > least {
+                open.push(Open { at, promise: most / least.max(1e-12), thresholds, least });
+            }
+        }
+        self.choose_types(&mut open, types);
+        let mut fillings: Vec<Filled> = Vec::with_capacity(open.len());
+        for Open { thresholds, least, .. } in open {
+            let Some(&(first, _)) = thresholds.first() else { continue };
             let (worths, counts) = asked.of(self.problem, first);
             let filling = self.knapsack.fill(first, &worths, &counts, least, Depth { nodes: 0, ..depth });
             fillings.push((least, thresholds, filling));
@@ -355,7 +404,7 @@ impl<'p> Generator<'p> {
         for (_, thresholds, filling) in fillings {
             for (index, threshold) in thresholds {
                 if let Some(at_most) = at_most.get_mut(index) {
-                    *at_most = filling.at_most;
+                    *at_most = filling.at_most.min(*at_most);
                 }
                 let bin = u32::try_from(index).unwrap_or(u32::MAX);
                 let mut add = |value: f64, items: &[(u32, u32)]| {
@@ -383,6 +432,27 @@ impl<'p> Generator<'p> {
             }
         }
         (gained, at_most)
+    }
+
+    // Keeps so many types at most: half of them such as promise most, and half such as were left out longest.
+    fn choose_types(&mut self, open: &mut Vec<Open>, at_most: usize) {
+        self.turn += 1;
+        if open.len() > at_most {
+            let mixed = |open: &Open| crate::master::mixed(open.at as u64);
+            open.sort_by(|a, b| b.promise.total_cmp(&a.promise).then(mixed(a).cmp(&mixed(b))));
+            let rest = at_most / 2;
+            let last = |open: &Open| self.priced.get(open.at).copied().unwrap_or(0);
+            if let Some(rest) = open.get_mut(rest..) {
+                rest.sort_by_key(|open| (last(open), mixed(open)));
+            }
+            open.truncate(at_most);
+            open.sort_by_key(|open| open.at);
+        }
+        for open in open {
+            if let Some(last) = self.priced.get_mut(open.at) {
+                *last = self.turn;
+            }
+        }
     }
 
     // Fills a bin with what the filling leaves, and so on.

@@ -164,6 +164,36 @@ impl<'p> Knapsack<'p> {
         self.fill_with_needed(need, asked, &free)
     }
 
+    /// What no filling is worth more than, by multipliers that are known of the bin or of one near it; rules of more than
+    /// one item count only where they are resources. Infinite where none are known.
+    pub(crate) fn at_most(&self, bin: usize, worths: &[f64], counts: &[u32]) -> f64 {
+        let is_known = |at: &usize| self.multipliers.get(*at).is_some_and(|known| known.len() == self.n_resources);
+        let near = (0..=bin).rev().find(is_known).or_else(|| (bin..self.multipliers.len()).find(is_known));
+        let (Some(multipliers), Some(kind)) =
+            (near.and_then(|at| self.multipliers.get(at)), self.problem.bins.get(bin))
+        else {
+            return f64::INFINITY;
+        };
+        let of_problem = self.n_resources - self.limits.len();
+        let (by, by_limits) = multipliers.split_at(of_problem.min(multipliers.len()));
+        let n = self.n_resources;
+        let mut sum = dot(by, &kind.room) + dot(by_limits, &self.limits);
+        for item in kind.admits.ones() {
+            let (Some(&worth), Some(&count), Some(&cap)) = (worths.get(item), counts.get(item), self.caps.get(item))
+            else {
+                continue;
+            };
+            if count > 0 {
+                let size = self.sizes.get(item * n..(item + 1) * n).unwrap_or_default();
+                let over = worth - dot(multipliers, size);
+                if over > 0.0 {
+                    sum += over * f64::from(fits(size, &kind.room, count.min(cap)));
+                }
+            }
+        }
+        sum * (1.0 + 1e-9)
+    }
+
     // Every filling that holds a needed item has a first one, in some order: the best of those with each, none before it.
     fn fill_with_needed(&mut self, need: &Need, asked: Asked<'_>, free: &Filling) -> Filling {
         let Asked { worths, counts, threshold, .. } = asked;

@@ -21,6 +21,7 @@
 mod cuts;
 mod exact;
 mod generate;
+mod greedy;
 mod interior;
 mod kinds;
 mod knapsack;
@@ -49,6 +50,12 @@ pub struct Budget {
     pub rounds: u32,
     /// Linear programs solved each time that bins were fixed.
     pub dive_rounds: u32,
+    /// Types of bins that a round of column generation looks into, beside proofs and where it finds nothing else; at
+    /// least 2. With fewer a round is quicker, and there are more of them.
+    pub types: usize,
+    /// Sets of dual prices, of the last rounds and of rounds before, that bins are filled by greedily; the cheapest of these
+    /// plans, and of the one that dives make, is kept. Quick, and good where there are few of each item.
+    pub fills: u32,
     /// How often bins are fixed.
     pub dives: u32,
     /// Share of the fractional bins that are fixed at once.
@@ -79,6 +86,8 @@ impl Default for Budget {
             work: 150_000,
             rounds: 100,
             dive_rounds: 2,
+            types: usize::MAX,
+            fills: 0,
             dives: 60,
             share: 0.1,
             repairs: 0,

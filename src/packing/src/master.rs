@@ -25,6 +25,15 @@ pub(crate) struct Prices {
     pub(crate) warm: Option<Warm>,
 }
 
+/// What one more of each item would cost, and of each stock save.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DualPrices {
+    /// By item.
+    pub(crate) items: Vec<f64>,
+    /// By stock.
+    pub(crate) stocks: Vec<f64>,
+}
+
 /// Where a program with the same items may begin.
 #[derive(Clone, Debug)]
 pub(crate) struct Warm {
@@ -38,6 +47,11 @@ pub(crate) struct Warm {
 }
 
 impl Prices {
+    /// The dual prices alone.
+    pub(crate) fn duals(&self) -> DualPrices {
+        DualPrices { items: self.worths.clone(), stocks: self.rents.clone() }
+    }
+
     /// What a bin costs on average.
     pub(crate) fn typical(&self) -> f64 {
         let bins: f64 = self.uses.iter().sum();

@@ -61,7 +61,7 @@ impl Dive<'_, '_> {
     }
 
     // What the plan costs, biases included.
-    fn cost(&self) -> f64 {
+    pub(crate) fn cost(&self) -> f64 {
         self.plan.iter().map(|(pattern, bins)| self.price(pattern) * f64::from(*bins)).sum()
     }
 

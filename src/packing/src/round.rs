@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use crate::Budget;
 use crate::generate::{Generator, Rounds};
-use crate::knapsack::Depth;
-use crate::master::Prices;
+use crate::master::{DualPrices, Prices};
 use crate::problem::{Pattern, Problem};
 use crate::repair::worth;
 
 /// A bin that others make up for is used where it is worth so much of what it costs.
 const KEPT: f64 = 0.985;
+
+/// Items and stocks that are left, and the plan for the others.
+type State = (Vec<u32>, Vec<f64>, BTreeMap<Pattern, u32>);
 
 /// A plan that is being made.
 pub(crate) struct Dive<'g, 'p> {
@@ -38,12 +40,44 @@ impl<'g, 'p> Dive<'g, 'p> {
     }
 
     /// Makes a plan from the answer of the linear program.
+    ///
+    /// Bins are filled by each set of dual prices that was seen on the way, and by fixing columns where the budget has
+    /// dives: the cheapest plan is repaired.
     pub(crate) fn run(mut self, prices: &Prices) -> Vec<(Pattern, u32)> {
         self.generator.work = 0;
         let columns = if self.budget.repairs > 0 { self.generator.columns.clone() } else { Vec::new() };
-        self.descend(prices.clone());
+        let (counts, stocks) = (self.counts.clone(), self.stocks.clone());
+        let mut best: Option<(u64, f64, State)> = None;
+        let seen = std::mem::take(&mut self.generator.seen);
+        if self.budget.fills > 0 {
+            for prices in seen.iter().chain([&prices.duals()]) {
+                self.fill_by_prices(prices);
+                self.keep_best(&mut best, &counts, &stocks);
+            }
+        }
+        if self.budget.fills == 0 || self.budget.dives > 0 {
+            self.descend(prices.clone());
+            self.keep_best(&mut best, &counts, &stocks);
+        }
+        if let Some((_, _, state)) = best {
+            (self.counts, self.stocks, self.plan) = state;
+        }
         self.repair(&columns, prices);
         self.plan.into_iter().collect()
+    }
+
+    // Keeps the plan if it is the best, the first of equals, and starts anew: what leaves out least, then the cheapest.
+    fn keep_best(&mut self, best: &mut Option<(u64, f64, State)>, counts: &[u32], stocks: &[f64]) {
+        let left = self.counts.iter().map(|count| u64::from(*count)).sum();
+        let cost = self.cost();
+        let state = (
+            std::mem::replace(&mut self.counts, counts.to_vec()),
+            std::mem::replace(&mut self.stocks, stocks.to_vec()),
+            std::mem::take(&mut self.plan),
+        );
+        if best.as_ref().is_none_or(|(least, known, _)| (left, cost) < (*least, *known)) {
+            *best = Some((left, cost, state));
+        }
     }
 
     // Makes whole bins of what is left, beginning with the answer of a linear program for it.
@@ -63,7 +97,7 @@ impl<'g, 'p> Dive<'g, 'p> {
                 None => break,
             }
         }
-        self.pack_rest(&prices.worths);
+        self.fill_by_prices(&DualPrices { items: prices.worths, stocks: Vec::new() });
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -183,7 +217,7 @@ impl<'g, 'p> Dive<'g, 'p> {
     }
 
     // Uses a column up to `at_most` times, as long as its items (some of them, unless `in_full`) are still wanted.
-    fn take(&mut self, column: &Pattern, at_most: f64, in_full: bool) -> u32 {
+    pub(crate) fn take(&mut self, column: &Pattern, at_most: f64, in_full: bool) -> u32 {
         let left = |item: u32| self.counts.get(item as usize).copied().unwrap_or(0);
         let mut items: Vec<(u32, u32)> = column.items.clone();
         if !in_full {
@@ -238,60 +272,6 @@ impl<'g, 'p> Dive<'g, 'p> {
             self.problem.keep_within(column.bin as usize, &mut column.items, &self.stocks);
             self.generator.add(column);
         }
-    }
-
-    // Bin by bin, each time the one that gives most for its cost.
-    fn pack_rest(&mut self, worths: &[f64]) {
-        // An item that is worth nothing would never be packed.
-        let least = worths.iter().copied().filter(|worth| *worth > 0.0).fold(f64::INFINITY, f64::min);
-        let least = if least.is_finite() { least * 0.01 } else { 1.0 };
-        let worths: Vec<f64> = worths.iter().map(|worth| worth.max(least)).collect();
-        // Rates only fall as items go, so an old rate is a bound on the new one.
-        let n_bins = self.problem.bins.len();
-        let mut rates: Vec<f64> = vec![f64::INFINITY; n_bins];
-        let mut is_fresh = vec![false; n_bins];
-        let mut fillings: Vec<Vec<(u32, u32)>> = vec![Vec::new(); n_bins];
-        while !self.is_done() {
-            let best = (0..n_bins).filter(|&at| rates.get(at) > Some(&0.0)).max_by(|&a, &b| {
-                let rate = |at: usize| rates.get(at).copied().unwrap_or(0.0);
-                rate(a).total_cmp(&rate(b)).then(b.cmp(&a))
-            });
-            let Some(at) = best else { return };
-            if is_fresh.get(at) == Some(&true) {
-                let items = fillings.get(at).cloned().unwrap_or_default();
-                let pattern = Pattern { bin: u32::try_from(at).unwrap_or(u32::MAX), items };
-                if self.take(&pattern, f64::from(u32::MAX), true) == 0 {
-                    if let Some(rate) = rates.get_mut(at) {
-                        *rate = 0.0;
-                    }
-                    continue;
-                }
-                is_fresh.fill(false);
-                continue;
-            }
-            let rate = self.rate(at, &worths, &mut fillings);
-            if let (Some(known), Some(is_fresh)) = (rates.get_mut(at), is_fresh.get_mut(at)) {
-                *known = rate.min(*known);
-                *is_fresh = true;
-            }
-        }
-    }
-
-    fn rate(&mut self, at: usize, worths: &[f64], fillings: &mut [Vec<(u32, u32)>]) -> f64 {
-        let Some(bin) = self.problem.bins.get(at) else { return 0.0 };
-        if bin.draws.iter().any(|&(stock, amount)| self.stocks.get(stock) < Some(&amount)) {
-            return 0.0;
-        }
-        let depth = Depth { steps: self.budget.steps, nodes: 0, slack: 1.0 };
-        let counts = self.problem.left_for(at, &self.counts, &self.stocks);
-        let mut items = self.generator.knapsack.fill(at, worths, &counts, 0.0, depth).items;
-        self.problem.keep_within(at, &mut items, &self.stocks);
-        let worth = |&(item, n): &(u32, u32)| worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n);
-        let value: f64 = items.iter().map(worth).sum();
-        if let Some(known) = fillings.get_mut(at) {
-            *known = items;
-        }
-        value / (bin.cost + bin.bias).max(1e-9)
     }
 }
 

@@ -168,6 +168,8 @@ fn budgets() -> impl Strategy<Value = Budget> {
         Just(repaired),
         Just(branched),
         Just(proved),
+        Just(Budget { fills: 3, types: 2, ..quick }),
+        Just(Budget { fills: 2, types: 2, dives: 0, repairs: 4, ..Budget::default() }),
         Just(Budget { steps: 2, ..Budget::default() }),
         Just(Budget::default())
     ]
@@ -334,4 +336,53 @@ fn a_thousand_kinds_of_items_are_packed_and_bounded_in_a_few_rounds() {
     let cost = problem.cost_of(&answer.plan);
     assert!(answer.bound <= cost && answer.bound > volume * 0.9, "{} of {volume}", answer.bound);
     assert!(cost < volume * 1.2, "{cost} of {volume}");
+}
+
+#[test]
+fn items_of_one_each_are_packed_by_dual_prices_close_to_the_bound() {
+    // 700 items, all different, of two resources: more than are looked at together. Large bins cost a little less for
+    // their size, and of every seventh item a bin holds one alone.
+    let size = |at: i64| ((at * 7_919 + 3) % 391 + 10, (at * 104_729 + 11) % 389 + 10);
+    let items: Vec<Item> = (0..700).map(size).map(|(cpu, memory)| item(1, &[cpu, memory])).collect();
+    let all = items.len();
+    let alone: Vec<u32> = (0..700).step_by(7).collect();
+    let problem = Problem {
+        items,
+        bins: vec![bin(1.0, &[1_000, 1_000], all, None), bin(1.95, &[2_000, 2_000], all, None)],
+        rules: vec![Rule { subjects: alone.clone(), counted: alone, at_most: 1 }],
+        ..Problem::default()
+    };
+    let quick = Budget {
+        rounds: 6,
+        types: 64,
+        fills: 2,
+        dives: 0,
+        repairs: 2,
+        steps: 40,
+        deep_steps: 0,
+        nodes: 0,
+        proofs: 0,
+        ..Budget::default()
+    };
+    let answer = search(&problem, &[], quick);
+    assert_eq!(problem.left_by(&answer.plan).iter().sum::<u32>(), 0);
+    assert!(answer.plan.iter().all(|(pattern, _)| problem.allows(pattern)));
+    // No packing uses less than the room that items fill, at the larger bin's price.
+    let filled = |at: usize| problem.items.iter().map(|item| item.size[at]).sum::<i64>();
+    let volume = f64::from(i32::try_from(filled(0).max(filled(1))).unwrap_or(0)) / 2_000.0 * 1.95;
+    let cost = problem.cost_of(&answer.plan);
+    assert!(cost >= volume && cost < volume * 1.12, "{cost} where items fill {volume}");
+}
+
+#[test]
+fn bounds_hold_where_a_round_looks_into_few_types_of_bins() {
+    // The cheapest type is the last of many, so that rounds that look into two come to it late.
+    let items: Vec<Item> = (1..=6).map(|size| item(5, &[size])).collect();
+    let cost = |room: i64| if room == 40 { 1.0 } else { 0.5 + 0.1 * f64::from(u32::try_from(room).unwrap_or(0)) };
+    let bins = (6..=40).map(|room| bin(cost(room), &[room], 6, None)).collect();
+    let problem = Problem { items, bins, ..Problem::default() };
+    let few = search(&problem, &[], Budget { types: 2, ..Budget::default() });
+    // 105 in all, in bins of 40.
+    assert!((problem.cost_of(&few.plan) - 3.0).abs() < 1e-9, "{}", problem.cost_of(&few.plan));
+    assert!(few.bound > 2.6 && few.bound <= 3.0, "{}", few.bound);
 }

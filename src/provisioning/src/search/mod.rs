@@ -16,11 +16,11 @@ pub(crate) use rows::{Member, Row};
 use crate::options::Effort;
 use crate::planner::Planner;
 
-/// With few rows a search is worth its while whatever they hold.
+/// Up to so many rows a search fixes columns of the linear program, whatever the rows hold.
 const FEW_ROWS: usize = 64;
 
-/// Pods that a row must stand for on average, where there are many rows, for [`Effort::Default`] to search: with fewer,
-/// a plan made of fractions of patterns has little left when the fractions are rounded off.
+/// Pods that a row must stand for on average, where there are more rows, for [`Effort::Default`] to fix columns: with
+/// fewer, little is left of a plan when its fractions are rounded off, and bins filled by dual prices are better.
 const PODS_PER_ROW: u64 = 8;
 
 /// With so many rows each linear program takes long, and the more pods, the more is to be gained.
@@ -38,11 +38,7 @@ impl Planner<'_> {
                 return false;
             }
         }
-        let pods: u64 = rows.list.iter().map(|row| u64::from(row.count())).sum();
-        let is_small = rows.list.len() <= FEW_ROWS;
-        let per_row = if rows.list.len() > MANY_ROWS { PODS_PER_MANY_ROWS } else { PODS_PER_ROW };
-        if rows.list.is_empty() || (effort == Effort::Default && !is_small && (rows.list.len() as u64) * per_row > pods)
-        {
+        if rows.list.is_empty() {
             return false;
         }
         let total = self.share_of_planned();
@@ -51,14 +47,61 @@ impl Planner<'_> {
         let offers = Offers::new(self, &rows.list);
         let (problem, _) = build(self, &rows.list, &offers, Purpose::Plans);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
-        let answer = berth_packing::search(&problem, &start, budget(effort, rows.list.len() > MANY_ROWS));
+        let answer = berth_packing::search(&problem, &start, budget(effort, Workload::of(&rows.list)));
         self.put_plan_in(&rows, &offers, &answer.plan)
     }
 }
 
-fn budget(effort: Effort, is_large: bool) -> Budget {
-    match effort {
-        Effort::Default if is_large => Budget {
+/// With so many rows, and few pods of each, prices that follow from sizes have to do for [`Effort::Default`].
+const VERY_MANY_ROWS: usize = 3_000;
+
+/// What decides how a workload is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Workload {
+    /// Few rows, or many pods of each.
+    Alike,
+    /// Many rows, with many pods of each.
+    Large,
+    /// Many rows, with few pods of each.
+    Diverse,
+    /// So many of them that each linear program takes long.
+    VeryDiverse,
+}
+
+impl Workload {
+    fn of(rows: &[Row]) -> Self {
+        let diverse = if rows.len() > VERY_MANY_ROWS { Workload::VeryDiverse } else { Workload::Diverse };
+        let pods: u64 = rows.iter().map(|row| u64::from(row.count())).sum();
+        let has_each = |per_row: u64| rows.len() as u64 * per_row <= pods;
+        if rows.len() > MANY_ROWS {
+            if has_each(PODS_PER_MANY_ROWS) { Workload::Large } else { diverse }
+        } else if rows.len() <= FEW_ROWS || has_each(PODS_PER_ROW) {
+            Workload::Alike
+        } else {
+            Workload::Diverse
+        }
+    }
+}
+
+fn budget(effort: Effort, workload: Workload) -> Budget {
+    match (effort, workload) {
+        (Effort::Low | Effort::Default, Workload::Diverse) => Budget {
+            work: 80_000,
+            rounds: 6,
+            types: 64,
+            fills: 2,
+            dives: 0,
+            repairs: 4,
+            steps: 40,
+            deep_steps: 0,
+            nodes: 0,
+            proofs: 0,
+            ..Budget::default()
+        },
+        (Effort::Low | Effort::Default, Workload::VeryDiverse) => {
+            Budget { rounds: 1, fills: 1, repairs: 0, ..budget(effort, Workload::Diverse) }
+        }
+        (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
             rounds: 25,
             dive_rounds: 0,
@@ -70,7 +113,7 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             proofs: 0,
             ..Budget::default()
         },
-        Effort::Low | Effort::Default => Budget {
+        (Effort::Low | Effort::Default, Workload::Alike) => Budget {
             work: 150_000,
             rounds: 60,
             dive_rounds: 1,
@@ -83,7 +126,7 @@ fn budget(effort: Effort, is_large: bool) -> Budget {
             proofs: 0,
             ..Budget::default()
         },
-        Effort::High => Budget {
+        (Effort::High, _) => Budget {
             work: 400_000,
             rounds: 200,
             dive_rounds: 2,
