@@ -71,7 +71,7 @@ pub use node_pool::{
     NodePoolSpec, NodePoolStatus, TemplateMetadata,
 };
 pub use node_reservation::{NodeReservation, NodeReservationApplyPolicy};
-pub use planned_offering::PlannedOffering;
+pub use planned_offering::{PlannedFor, PlannedOffering};
 pub use requirement::{NodeClassRef, Operator, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,

@@ -18,3 +18,13 @@ pub struct PlannedOffering {
     #[serde(rename = "reservationID", default, skip_serializing_if = "Option::is_none")]
     pub reservation_id: Option<String>,
 }
+
+/// The value of the annotation [`PLANNED_FOR`](crate::labels::PLANNED_FOR), as JSON: `{"pods":12,"reservations":1}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlannedFor {
+    /// How many pods.
+    pub pods: usize,
+    /// How many Reservations.
+    pub reservations: usize,
+}

@@ -3,7 +3,7 @@
 //! Each kind that planning reads is listed once, in pages. Kinds that the cluster does not have, such as Karpenter's
 //! where it is not installed, are empty.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -94,27 +94,58 @@ impl ClusterArgs {
     }
 
     async fn connect(&self) -> Result<(Client, String)> {
-        let kubeconfig = match &self.kubeconfig {
-            Some(file) => Kubeconfig::read_from(file),
-            None => Kubeconfig::read(),
-        };
-        let kubeconfig = kubeconfig.map_err(|error| anyhow!("unable to read a kubeconfig: {}", one_line(&error)))?;
-        let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-        let Some(context) = self.context.clone().or_else(|| kubeconfig.current_context.clone()) else {
-            bail!("the kubeconfig has no current context: name one with --context ({})", known.join(", "));
-        };
-        if !known.contains(&context.as_str()) {
-            let has = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-            bail!("context {context:?} is not in the kubeconfig: {has}");
-        }
-        let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .map_err(|error| anyhow!("context {context}: {}", one_line(&error)))?;
+        let (mut config, context) = of_kubeconfig(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
         (config.connect_timeout, config.read_timeout) = (Some(CONNECT), Some(ANSWER));
         let client = Client::try_from(config).map_err(|error| told(&error, &context))?;
         Ok((client, context))
     }
+}
+
+/// A client for as long as the process lives, and what to call its cluster: that of the kubeconfig where one is named,
+/// else the one in which this process is a pod, else the kubeconfig's as for kubectl.
+pub(crate) async fn connect_long(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<(Client, String)> {
+    let is_pod = kubeconfig.is_none()
+        && context.is_none()
+        && std::env::var_os("KUBECONFIG").is_none()
+        && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let (mut config, context) = if is_pod {
+        let config = kube::Config::incluster();
+        (config.map_err(|error| anyhow!("this pod's cluster: {}", one_line(&error)))?, "this pod".to_owned())
+    } else {
+        of_kubeconfig(kubeconfig, context).await?
+    };
+    // Watches may be silent for long: their own time is over before that of an answer.
+    config.connect_timeout = Some(CONNECT);
+    let client = Client::try_from(config).map_err(|error| told(&error, &context))?;
+    Ok((client, context))
+}
+
+/// The kinds that a cluster serves of a group and version; none where it does not have it.
+pub(crate) async fn served_kinds(client: &Client, api_version: &str, context: &str) -> Result<Vec<String>> {
+    let kinds = kinds_of(client, api_version).await.map_err(|error| told(&error, context))?;
+    Ok(kinds.into_iter().flat_map(|kinds| kinds.resources).map(|one| one.kind).collect())
+}
+
+/// The configuration of a kubeconfig's context, and the context's name.
+async fn of_kubeconfig(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<(kube::Config, String)> {
+    let kubeconfig = match kubeconfig {
+        Some(file) => Kubeconfig::read_from(file),
+        None => Kubeconfig::read(),
+    };
+    let kubeconfig = kubeconfig.map_err(|error| anyhow!("unable to read a kubeconfig: {}", one_line(&error)))?;
+    let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+    let Some(context) = context.map(str::to_owned).or_else(|| kubeconfig.current_context.clone()) else {
+        bail!("the kubeconfig has no current context: name one with --context ({})", known.join(", "));
+    };
+    if !known.contains(&context.as_str()) {
+        let has = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        bail!("context {context:?} is not in the kubeconfig: {has}");
+    }
+    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(|error| anyhow!("context {context}: {}", one_line(&error)))?;
+    Ok((config, context))
 }
 
 fn path_of(api_version: &str) -> String {

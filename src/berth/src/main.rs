@@ -6,6 +6,7 @@
 mod catalog;
 mod cluster;
 mod completions;
+mod controllers;
 mod crds;
 mod explain;
 mod input;
@@ -13,7 +14,9 @@ mod kustomize;
 mod output;
 mod plan;
 mod progress;
+mod run;
 mod sandbox;
+mod telemetry;
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
@@ -39,6 +42,7 @@ enum Command {
     Crds(crds::Args),
     Catalog(Box<catalog::Args>),
     Sandbox(Box<sandbox::Args>),
+    Run(Box<run::Args>),
     Completions(completions::Args),
     Man(completions::ManArgs),
 }
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(args),
         Command::Catalog(args) => catalog::run(args),
         Command::Sandbox(args) => sandbox::run(args),
+        Command::Run(args) => run::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => completions::write_pages(args, Cli::command()),
     };

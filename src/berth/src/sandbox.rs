@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use berth_plan::{Input, Money, Validate, parse_money};
+use berth_plan::{Input, Validate};
 use berth_sandbox::{Ended, Line, Options};
 use clap::ValueEnum;
 
+use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
+use crate::telemetry::TelemetryArgs;
 
 /// Run a cluster in this process: API server, controllers, a cloud in memory, nodes that join, and Berth
 ///
@@ -32,12 +34,13 @@ pub(crate) struct Args {
     exit_when_settled: bool,
     #[command(flatten)]
     solve: SolveArgs,
-    /// What nodes may cost an hour, in dollars, of each NodePool and in all; what is over it waits
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1, value_parser = parse_money)]
-    max_cost: Vec<Money>,
-    /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
-    max_launches: Vec<u32>,
+    #[command(flatten)]
+    controllers: ControllerArgs,
+    /// Leave Berth and its cloud to another process, such as berth run: a cluster alone
+    #[arg(long, requires = "kubeconfig")]
+    without_berth: bool,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -79,23 +82,40 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         catalogue,
         kubeconfig: args.kubeconfig.clone(),
         settle: args.exit_when_settled,
+        without_berth: args.without_berth,
         ..Options::new(jiff::Timestamp::now())
     };
-    options.controllers.solve = solve.solving();
-    options.controllers.convert = solve.gates;
-    let ceilings = &mut options.controllers.ceilings;
-    for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&args.max_cost) {
-        ceiling.dollars_per_hour = Some(*most);
-    }
-    for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&args.max_launches) {
-        ceiling.launches_per_hour = Some(*most);
-    }
+    let timings = options.controllers.timings.clone();
+    options.controllers = berth_controllers::Options { timings, ..args.controllers.options(&solve) };
+    args.telemetry.start_log(None);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .context("unable to start threads")?;
-    let ended = runtime.block_on(berth_sandbox::run(options, |line| tell(line, args.output), stopped()));
+    let ended = runtime.block_on(async {
+        let (on_metrics, mut metrics) = tokio::sync::mpsc::unbounded_channel();
+        options.on_metrics = Some(on_metrics);
+        let serve = async {
+            match metrics.recv().await {
+                Some(metrics) => args.telemetry.serve(metrics).await,
+                None => Ok(None),
+            }
+        };
+        let sandbox = berth_sandbox::run(options, |line| tell(line, args.output), stopped());
+        tokio::pin!(sandbox, serve);
+        if !args.telemetry.serves() {
+            return anyhow::Ok(sandbox.await?);
+        }
+        tokio::select! {
+            biased;
+            served = &mut serve => {
+                let _server = served?;
+                Ok(sandbox.await?)
+            }
+            ended = &mut sandbox => Ok(ended?),
+        }
+    });
     // Nothing is left to wait for: what ran has ended with the sandbox.
     runtime.shutdown_background();
     Ok(match ended? {
@@ -118,17 +138,4 @@ fn tell(line: &Line, format: Format) {
         Format::Text => line.text(),
     };
     drop(writeln!(out, "{text}").and_then(|()| out.flush()));
-}
-
-/// Ctrl-C, or the polite signal to end.
-async fn stopped() {
-    #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        return;
-    }
-    drop(tokio::signal::ctrl_c().await);
 }

@@ -17,10 +17,12 @@
 mod claim;
 mod clock;
 mod core;
+mod dry;
 mod fence;
 mod kind;
 mod lanes;
 mod lease;
+pub mod metrics;
 mod notice;
 mod observed;
 mod options;

@@ -8,19 +8,22 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kube::Client;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, MutexGuard, mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::clock::Clock;
 use crate::core::{Answer, Core, Effect, Input, Job};
+use crate::dry::DryRun;
 use crate::fence::Fence;
 use crate::kind::Key;
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
+use crate::metrics::{Counter, Counts, Measured, Metric, Metrics, Reporter};
 use crate::observed::watch_all;
 use crate::options::Options;
-use crate::write::Write;
+use crate::write::{Op, Write};
 use crate::writer::Writer;
 
 /// Events that wait for the core; watches wait when it is full.
@@ -37,6 +40,8 @@ pub struct Controllers {
     provider: Arc<dyn CloudProvider>,
     clock: Clock,
     options: Options,
+    reporter: Option<Arc<Mutex<Reporter>>>,
+    dry: Option<DryRun>,
 }
 
 impl std::fmt::Debug for Controllers {
@@ -50,7 +55,22 @@ impl std::fmt::Debug for Controllers {
 impl Controllers {
     /// Controllers of one cluster and one cloud.
     pub fn new(client: Client, provider: Arc<dyn CloudProvider>, clock: Clock, options: Options) -> Self {
-        Self { client, provider, clock, options }
+        Self { client, provider, clock, options, reporter: None, dry: None }
+    }
+
+    /// The same, and where to ask for their metrics while they run.
+    #[must_use]
+    pub fn with_metrics(self) -> (Self, Metrics) {
+        let (metrics, reporter) = Metrics::new();
+        (Self { reporter: Some(Arc::new(Mutex::new(reporter))), ..self }, metrics)
+    }
+
+    /// The same, but nothing is written to the cluster and nothing is launched or shut down: `say` is told what would be,
+    /// a line at a time, and again only where it comes up anew. They need no lease.
+    #[must_use]
+    pub fn dry(self, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let options = Options { lease: None, ..self.options };
+        Self { dry: Some(DryRun::new(say)), options, ..self }
     }
 
     /// Runs until `shutdown`. Where there is a lease, nothing is written but by its holder; whoever loses it starts
@@ -68,6 +88,9 @@ impl Controllers {
         let fence = Fence::closed();
         let mut candidate = Candidate::new(self.client.clone(), self.clock.clone(), lease, fence.clone());
         loop {
+            if let Some(reporter) = &self.reporter {
+                reporter.lock().await.health.stand_by();
+            }
             tokio::select! {
                 biased;
                 () = &mut shutdown => return,
@@ -91,18 +114,35 @@ impl Controllers {
         let mut watches = JoinSet::new();
         watch_all(&self.client, &sender, &mut watches);
         drop(sender);
-        let core = Core::new(self.options.clone(), Arc::clone(&self.provider));
-        let mut outside = Outside::new(Writer::new(self.client.clone(), fence), Arc::clone(&self.provider));
-        let mut core = core;
+        let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
+        let writer = Writer::new(self.client.clone(), fence);
+        let mut outside = Outside::new(writer, Arc::clone(&self.provider), self.dry.clone());
+        let mut reporter = match &self.reporter {
+            Some(reporter) => Some(reporter.lock().await),
+            None => None,
+        };
         loop {
-            let now = self.clock.now();
+            let (now, start) = (self.clock.now(), std::time::Instant::now());
             for effect in aside(|| core.work(now)) {
                 outside.push(effect);
             }
+            if let Some(launches) = core.take_decided() {
+                core.measure_decision(launches, start.elapsed().as_secs_f64());
+            }
             outside.start();
+            if let Some(reporter) = &reporter {
+                reporter.health.lead(core.is_synced());
+            }
             let wake = core.next_time().map(|time| self.clock.instant(time));
             let input = tokio::select! {
                 biased;
+                Some(asked) = asked(&mut reporter) => {
+                    let mut metrics = aside(|| core.metrics(self.clock.now()));
+                    metrics.extend(outside.counts.metrics());
+                    // Whoever asked may have gone.
+                    drop(asked.send(metrics));
+                    continue;
+                }
                 Some(input) = outside.next() => input,
                 observed = events.recv() => match observed {
                     Some(observed) => Input::Observed(observed),
@@ -132,6 +172,14 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Who asks for metrics next.
+async fn asked(reporter: &mut Option<MutexGuard<'_, Reporter>>) -> Option<oneshot::Sender<Vec<Metric>>> {
+    match reporter {
+        Some(reporter) => reporter.asks.recv().await,
+        None => None,
+    }
+}
+
 async fn until(wake: Option<tokio::time::Instant>) {
     match wake {
         Some(wake) => tokio::time::sleep_until(wake).await,
@@ -145,19 +193,32 @@ struct Outside {
     provider: Arc<dyn CloudProvider>,
     writes: Lanes<Key, (Option<Job>, Box<Write>)>,
     calls: Lanes<Job, Box<Question>>,
-    under_way: FuturesUnordered<BoxFuture<'static, Input>>,
+    under_way: FuturesUnordered<BoxFuture<'static, Done>>,
+    dry: Option<DryRun>,
+    counts: Counts,
+}
+
+/// A request that was answered: how long it took, and of a call of the cloud which it was.
+struct Done {
+    input: Input,
+    seconds: f64,
+    method: &'static str,
 }
 
 // === impl Outside ===
 
 impl Outside {
-    fn new(writer: Writer, provider: Arc<dyn CloudProvider>) -> Self {
+    fn new(writer: Writer, provider: Arc<dyn CloudProvider>, dry: Option<DryRun>) -> Self {
+        // What a dry run would write waits for nobody.
+        let at_a_time = if dry.is_some() { usize::MAX } else { WRITES };
         Self {
             writer,
             provider,
-            writes: Lanes::new(WRITES),
+            writes: Lanes::new(at_a_time),
             calls: Lanes::new(CALLS),
             under_way: FuturesUnordered::new(),
+            dry,
+            counts: Counts::default(),
         }
     }
 
@@ -170,28 +231,57 @@ impl Outside {
 
     /// Starts what may go now.
     fn start(&mut self) {
+        let mut would = Vec::new();
         while let Some((_, (job, write))) = self.writes.next() {
-            let writer = self.writer.clone();
+            let (writer, dry) = (self.writer.clone(), self.dry.clone());
+            if dry.is_some() {
+                would.push((*write).clone());
+            }
             self.under_way.push(Box::pin(async move {
-                let outcome = writer.send(&write).await;
-                Input::Written(job, write, outcome)
+                let start = Instant::now();
+                let outcome = match dry {
+                    Some(dry) if !matches!(write.op, Op::Read) => dry.outcome().await,
+                    _ => writer.send(&write).await,
+                };
+                Done { input: Input::Written(job, write, outcome), seconds: start.elapsed().as_secs_f64(), method: "" }
             }));
         }
+        if let Some(dry) = &self.dry {
+            dry.tell(&would);
+        }
         while let Some((job, question)) = self.calls.next() {
-            let (provider, writer) = (Arc::clone(&self.provider), self.writer.clone());
+            let (provider, writer, dry) = (Arc::clone(&self.provider), self.writer.clone(), self.dry.clone());
             self.under_way.push(Box::pin(async move {
-                let answer = writer.fenced(ask(&*provider, *question)).await;
-                Input::Answered(job, Box::new(answer))
+                let (start, method) = (Instant::now(), question.method());
+                let answer = match dry {
+                    Some(dry) if question.changes() => dry.answer(*question).await,
+                    _ => writer.fenced(ask(&*provider, *question)).await,
+                };
+                Done { input: Input::Answered(job, Box::new(answer)), seconds: start.elapsed().as_secs_f64(), method }
             }));
         }
     }
 
     /// The next answer; `None` where nothing is under way.
     async fn next(&mut self) -> Option<Input> {
-        let input = self.under_way.next().await?;
+        let Done { input, seconds, method } = self.under_way.next().await?;
         match &input {
-            Input::Written(_, write, _) => self.writes.finish(write.key.clone()),
-            Input::Answered(job, _) => self.calls.finish(job.clone()),
+            Input::Written(_, write, outcome) => {
+                let labels =
+                    [("kind", write.key.kind.as_str()), ("outcome", outcome.word()), ("verb", write.op.verb())];
+                self.counts.add(Counter::Writes, &labels);
+                self.writes.finish(write.key.clone());
+            }
+            Input::Answered(job, answer) => {
+                let labels = [("controller", job.controller()), ("method", method), ("provider", self.provider.name())];
+                self.counts.measure(Measured::CloudCalls, &labels, seconds);
+                if let Some(error) = answer.error() {
+                    let [controller, method, provider] = labels;
+                    let error = ("error", error.category().as_str());
+                    self.counts.add(Counter::CloudErrors, &[controller, error, method, provider]);
+                }
+                self.calls.finish(job.clone());
+            }
             Input::Observed(_) | Input::Tick => {}
         }
         Some(input)

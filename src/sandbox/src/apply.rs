@@ -108,8 +108,8 @@ pub(crate) async fn node_class(client: &Client, name: &str) -> Result<(), Sandbo
     made.map(drop).map_err(|error| failed(&format!("FakeNodeClass {name}"), &error))
 }
 
-/// Shows the catalogue's reservations as objects, so that their counts can be changed.
-pub(crate) async fn reservations(
+/// Shows the catalogue's reservations as objects, so that their counts can be changed. One that is there stays as it is.
+pub(crate) async fn missing_reservations(
     client: &Client,
     definitions: &BTreeMap<String, FakeReservation>,
 ) -> Result<(), SandboxError> {
@@ -127,8 +127,8 @@ pub(crate) async fn reservations(
             metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
             status: None,
         };
-        let made = api.create(&PostParams::default(), &object).await;
-        made.map_err(|error| failed(&format!("FakeCapacityReservation {id}"), &error))?;
+        let made = api.create(&PostParams::default(), &object).await.map(drop);
+        ignore_existing(made).map_err(|error| failed(&format!("FakeCapacityReservation {id}"), &error))?;
     }
     Ok(())
 }

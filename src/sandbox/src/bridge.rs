@@ -14,8 +14,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
+
+use crate::cluster::Seen;
 
 /// Who owns the statuses.
 const MANAGER: &str = "fake-cloud";
@@ -24,6 +27,8 @@ const MANAGER: &str = "fake-cloud";
 pub(crate) struct Bridge {
     client: Client,
     cloud: FakeCloud,
+    /// Whether statuses are written.
+    writes: bool,
     /// By object name: the reservation's id and what was told to the cloud; `None` where the object cannot be used.
     reservations: BTreeMap<String, (String, Option<FakeReservation>)>,
     /// By object name: the status that was written.
@@ -34,13 +39,24 @@ pub(crate) struct Bridge {
 // === impl Bridge ===
 
 impl Bridge {
-    pub(crate) fn new(client: Client, cloud: FakeCloud) -> Self {
+    pub(crate) fn new(client: Client, cloud: FakeCloud, writes: bool) -> Self {
         let (reservations, written, classes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { client, cloud, reservations, written, classes }
+        Self { client, cloud, writes, reservations, written, classes }
+    }
+
+    /// Takes in what a watch of its objects has seen; all else is not its own.
+    pub(crate) async fn take(&mut self, seen: Seen) {
+        match seen {
+            Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.class_applied(&class).await,
+            Seen::Class(Event::Delete(class)) => self.class_deleted(&class.name_any()),
+            Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => self.reservation_applied(&own),
+            Seen::Slots(Event::Delete(own)) => self.reservation_deleted(&own.name_any()),
+            _ => {}
+        }
     }
 
     /// A node class was made or changed.
-    pub(crate) async fn class_applied(&mut self, object: &FakeNodeClass) {
+    async fn class_applied(&mut self, object: &FakeNodeClass) {
         let name = object.name_any();
         let class = self.read_class(object).await;
         if self.classes.get(&name) == Some(&class) {
@@ -53,13 +69,16 @@ impl Bridge {
         let ready = self.ready(status, reason, message, object.metadata.generation);
         self.cloud.set_node_class(&name, class.clone());
         self.classes.insert(name.clone(), class);
+        if !self.writes {
+            return;
+        }
         let api = Api::<FakeNodeClass>::all(self.client.clone());
         let patch = Patch::Merge(json!({"status": {"conditions": [ready]}}));
         // The next change tries again.
         drop(api.patch_status(&name, &PatchParams::apply(MANAGER), &patch).await);
     }
 
-    pub(crate) fn class_deleted(&mut self, name: &str) {
+    fn class_deleted(&mut self, name: &str) {
         self.classes.remove(name);
         self.cloud.remove_node_class(name);
     }
@@ -94,7 +113,7 @@ impl Bridge {
     }
 
     /// A reservation was made or changed.
-    pub(crate) fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
+    fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
         let (name, id) = (object.name_any(), object.id().to_owned());
         let definition = object.validate().is_empty().then(|| definition(object));
         let known = self.reservations.get(&name);
@@ -110,7 +129,7 @@ impl Bridge {
         self.reservations.insert(name, (id, definition));
     }
 
-    pub(crate) fn reservation_deleted(&mut self, name: &str) {
+    fn reservation_deleted(&mut self, name: &str) {
         self.written.remove(name);
         if let Some((id, _)) = self.reservations.remove(name) {
             self.cloud.remove_reservation(&id);
@@ -139,6 +158,9 @@ impl Bridge {
                 changed.push((id.clone(), count.used, count.total));
             }
             self.written.insert(name.clone(), status.clone());
+            if !self.writes {
+                continue;
+            }
             let (holds, reason) = if definition.is_some() { ("True", "Ready") } else { ("False", "Invalid") };
             status.conditions = vec![self.ready(holds, reason.to_owned(), String::new(), None)];
             let api = Api::<FakeCapacityReservation>::all(self.client.clone());

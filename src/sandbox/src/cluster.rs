@@ -29,7 +29,7 @@ use crate::story::{Happened, Line, Moment};
 use crate::{Options, SandboxError, apply, machines, script};
 
 /// Alike things within this time become one line.
-const MOMENT: Duration = Duration::from_millis(300);
+pub(crate) const MOMENT: Duration = Duration::from_millis(300);
 
 /// How a sandbox came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum Ended {
 }
 
 /// Something that a watch has seen.
-enum Seen {
+pub(crate) enum Seen {
     Pod(Event<Pod>),
     Node(Event<Node>),
     Class(Event<FakeNodeClass>),
@@ -85,11 +85,18 @@ pub async fn run(
     };
     tasks.spawn(ControllerManager::new(client.clone(), builtin).run(std::future::pending()));
     let (events, mut happened) = unbounded_channel();
-    tasks.spawn(cloud.clone().run(events));
-    let clock = berth_controllers::Clock::starting_at(options.now);
-    let own = berth_controllers::Options { seed: options.seed, ..options.controllers.clone() };
-    let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
-    tasks.spawn(berth.run(std::future::pending()));
+    if !options.without_berth {
+        tasks.spawn(cloud.clone().run(events));
+        let clock = berth_controllers::Clock::starting_at(options.now);
+        let own = berth_controllers::Options { seed: options.seed, ..options.controllers.clone() };
+        let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
+        let (berth, metrics) = berth.with_metrics();
+        if let Some(on_metrics) = &options.on_metrics {
+            // Whoever wanted them may have gone.
+            drop(on_metrics.send(metrics));
+        }
+        tasks.spawn(berth.run(std::future::pending()));
+    }
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();
@@ -110,7 +117,8 @@ pub async fn run(
     let mut watches = watch_all(&client);
     let stage_client = client.clone();
     let mut known = State {
-        bridge: Bridge::new(client, cloud.clone()),
+        bridge: Bridge::new(client, cloud.clone(), !options.without_berth),
+        is_cloud: !options.without_berth,
         observer: Observer::default(),
         listed: [Vec::new(), Vec::new()],
         moment,
@@ -163,7 +171,7 @@ async fn begin(client: &Client, cloud: &FakeCloud, options: &Options, moment: &m
         cloud.set_node_class(&class, NodeClass::default());
         apply::node_class(client, &class).await?;
     }
-    apply::reservations(client, &cloud.reservation_definitions()).await?;
+    apply::missing_reservations(client, &cloud.reservation_definitions()).await?;
     for passed_over in apply::objects(client, objects).await? {
         let message = format!("{passed_over} is passed over: the cluster has no such resource");
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
@@ -183,6 +191,8 @@ async fn begin(client: &Client, cloud: &FakeCloud, options: &Options, moment: &m
 /// What the loop knows.
 struct State {
     bridge: Bridge,
+    /// Whether the cloud is the sandbox's own.
+    is_cloud: bool,
     observer: Observer,
     /// UIDs of pods and of nodes that a list under way has shown.
     listed: [Vec<String>; 2],
@@ -194,8 +204,8 @@ struct State {
 impl State {
     /// Tells what happened up to now.
     fn tell(&mut self, cloud: &FakeCloud, tell: impl FnMut(&Line)) {
-        let (n_pending, cost) = (self.observer.n_pending(), machines::cost(cloud));
-        self.moment.tell(cloud.now(), n_pending, &cost).iter().for_each(tell);
+        let for_whom = self.observer.planned_for(self.moment.launched());
+        self.moment.tell(cloud.now(), for_whom, &machines::cost(cloud)).iter().for_each(tell);
     }
 
     async fn take(&mut self, seen: Seen) {
@@ -221,10 +231,7 @@ impl State {
             Seen::Node(Event::Delete(node)) => {
                 self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
             }
-            Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.bridge.class_applied(&class).await,
-            Seen::Class(Event::Delete(class)) => self.bridge.class_deleted(&class.name_any()),
-            Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => self.bridge.reservation_applied(&own),
-            Seen::Slots(Event::Delete(own)) => self.bridge.reservation_deleted(&own.name_any()),
+            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => self.bridge.take(seen).await,
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
             Seen::Claim(Event::Delete(claim)) => self.observer.claim_gone(&claim.metadata.uid.unwrap_or_default()),
             Seen::Room(Event::Apply(own) | Event::InitApply(own)) => self.observer.reservation(&own, &mut self.moment),
@@ -239,11 +246,10 @@ impl State {
                 }
             }
             // The watches are of this process and miss nothing: only a list that is told anew would.
-            Seen::Class(Event::Init | Event::InitDone)
-            | Seen::Slots(Event::Init | Event::InitDone)
-            | Seen::Claim(Event::Init | Event::InitDone)
+            Seen::Claim(Event::Init | Event::InitDone)
             | Seen::Room(Event::Init | Event::InitDone)
             | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_)) => {}
+            Seen::Class(_) | Seen::Slots(_) => {}
         }
     }
 }
@@ -262,7 +268,7 @@ fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
     futures::stream::select_all(streams).boxed()
 }
 
-fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream<'static, Seen>
+pub(crate) fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream<'static, Seen>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {

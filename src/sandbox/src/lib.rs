@@ -20,6 +20,7 @@ mod apply;
 mod bridge;
 mod cluster;
 mod error;
+mod host;
 mod machines;
 mod observer;
 mod options;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use cluster::{Ended, run};
 pub use error::SandboxError;
+pub use host::{Host, HostOptions};
 pub use options::{Options, read_inputs};
 pub use script::story_catalogue;
 pub use story::Line;

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::{NodeClaim, Reservation, ReservationPhase};
+use berth_api::{NodeClaim, PlannedFor, Reservation, ReservationPhase, labels};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
 use crate::story::{Happened, Moment};
 
 /// The taint that a node gets when it is to be emptied.
-const DISRUPTED: &str = berth_api::labels::DISRUPTED_TAINT;
+const DISRUPTED: &str = labels::DISRUPTED_TAINT;
 
 /// How far a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub(crate) struct Observer {
     claims: BTreeMap<String, bool>,
     /// NodeClaims that have no instance yet, by UID.
     unlaunched: BTreeSet<String>,
+    /// By name of the NodeClaim: its UID, and how many it is for.
+    planned: BTreeMap<String, (String, PlannedFor)>,
     reservations: BTreeMap<String, SeenReservation>,
 }
 
@@ -70,6 +72,10 @@ impl Observer {
             let of = of.clone();
             let happened = match (&before, &stage) {
                 (None | Some(Stage::Bound), Stage::Pending(_)) => Some(Happened::PodsPending { of }),
+                (Some(Stage::Pending(known)), Stage::Pending(why)) if kind_of(known) != kind_of(why) => {
+                    let why = chief_reason(why).to_owned();
+                    (!why.is_empty()).then_some(Happened::PodsStay { of, why })
+                }
                 (_, Stage::Pending(_) | Stage::Bound) => None,
                 (_, Stage::Running) => Some(Happened::PodsRunning { of }),
                 (_, Stage::Succeeded) => Some(Happened::PodsSucceeded { of }),
@@ -125,6 +131,10 @@ impl Observer {
         let is_up = conditions.into_iter().any(|own| own.type_ == "Initialized" && own.status == "True");
         let is_steady = is_up && claim.metadata.deletion_timestamp.is_none();
         let uid = claim.metadata.uid.clone().unwrap_or_default();
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let note = claim.metadata.annotations.as_ref().and_then(|all| all.get(labels::PLANNED_FOR));
+        let planned = note.and_then(|note| serde_json::from_str(note).ok()).unwrap_or_default();
+        self.planned.insert(name, (uid.clone(), planned));
         let is_launched = claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
         if is_launched || claim.metadata.deletion_timestamp.is_some() {
             self.unlaunched.remove(&uid);
@@ -137,6 +147,7 @@ impl Observer {
     pub(crate) fn claim_gone(&mut self, uid: &str) {
         self.claims.remove(uid);
         self.unlaunched.remove(uid);
+        self.planned.retain(|_, (known, _)| known != uid);
     }
 
     pub(crate) fn reservation(&mut self, reservation: &Reservation, moment: &mut Moment) {
@@ -171,9 +182,13 @@ impl Observer {
         self.reservations.remove(name);
     }
 
-    /// How many pods have no node.
-    pub(crate) fn n_pending(&self) -> usize {
-        self.pods.values().filter(|pod| matches!(pod.stage, Stage::Pending(_)) && !pod.is_terminating).count()
+    /// How many pods and Reservations these NodeClaims were planned for.
+    pub(crate) fn planned_for<'a>(&self, claims: impl Iterator<Item = &'a str>) -> PlannedFor {
+        let known = claims.filter_map(|claim| self.planned.get(claim));
+        known.fold(PlannedFor::default(), |sum, (_, own)| PlannedFor {
+            pods: sum.pods + own.pods,
+            reservations: sum.reservations + own.reservations,
+        })
     }
 
     /// Forgets the pods that a new list does not show.
@@ -232,6 +247,16 @@ fn stage(pod: &Pod) -> Stage {
             Stage::Pending(unscheduled.and_then(|own| own.message.clone()).unwrap_or_default())
         }
     }
+}
+
+/// What no new node can do about it, where the message says so; else what the nodes say.
+fn chief_reason(why: &str) -> &str {
+    why.split_once("No new node: ").map_or(why, |(_, reason)| reason)
+}
+
+/// A reason without its numbers, which change with every node that comes.
+fn kind_of(why: &str) -> String {
+    chief_reason(why).chars().filter(|char| !char.is_ascii_digit()).collect()
 }
 
 /// The workload that a pod is of, as a person calls it: the Deployment rather than its ReplicaSet.

@@ -33,6 +33,10 @@ pub struct Options {
     pub controllers: berth_controllers::Options,
     /// Whether to play the built-in story, and to end with it.
     pub story: bool,
+    /// Whether Berth and its cloud run elsewhere: there is a cluster alone.
+    pub without_berth: bool,
+    /// Where metrics and health of Berth's controllers are asked for, once they run.
+    pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
 }
 
 impl Options {
@@ -49,6 +53,8 @@ impl Options {
             boot_delay: Duration::from_secs(2),
             controllers: berth_controllers::Options { timings: timings(), ..berth_controllers::Options::default() },
             story: false,
+            without_berth: false,
+            on_metrics: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use berth_api::PlannedFor;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -24,6 +25,8 @@ pub(crate) enum Happened {
     Said { event: &'static str, message: String },
     /// Pods of a workload wait for a node.
     PodsPending { of: String },
+    /// Pods of a workload stay without a node: why.
+    PodsStay { of: String, why: String },
     /// Instances were launched: what they are.
     Launched { what: String },
     /// Launches were refused: why.
@@ -74,7 +77,7 @@ impl Line {
     pub fn coloured(&self) -> String {
         let time = self.time.strftime("%H:%M:%S");
         let colour = match self.event {
-            "PodsFailed" | "LaunchRefused" | "Interrupted" | "MachineDied" | "NodesLost" => "\u{1b}[31m",
+            "PodsFailed" | "PodsStay" | "LaunchRefused" | "Interrupted" | "MachineDied" | "NodesLost" => "\u{1b}[31m",
             "Launched" | "NodesReady" | "PodsRunning" => "\u{1b}[32m",
             _ => "",
         };
@@ -111,40 +114,111 @@ impl Moment {
         !self.happened.is_empty() && !grows
     }
 
-    /// Puts the moment into words, in the order in which things follow from one another.
-    /// `n_pending` pods have no node.
-    pub(crate) fn tell(&mut self, time: Timestamp, n_pending: usize, cost: &str) -> Vec<Line> {
+    /// The NodeClaims that were launched.
+    pub(crate) fn launched(&self) -> impl Iterator<Item = &str> {
+        let launches = self.happened.iter().filter(|(what, _)| matches!(what, Happened::Launched { .. }));
+        launches.flat_map(|(_, names)| names.iter().map(String::as_str))
+    }
+
+    /// Puts the moment into words, in the order in which things follow from one another. What was launched was launched
+    /// for so many.
+    pub(crate) fn tell(&mut self, time: Timestamp, for_whom: PlannedFor, cost: &str) -> Vec<Line> {
         let Self { happened, .. } = std::mem::take(self);
-        let mut launched = Vec::new();
         let mut lines = Vec::new();
+        // What is told together: alike things that happened to several.
+        let mut group: Vec<(Happened, Vec<String>)> = Vec::new();
         for (what, names) in happened {
-            if let Happened::Launched { what } = what {
-                launched.push((names.len(), what));
-                continue;
+            if group.first().is_some_and(|(first, _)| !first.goes_with(&what)) {
+                lines.push(line(time, &std::mem::take(&mut group), for_whom, cost));
             }
-            if !launched.is_empty() {
-                lines.push(launch(time, &std::mem::take(&mut launched), n_pending, cost));
-            }
-            let (event, message) = in_words(&what, &names);
-            lines.push(Line { time, event, message });
+            group.push((what, names));
         }
-        if !launched.is_empty() {
-            lines.push(launch(time, &launched, n_pending, cost));
+        if !group.is_empty() {
+            lines.push(line(time, &group, for_whom, cost));
         }
         lines
     }
 }
 
+// === impl Happened ===
+
+impl Happened {
+    /// Whether one line tells both.
+    fn goes_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Launched { .. }, Self::Launched { .. }) => true,
+            _ => self.workload().is_some() && std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Whose pods it happened to, where nothing else is said of them.
+    fn workload(&self) -> Option<&str> {
+        match self {
+            Self::PodsPending { of }
+            | Self::PodsRunning { of }
+            | Self::PodsSucceeded { of }
+            | Self::PodsGone { of } => Some(of),
+            _ => None,
+        }
+    }
+}
+
+/// How many workloads a line names.
+const MOST_WORKLOADS: usize = 4;
+
+/// One line for a group of alike things.
+fn line(time: Timestamp, group: &[(Happened, Vec<String>)], for_whom: PlannedFor, cost: &str) -> Line {
+    let launched: Vec<(usize, &str)> = group
+        .iter()
+        .filter_map(|(what, names)| match what {
+            Happened::Launched { what } => Some((names.len(), what.as_str())),
+            _ => None,
+        })
+        .collect();
+    if !launched.is_empty() {
+        return launch(time, &launched, for_whom, cost);
+    }
+    let (event, message) = match group {
+        [(what, names)] => in_words(what, names),
+        _ => of_many(group),
+    };
+    Line { time, event, message }
+}
+
+/// `57 pods run: 40 of web, 10 of api, 5 of db, 1 of a and 1 of others`.
+fn of_many(group: &[(Happened, Vec<String>)]) -> (&'static str, String) {
+    let total: usize = group.iter().map(|(_, names)| names.len()).sum();
+    let (event, verb) = match group.first() {
+        Some((Happened::PodsPending { .. }, _)) => ("PodsPending", "wait for nodes"),
+        Some((Happened::PodsRunning { .. }, _)) => ("PodsRunning", "run"),
+        Some((Happened::PodsSucceeded { .. }, _)) => ("PodsSucceeded", "are done"),
+        _ => ("PodsGone", "are gone"),
+    };
+    let mut of: Vec<(usize, &str)> =
+        group.iter().filter_map(|(what, names)| Some((names.len(), what.workload()?))).collect();
+    // Most pods first, then by name.
+    of.sort_by_key(|(n, name)| (std::cmp::Reverse(*n), *name));
+    let rest: usize = of.iter().skip(MOST_WORKLOADS).map(|(n, _)| n).sum();
+    let n_others = of.len().saturating_sub(MOST_WORKLOADS);
+    let mut parts: Vec<String> = of.iter().take(MOST_WORKLOADS).map(|(n, name)| format!("{n} of {name}")).collect();
+    if n_others > 0 {
+        parts.push(format!("{rest} of {n_others} {}", if n_others == 1 { "other" } else { "others" }));
+    }
+    (event, format!("{total} pods {verb}: {}", parts.join(", ")))
+}
+
 /// `12 pods pending → 5 nodes: 4 × m5.xlarge on cr-web, 1 × m5.xlarge on-demand in port-1a; all nodes $0.192/h`.
-fn launch(time: Timestamp, launched: &[(usize, String)], n_pending: usize, cost: &str) -> Line {
-    let n: usize = launched.iter().map(|(n, _)| n).sum();
-    let nodes = if n == 1 { "1 node".to_owned() } else { format!("{n} nodes") };
+fn launch(time: Timestamp, launched: &[(usize, &str)], for_whom: PlannedFor, cost: &str) -> Line {
+    let counted = |n: usize, noun: &str| if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") };
+    let nodes = counted(launched.iter().map(|(n, _)| n).sum(), "node");
     let what: Vec<String> = launched.iter().map(|(n, what)| format!("{n} × {what}")).collect();
     let what = what.join(", ");
-    let message = match n_pending {
-        0 => format!("{nodes} launched: {what}; all nodes {cost}/h"),
-        1 => format!("1 pod pending → {nodes}: {what}; all nodes {cost}/h"),
-        _ => format!("{n_pending} pods pending → {nodes}: {what}; all nodes {cost}/h"),
+    let (pods, reservations) = (counted(for_whom.pods, "pod"), counted(for_whom.reservations, "Reservation"));
+    let message = match (for_whom.pods, for_whom.reservations) {
+        (0, 0) => format!("{nodes} launched: {what}; all nodes {cost}/h"),
+        (_, 0) => format!("{pods} pending → {nodes}: {what}; all nodes {cost}/h"),
+        (0, _) => format!("{reservations} pending → {nodes}: {what}; all nodes {cost}/h"),
+        _ => format!("{pods} and {reservations} pending → {nodes}: {what}; all nodes {cost}/h"),
     };
     Line { time, event: "Launched", message }
 }
@@ -162,6 +236,9 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
     match what {
         Happened::Said { event, message } => (event, message.clone()),
         Happened::PodsPending { of } => ("PodsPending", pods(of, ("waits for a node", "wait for nodes"))),
+        Happened::PodsStay { of, why } => {
+            ("PodsStay", format!("{}: {why}", pods(of, ("finds no node", "find no node"))))
+        }
         Happened::Launched { what } => ("Launched", format!("{n} × {what} launched")),
         Happened::Refused { why } if n == 1 => ("LaunchRefused", format!("a launch was refused: {why}")),
         Happened::Refused { why } => ("LaunchRefused", format!("{n} launches were refused: {why}")),

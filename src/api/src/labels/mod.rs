@@ -50,6 +50,8 @@ pub const AWS_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id"
 /// On a NodeClaim, the offering that it is planned to be launched as: JSON, see [`crate::PlannedOffering`]. Until the claim
 /// is launched it counts as capacity of that offering, and takes a slot of its reservation.
 pub const PLANNED_OFFERING: &str = "berth.sh/planned-offering";
+/// Annotation of a NodeClaim: how many pods and Reservations it was launched for, as [`PlannedFor`](crate::PlannedFor).
+pub const PLANNED_FOR: &str = "berth.sh/planned-for";
 /// The labels that may name a capacity reservation, the preferred one first.
 pub const RESERVATION_IDS: [&str; 3] = [RESERVATION_ID, KARPENTER_RESERVATION_ID, AWS_RESERVATION_ID];
 

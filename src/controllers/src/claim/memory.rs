@@ -191,4 +191,9 @@ impl Question {
             Self::Delete(_) => "Delete",
         }
     }
+
+    /// Whether it changes anything in the cloud.
+    pub(crate) const fn changes(&self) -> bool {
+        matches!(self, Self::Create(_) | Self::Delete(_))
+    }
 }

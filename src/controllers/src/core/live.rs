@@ -104,6 +104,7 @@ impl Core {
             self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));
         }
         if touched.waiting || (touched.room && self.has_waiting) {
+            self.note_cause(touched);
             self.queue.add_at(Job::Schedule, after(now, GATHER));
             self.queue.add_at(Job::Provision, after(now, self.options.timings.batch_idle));
         }

@@ -9,15 +9,19 @@ mod claims;
 mod disruption;
 mod evictions;
 mod garbage;
+mod gauges;
 mod live;
+mod measure;
 mod offers;
 mod pools;
 mod provision;
 mod recall;
 mod relabel;
 mod reservations;
+mod rivals;
 mod schedule;
 mod told;
+mod volumes;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +35,7 @@ use jiff::Timestamp;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
 use crate::kind::Key;
+use crate::metrics::Counts;
 use crate::notice::{Notice, Notices};
 use crate::observed::Observed;
 use crate::options::Options;
@@ -43,6 +48,7 @@ use berth_state::State;
 use ceilings::Launches;
 use disruption::Disrupting;
 use live::Assumed;
+use measure::disrupted;
 use provision::AllPlanned;
 use schedule::ExpectedNodes;
 use told::Told;
@@ -62,6 +68,8 @@ pub(crate) enum Job {
     Hold(String),
     /// Say where a pod will be bound once others have gone.
     Nominate(PodName),
+    /// Tell a PersistentVolumeClaim the node of its first consumer.
+    Volume(PodName),
     /// Create a NodeClaim.
     Launch(String),
     /// The next step of a Reservation's life.
@@ -92,6 +100,19 @@ pub(crate) enum Job {
     Collect(String),
     /// Ask whether the instance of a NodeClaim still exists.
     Check(String),
+}
+
+impl Job {
+    /// Which controller asks the cloud, as Karpenter calls it.
+    pub(crate) const fn controller(&self) -> &'static str {
+        match self {
+            Self::Claim(_) | Self::Check(_) => "nodeclaim.lifecycle",
+            Self::Garbage | Self::Collect(_) => "nodeclaim.garbagecollection",
+            Self::Offers(_) => "instancetype",
+            Self::ClassStatus(_) => "nodeclass",
+            _ => "berth",
+        }
+    }
 }
 
 /// What happened.
@@ -125,6 +146,20 @@ pub(crate) enum Answer {
     Status(Result<NodeClassStatus, CloudError>),
     /// To [`Question::Types`].
     Types(Result<InstanceTypes, CloudError>),
+}
+
+impl Answer {
+    /// What went wrong, where something did.
+    pub(crate) fn error(&self) -> Option<&CloudError> {
+        match self {
+            Self::Instances(answer) => answer.as_ref().err(),
+            Self::Created(_, answer) => answer.as_ref().err(),
+            Self::Instance(answer) => answer.as_ref().err(),
+            Self::Deleted(_, answer) => answer.as_ref().err(),
+            Self::Status(answer) => answer.as_ref().err(),
+            Self::Types(answer) => answer.as_ref().err(),
+        }
+    }
 }
 
 /// What is to be done outside.
@@ -184,6 +219,20 @@ pub(crate) struct Core {
     notices: Notices,
     effects: Vec<Effect>,
     is_started: bool,
+    /// What was counted since the process started.
+    counts: Counts,
+    /// Pods for which the last decision knew no node.
+    n_refused: usize,
+    /// Pods that were bound here and do not run yet, by uid: when they were created.
+    starting: BTreeMap<String, Timestamp>,
+    /// Pods that are being bound here, or were and do not show it yet, by uid.
+    own_bindings: BTreeSet<String>,
+    /// Whether a decision was made that nobody has measured yet, and whether it could launch.
+    decided: Option<bool>,
+    /// What the next decision is about: the first change since the last one, and how many more.
+    cause: Option<(String, usize)>,
+    /// The decision that is being carried out, for the log.
+    decision: tracing::Span,
 }
 
 impl std::fmt::Debug for Core {
@@ -226,6 +275,13 @@ impl Core {
             notices: Notices::default(),
             effects: Vec::new(),
             is_started: false,
+            counts: Counts::default(),
+            n_refused: 0,
+            starting: BTreeMap::new(),
+            own_bindings: BTreeSet::new(),
+            decided: None,
+            cause: None,
+            decision: tracing::Span::none(),
         }
     }
 
@@ -233,6 +289,8 @@ impl Core {
     pub(crate) fn handle(&mut self, input: Input, now: Timestamp) {
         match input {
             Input::Observed(observed) => {
+                self.count_observed(&observed, now);
+                self.watch_rivals(&observed, now);
                 self.tell_state(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
@@ -264,6 +322,11 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
+    /// Whether everything has been seen once.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.view.is_synced()
+    }
+
     /// When to look again although nothing happens.
     pub(crate) fn next_time(&self) -> Option<Timestamp> {
         // Before everything has been seen nothing is done, however late it is: only a watch can change that.
@@ -283,7 +346,7 @@ impl Core {
                 }
             }
             // These are one write each, and end with its outcome.
-            Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) | Job::Launch(_) => {}
+            Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) | Job::Volume(_) | Job::Launch(_) => {}
             Job::Offers(class) => self.ask_offers(class),
             Job::ClassStatus(class) => self.ask_status(class),
             Job::Pool(name) => self.step_pool(&name, now),
@@ -368,7 +431,11 @@ impl Core {
     }
 
     fn tell(&mut self, notice: Notice, now: Timestamp) {
+        let disrupted = disrupted(&notice).map(|(name, reason)| (name.to_owned(), reason));
         if let Some(event) = self.notices.tell(notice, now) {
+            if let Some((claim, reason)) = disrupted {
+                self.count_disrupted(&claim, &reason);
+            }
             self.effects.push(Effect::Write(None, Box::new(event)));
         }
     }

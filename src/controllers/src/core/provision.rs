@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedOffering, ResourceRequirements, labels};
+use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
 use berth_decisions::Launch;
 use berth_model::Money;
 use berth_state::{ObjectRef, Patch, State};
@@ -19,6 +19,7 @@ use super::recall::backoff_message;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
+use crate::metrics::Counter;
 use crate::notice::Notice;
 use crate::write::{Op, Outcome, Write};
 
@@ -55,6 +56,8 @@ impl Core {
         let Some(decision) = self.decide(true, now) else {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         };
+        let span = self.decision.clone();
+        let _entered = span.enter();
         self.bind_all(&decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend() };
@@ -64,6 +67,8 @@ impl Core {
             }
         }
         self.explain(&decision.refusals, now);
+        let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
+        self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
         self.has_waiting =
             !decision.refusals.is_empty() || !decision.nominations.is_empty() || !decision.launches.is_empty();
         if !decision.refusals.is_empty() || n_put_off > 0 {
@@ -113,10 +118,13 @@ impl Core {
         };
         if !self.is_pool_usable(&pool) {
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
+            let labels = [("nodepool", &*pool_name), ("reason", "NodeClassNotReady")];
+            self.counts.add(Counter::LaunchesPutOff, &labels);
             return Err(format!("the node class of NodePool {pool_name} is not ready"));
         }
         if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
             self.tell_ceiling(&pool, &why, now);
+            self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "LaunchCeiling")]);
             return Err(why);
         }
         let claim = self.node_claim(&pool, launch, now);
@@ -200,6 +208,9 @@ impl Core {
         if let Some(id) = self.disrupting.of_claim(&write.key.name) {
             self.queue.add(Job::Command(id));
         }
+        if let Outcome::Done(_) = outcome {
+            self.count_created(write);
+        }
         if !matches!(outcome, Outcome::Done(_) | Outcome::Fenced) {
             tracing::warn!(object = %write.key, outcome = outcome.word(), "a NodeClaim was not created");
             self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
@@ -213,6 +224,9 @@ impl Core {
         let reservations: BTreeSet<&str> = self.view.reservations.uids().map(|(_, uid)| uid).collect();
         self.planned.retain(|uid, _| waiting.contains(uid.as_str()) || reservations.contains(uid.as_str()));
         self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
+        let there: BTreeSet<&str> = self.view.pods.uids().map(|(_, uid)| uid).collect();
+        self.starting.retain(|uid, _| there.contains(uid.as_str()));
+        self.forget_own_bindings();
     }
 
     fn node_claim(&mut self, pool: &NodePool, launch: &Launch, now: Timestamp) -> NodeClaim {
@@ -229,6 +243,7 @@ impl Core {
         if let Some(planned) = planned_offering(launch) {
             annotations.insert(labels::PLANNED_OFFERING.to_owned(), planned);
         }
+        annotations.insert(labels::PLANNED_FOR.to_owned(), planned_for(launch));
         let owner = OwnerReference {
             api_version: Kind::NodePool.api_version().to_owned(),
             kind: Kind::NodePool.as_str().to_owned(),
@@ -294,6 +309,12 @@ fn planned_offering(launch: &Launch) -> Option<String> {
         reservation_id: offering.reservation_id,
     };
     serde_json::to_string(&planned).ok()
+}
+
+/// What the annotation tells of how many a NodeClaim is for.
+fn planned_for(launch: &Launch) -> String {
+    let planned = PlannedFor { pods: launch.pods.len(), reservations: launch.reservations.len() };
+    serde_json::to_string(&planned).unwrap_or_default()
 }
 
 /// By uid of the pod or Reservation.

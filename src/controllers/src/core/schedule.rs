@@ -26,6 +26,8 @@ impl Core {
     /// Binds what finds a node that is up.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some(decision) = self.decide(false, now) {
+            let span = self.decision.clone();
+            let _entered = span.enter();
             self.bind_all(&decision, now);
         }
     }
@@ -37,8 +39,10 @@ impl Core {
             launches,
             scheduler_names: self.options.scheduler_names.clone(),
         };
-        let span = tracing::info_span!("deciding", launches);
+        let span = tracing::info_span!("decision", launches, cause = self.take_cause());
+        self.decision = span.clone();
         let _entered = span.enter();
+        self.decided = Some(self.decided.unwrap_or(false) || launches);
         match self.decider.decide(&mut self.state, &options, now) {
             Ok(decision) => Some(decision),
             Err(error) => {
@@ -102,22 +106,27 @@ impl Core {
         {
             return self.queue.add_at(Job::Schedule, *until);
         }
+        let uid = uid.to_owned();
+        if !self.has_volumes(binding, now) {
+            return;
+        }
         let node = binding.node.key.name.clone();
         let body = json!({
             "metadata": {"annotations": binding.annotations},
             "target": {"apiVersion": "v1", "kind": "Node", "name": &*node},
         });
         let key = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
-        let write = Write { key, uid: uid.to_owned(), op: Op::Bind(body) };
+        let write = Write { key, uid: uid.clone(), op: Op::Bind(body) };
         let patch = Patch::Bind { node: node.clone(), annotations: binding.annotations.clone() };
         if self.assume_and_write(Job::Bind(pod), &binding.object, patch, write) {
+            self.own_bindings.insert(uid);
             self.pod_events.insert(node.to_string(), now);
             // Until the binding shows, nobody takes the node for empty.
             self.expected_nodes.entry(node.to_string()).or_default().push(binding.object.clone());
         }
     }
 
-    fn nominate(&mut self, nomination: &Nomination) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination) {
         let Some(uid) = nomination.object.uid.as_deref() else { return };
         let pod = pod_name(&nomination.object);
         let node = nomination.node.key.name.clone();
@@ -143,7 +152,8 @@ impl Core {
         match outcome {
             Outcome::Done(_) => {
                 self.unbindable.remove(&write.uid);
-                if let Op::Bind(body) = &write.op {
+                if let (Op::Bind(body), Job::Bind(pod)) = (&write.op, job) {
+                    self.count_bound(pod, now);
                     let node = body.pointer("/target/name").and_then(serde_json::Value::as_str).unwrap_or_default();
                     let message = format!("Successfully assigned {}/{} to {node}", write.key.namespace, write.key.name);
                     let (object, uid) = (write.key.clone(), write.uid.clone());
@@ -152,6 +162,10 @@ impl Core {
             }
             Outcome::NotFound | Outcome::Fenced => {}
             _ => {
+                if !matches!(outcome, Outcome::Unknown(_)) {
+                    // Somebody else may have bound it.
+                    self.own_bindings.remove(&write.uid);
+                }
                 let (failures, _) = self.unbindable.get(&write.uid).copied().unwrap_or((0, now));
                 let delay = RETRY.0.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY.1);
                 self.unbindable.insert(write.uid.clone(), (failures.saturating_add(1), after(now, delay)));

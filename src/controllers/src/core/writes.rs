@@ -34,6 +34,7 @@ impl Core {
         let Some(job) = job else { return };
         match &job {
             Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) => return self.bound(&job, write, &outcome, now),
+            Job::Volume(_) => return self.selected(&job, &outcome),
             Job::Launch(_) => return self.created(&job, write, &outcome, now),
             Job::Reread(key) => return self.was_reread(&key.clone(), &outcome, now),
             _ => {}

@@ -2,7 +2,7 @@
 
 use berth_api::labels;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Pod, Taint, Toleration, Volume};
 
 /// Priority classes of pods that go last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -51,6 +51,12 @@ pub(crate) enum Protected {
     Until(Timestamp),
 }
 
+/// The name of a volume's PersistentVolumeClaim; an ephemeral one gets its own, named after the pod.
+fn claim_of(volume: &Volume, pod: &str) -> Option<String> {
+    let claim = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
+    claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name)))
+}
+
 // === impl PodRecord ===
 
 impl PodRecord {
@@ -83,10 +89,7 @@ impl PodRecord {
                 .filter(|owner| owner.kind == "DaemonSet")
                 .map_or_else(Vec::new, |_| tolerations.to_vec()),
             do_not_disrupt: protected.and_then(|text| protection(text, start)),
-            volume_claims: volumes
-                .iter()
-                .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
-                .collect(),
+            volume_claims: volumes.iter().filter_map(|volume| claim_of(volume, &name.name)).collect(),
             name,
         })
     }

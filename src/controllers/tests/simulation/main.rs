@@ -7,11 +7,15 @@
 
 mod classes;
 mod disruption;
+mod guard;
+mod leaders;
 mod no_pool;
+mod planted;
 mod restart;
 mod rooms;
 mod scenarios;
 mod trouble;
+mod volumes;
 mod world;
 
 use std::ops::Range;

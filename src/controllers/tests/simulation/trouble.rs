@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use http::{Method, Request, Response};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tower_service::Service;
+
+use crate::guard::Guard;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -45,10 +48,13 @@ pub(crate) struct Rates {
 /// What befell which write, so many times.
 pub(crate) type Table = BTreeMap<(String, &'static str), u32>;
 
-/// Trouble that processes share, one after the other.
+/// Trouble that processes share; each crashes for itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     inner: Arc<Inner>,
+    crashed: Arc<Notify>,
+    /// Whether the process cannot reach its Lease, and all else it can.
+    is_lease_cut: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -56,18 +62,23 @@ struct Inner {
     dice: Mutex<Dice>,
     rates: Mutex<Rates>,
     table: Mutex<Table>,
-    crashed: Notify,
 }
 
 impl Trouble {
     pub(crate) fn new(seed: u64, rates: Rates) -> Self {
-        let inner = Inner {
-            dice: Mutex::new(Dice::new(seed)),
-            rates: Mutex::new(rates),
-            table: Mutex::new(Table::new()),
-            crashed: Notify::new(),
-        };
-        Self { inner: Arc::new(inner) }
+        let inner =
+            Inner { dice: Mutex::new(Dice::new(seed)), rates: Mutex::new(rates), table: Mutex::new(Table::new()) };
+        Self { inner: Arc::new(inner), crashed: Arc::default(), is_lease_cut: Arc::default() }
+    }
+
+    /// The trouble of another process.
+    pub(crate) fn of_another(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), crashed: Arc::default(), is_lease_cut: Arc::default() }
+    }
+
+    /// Cuts the process off from its Lease, or no longer.
+    pub(crate) fn cut_lease(&self, is_cut: bool) {
+        self.is_lease_cut.store(is_cut, Ordering::Relaxed);
     }
 
     pub(crate) fn stop(&self) {
@@ -76,11 +87,11 @@ impl Trouble {
 
     /// The process dies now.
     pub(crate) fn crash(&self) {
-        self.inner.crashed.notify_one();
+        self.crashed.notify_one();
     }
 
     pub(crate) async fn crashed(&self) {
-        self.inner.crashed.notified().await;
+        self.crashed.notified().await;
     }
 
     pub(crate) fn table(&self) -> Table {
@@ -101,6 +112,7 @@ impl Trouble {
 pub(crate) struct Troubled {
     pub(crate) server: ApiServer,
     pub(crate) trouble: Trouble,
+    pub(crate) guard: Guard,
 }
 
 impl Service<Request<kube::client::Body>> for Troubled {
@@ -113,7 +125,7 @@ impl Service<Request<kube::client::Body>> for Troubled {
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let (mut server, trouble) = (self.server.clone(), self.trouble.clone());
+        let (mut server, trouble, guard) = (self.server.clone(), self.trouble.clone(), self.guard.clone());
         Box::pin(async move {
             let rates = *trouble.inner.rates.lock();
             let is_write = request.method() != Method::GET;
@@ -127,9 +139,18 @@ impl Service<Request<kube::client::Body>> for Troubled {
                 trouble.note(&step, "request lost");
                 return Err("the request was lost".into());
             }
+            if request.uri().path().contains("/leases") {
+                if trouble.is_lease_cut.load(Ordering::Relaxed) {
+                    trouble.note(&step, "lease cut");
+                    return Err("the Lease is out of reach".into());
+                }
+            } else if is_write {
+                guard.look_at(request.method(), request.uri().path()).await;
+            }
+            let request = guard.spoil(request);
             if is_write && trouble.hits(rates.crash) {
                 trouble.note(&step, "crash before");
-                trouble.inner.crashed.notify_one();
+                trouble.crashed.notify_one();
                 return std::future::pending().await;
             }
             let answer = match Service::call(&mut server, request).await {
@@ -138,7 +159,7 @@ impl Service<Request<kube::client::Body>> for Troubled {
             };
             if is_write && trouble.hits(rates.crash) {
                 trouble.note(&step, "crash after");
-                trouble.inner.crashed.notify_one();
+                trouble.crashed.notify_one();
                 return std::future::pending().await;
             }
             if trouble.hits(rates.lost_answer) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::{NodeClaim, labels};
 use berth_apiserver::{Admission, ApiServer, Config};
 use berth_catalogue::Catalogue;
-use berth_cloudprovider::{Instance, tag};
+use berth_cloudprovider::{CloudError, CloudProvider, Instance, tag};
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, CloudFaults, FakeCloud};
 use berth_controllers::{Clock, Controllers, LeaseOptions, Options, Timings};
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
@@ -24,6 +24,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::guard::Guard;
+use crate::planted::{Plant, Spoilt};
 use crate::trouble::{Rates, Trouble, Troubled};
 
 pub(crate) struct World {
@@ -37,6 +39,10 @@ pub(crate) struct World {
     violations: Arc<Mutex<Vec<String>>>,
     tasks: JoinSet<()>,
     n_starts: Arc<Mutex<u32>>,
+    /// A bug of the controllers, played by what stands between them and the world.
+    pub(crate) plant: Option<Plant>,
+    /// How often a launch found its reservation full.
+    n_full: Arc<Mutex<u32>>,
 }
 
 fn epoch() -> Timestamp {
@@ -66,20 +72,43 @@ impl World {
         let manager = berth_controller_manager::ControllerManager::new(client.clone(), built_in);
         tasks.spawn(manager.run(std::future::pending()));
         let violations = Arc::new(Mutex::new(Vec::new()));
-        tasks.spawn(play_machines(client.clone(), cloud.clone(), Arc::clone(&violations)));
+        let n_full = Arc::new(Mutex::new(0));
+        tasks.spawn(play_machines(client.clone(), cloud.clone(), Arc::clone(&violations), Arc::clone(&n_full)));
         tasks.spawn(observe_claims(client.clone(), cloud.clone(), Arc::clone(&violations)));
         tasks.spawn(observe_pods(client.clone(), Arc::clone(&violations)));
+        tasks.spawn(observe_slots(client.clone(), cloud.clone(), Arc::clone(&violations)));
         let trouble = Trouble::new(seed, rates);
         let n_starts = Arc::new(Mutex::new(0));
         // Counts are looked at as often as the sandbox does.
         let timings = Timings { offers_period: Duration::from_secs(5), ..Timings::default() };
         let options = Options { timings, seed, ..Options::default() };
-        Self { server, client, cloud, trouble, options, violations, tasks, n_starts }
+        Self { server, client, cloud, trouble, options, violations, tasks, n_starts, plant: None, n_full }
     }
 
     /// Runs controllers that are started anew, with nothing remembered, whenever they crash.
     pub(crate) fn start_controllers(&mut self, with_lease: bool) {
-        let (server, trouble, cloud) = (self.server.clone(), self.trouble.clone(), self.cloud.clone());
+        self.start_process(with_lease, self.trouble.clone());
+    }
+
+    /// Two processes of which one leads, and now and then the one that does cannot reach its Lease for a while.
+    pub(crate) fn start_two(&mut self) {
+        let both = [self.trouble.clone(), self.trouble.of_another()];
+        for trouble in both.clone() {
+            self.start_process(true, trouble);
+        }
+        self.tasks.spawn(async move {
+            for trouble in both.iter().cycle() {
+                tokio::time::sleep(Duration::from_secs(25)).await;
+                trouble.cut_lease(true);
+                tokio::time::sleep(Duration::from_secs(30)).await;
+                trouble.cut_lease(false);
+            }
+        });
+    }
+
+    fn start_process(&mut self, with_lease: bool, trouble: Trouble) {
+        let (server, cloud) = (self.server.clone(), self.cloud.clone());
+        let (client, violations, plant) = (self.client.clone(), Arc::clone(&self.violations), self.plant);
         let clock = Clock::starting_at(epoch());
         let n_starts = Arc::clone(&self.n_starts);
         let own = self.options.clone();
@@ -90,10 +119,18 @@ impl World {
                     *n_starts += 1;
                     *n_starts
                 };
-                let client = Client::new(Troubled { server: server.clone(), trouble: trouble.clone() }, "default");
-                let lease = LeaseOptions { identity: format!("berth-{n}"), ..LeaseOptions::default() };
+                let identity = format!("berth-{n}");
+                let guard =
+                    Guard::new(client.clone(), with_lease.then(|| identity.clone()), Arc::clone(&violations), plant);
+                let troubled = Troubled { server: server.clone(), trouble: trouble.clone(), guard };
+                let client = Client::new(troubled, "default");
+                let lease = LeaseOptions { identity, ..LeaseOptions::default() };
                 let options = Options { lease: with_lease.then_some(lease), ..own.clone() };
-                let controllers = Controllers::new(client, Arc::new(cloud.clone()), clock.clone(), options);
+                let cloud: Arc<dyn CloudProvider> = match plant {
+                    Some(plant) => Arc::new(Spoilt::new(cloud.clone(), plant)),
+                    None => Arc::new(cloud.clone()),
+                };
+                let controllers = Controllers::new(client, cloud, clock.clone(), options);
                 let process = tokio::spawn(controllers.run(std::future::pending()));
                 trouble.crashed().await;
                 process.abort();
@@ -177,6 +214,12 @@ impl World {
         self.violations.lock().clone()
     }
 
+    /// How often a launch found its reservation full. Where nobody else uses it, and its count stays, that is one launch
+    /// too many.
+    pub(crate) fn n_full(&self) -> u32 {
+        *self.n_full.lock()
+    }
+
     /// Waits until `done`, for at most that many minutes; whether it came to that.
     pub(crate) async fn settles(&self, minutes: u64, mut done: impl AsyncFnMut(&Self) -> bool) -> bool {
         for _ in 0..minutes * 12 {
@@ -203,7 +246,7 @@ pub(crate) fn is_initialized(claim: &NodeClaim) -> bool {
 }
 
 /// Kubelets for machines that boot; and no NodeClaim may have two instances at a time.
-async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
+async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>, n_full: Arc<Mutex<u32>>) {
     let (events, mut happened) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(cloud.clone().run(events));
     let kubelets = Kubelets::start(client, KubeletConfig { epoch: epoch(), ..KubeletConfig::default() });
@@ -231,6 +274,7 @@ async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
                     allocatable: amounts(&machine.instance.allocatable),
                 });
             }
+            CloudEvent::Refused { error: CloudError::ReservationFull { .. }, .. } => *n_full.lock() += 1,
             CloudEvent::Stopped { node_name, .. } => kubelets.power_off(&node_name),
             _ => {}
         }
@@ -268,6 +312,36 @@ async fn observe_claims(client: Client, cloud: FakeCloud, violations: Arc<Mutex<
                 let name = claim.metadata.name.unwrap_or_default();
                 violations.lock().push(format!("{name} is gone and {} still runs", left.provider_id));
             }
+        }
+    }
+}
+
+/// No more NodeClaims may be for a capacity reservation than it has slots.
+async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
+    let stream = watcher(Api::<NodeClaim>::all(client), watcher::Config::default());
+    futures::pin_mut!(stream);
+    let mut pinned: BTreeMap<String, String> = BTreeMap::new();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(watcher::Event::Apply(claim) | watcher::Event::InitApply(claim)) => {
+                let name = claim.metadata.name.clone().unwrap_or_default();
+                let pins = claim.spec.requirements.iter().filter(|own| own.key == labels::RESERVATION_ID);
+                let id = pins.flat_map(|own| own.values.first()).next();
+                let Some(id) = id.filter(|_| claim.metadata.deletion_timestamp.is_none()) else {
+                    pinned.remove(&name);
+                    continue;
+                };
+                pinned.insert(name, id.clone());
+                let n = pinned.values().filter(|known| *known == id).count();
+                let slots = cloud.reservation_definitions().get(id).map_or(0, |own| own.total);
+                if n > usize::try_from(slots).unwrap() {
+                    violations.lock().push(format!("{n} NodeClaims are for the {slots} slots of {id}"));
+                }
+            }
+            Ok(watcher::Event::Delete(claim)) => {
+                pinned.remove(&claim.metadata.name.unwrap_or_default());
+            }
+            _ => {}
         }
     }
 }

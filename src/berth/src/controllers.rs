@@ -1,0 +1,46 @@
+//! What `sandbox` and `run` share: flags of the controllers, and how they are told to end.
+
+use berth_plan::{Money, parse_money};
+
+/// The guard against runaways.
+#[derive(Clone, clap::Args)]
+pub(crate) struct ControllerArgs {
+    /// What nodes may cost an hour, in dollars, of each NodePool and in all; what is over it waits
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1, value_parser = parse_money)]
+    max_cost: Vec<Money>,
+    /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
+    max_launches: Vec<u32>,
+}
+
+impl ControllerArgs {
+    /// The options of the controllers, with those of a solve.
+    pub(crate) fn options(&self, solve: &berth_plan::Options) -> berth_controllers::Options {
+        let mut options = berth_controllers::Options {
+            solve: solve.solving(),
+            convert: solve.gates.clone(),
+            ..berth_controllers::Options::default()
+        };
+        let ceilings = &mut options.ceilings;
+        for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&self.max_cost) {
+            ceiling.dollars_per_hour = Some(*most);
+        }
+        for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&self.max_launches) {
+            ceiling.launches_per_hour = Some(*most);
+        }
+        options
+    }
+}
+
+/// Ctrl-C, or the polite signal to end.
+pub(crate) async fn stopped() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    drop(tokio::signal::ctrl_c().await);
+}

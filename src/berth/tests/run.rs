@@ -1,0 +1,157 @@
+//! `berth run` as a process of its own, against a cluster that another process serves.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use berth_api::NodeClaim;
+use common::{berth, root};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+
+/// A child that does not outlive its test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Process {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(args).current_dir(root()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().unwrap())
+    }
+
+    /// Ends it as a kubelet would.
+    fn terminate(mut self) -> i32 {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.0.wait().unwrap().code().unwrap()
+    }
+}
+
+/// The first line that contains a text; what follows is read and dropped, so that nobody waits for a full pipe.
+fn line_with(from: impl Read + Send + 'static, text: &str) -> String {
+    let mut lines = BufReader::new(from).lines().map_while(Result::ok);
+    let found = lines.find(|line| line.contains(text));
+    std::thread::spawn(move || lines.for_each(drop));
+    found.unwrap_or_else(|| panic!("no line contains {text:?}"))
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+/// Waits for up to two minutes.
+async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
+    for _ in 0..600 {
+        if done().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("{what} has not come");
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn pods_of_another_process_get_nodes_and_the_lease_is_given_back() {
+    let config = folder("run").join("kubeconfig");
+    let _ = std::fs::remove_file(&config);
+    let path = config.to_str().unwrap();
+    let (files, types) = ("examples/reserved-first", "examples/catalogues/four-slots.yaml");
+    let cluster = ["sandbox", "--without-berth", "--kubeconfig", path, "-f", files, "--instance-types", types];
+    let mut cluster = Process::start(&cluster);
+    line_with(cluster.0.stdout.take().unwrap(), "kubectl --kubeconfig");
+    let client = client(&config).await;
+    let run = ["run", "--kubeconfig", path, "--provider", "fake", "--instance-types", types, "--scheduler-names", "*"];
+
+    let mut dry = Process::start(&[&run[..], &["--dry-run"]].concat());
+    let said = line_with(dry.0.stdout.take().unwrap(), "would launch");
+    assert!(said.contains("pending → would launch"), "{said}");
+    assert_eq!(dry.terminate(), 0);
+    let claims = Api::<NodeClaim>::all(client.clone());
+    assert_eq!(claims.list(&ListParams::default()).await.unwrap().items.len(), 0, "a dry run writes nothing");
+    let lease = Api::<Lease>::namespaced(client.clone(), "kube-system");
+    let name = "karpenter-leader-election";
+    assert!(lease.get_opt(name).await.unwrap().is_none(), "a dry run needs no Lease");
+
+    let real = [&run[..], &["--metrics-address", "127.0.0.1:0", "--log-format", "json"]].concat();
+    let mut real = Process::start(&real);
+    let told = line_with(real.0.stderr.take().unwrap(), "serving /metrics");
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let address = told["address"].as_str().unwrap().to_owned();
+    let pods = Api::<Pod>::all(client.clone());
+    until("a place for each pod", async || {
+        let pods = pods.list(&ListParams::default()).await.unwrap().items;
+        let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        pods.len() == 14 && pods.iter().all(runs)
+    })
+    .await;
+    assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200"));
+    assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(get(&address, "/").starts_with("HTTP/1.1 404"));
+    let metrics = get(&address, "/metrics");
+    for expected in [
+        "berth_leads 1.0",
+        "berth_reserved_slots{reservation_id=\"cr-web\",state=\"used\"} 4.0",
+        "karpenter_cluster_state_node_count 5.0",
+        "karpenter_cluster_state_synced 1.0",
+        "karpenter_pods_bound_duration_seconds_count 14",
+        "karpenter_scheduler_scheduling_duration_seconds_count{controller=\"provisioner\"}",
+        "karpenter_nodeclaims_created_total{min_values_relaxed=\"false\",nodepool=\"prefer-reserved\",reason=\"provisioned\"} 5",
+        "phase=\"Running\"",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(expected), "{expected}: {metrics}");
+    }
+    let held = lease.get(name).await.unwrap().spec.unwrap().holder_identity;
+    assert!(held.is_some_and(|holder| !holder.is_empty()));
+    assert_eq!(real.terminate(), 0);
+    let given_back = lease.get(name).await.unwrap().spec.unwrap().holder_identity;
+    assert_eq!(given_back.unwrap_or_default(), "", "the next process need not wait");
+    assert_eq!(cluster.terminate(), 0);
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_one_line() {
+    let missing = folder("run-bad").join("none");
+    let missing = missing.to_str().unwrap();
+    for (args, expected) in [
+        (vec!["run", "--provider", "fake", "--kubeconfig", missing], "error: unable to read a kubeconfig: "),
+        (vec!["run", "--provider", "fake", "--instance-types", missing], "error: unable to read "),
+        (vec!["run", "--provider", "gcp"], "error: invalid value 'gcp' for '--provider <PROVIDER>'"),
+    ] {
+        let run = berth(&args);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(run.stderr.starts_with(expected), "{args:?}: {}", run.stderr);
+    }
+}

@@ -1,0 +1,215 @@
+//! The numbers of the moment.
+
+use std::collections::BTreeMap;
+
+use berth_api::labels;
+use berth_decisions::quantities;
+use berth_model::{Cluster, Node, Resources};
+use berth_quantity::Quantity;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::Core;
+use crate::claim::conditions;
+use crate::metrics::{Labels, Metric, Values};
+use crate::view::pool_of;
+
+/// Sums by labels.
+type Sums = BTreeMap<Labels, f64>;
+
+impl Core {
+    /// All that is counted, measured and known now.
+    pub(crate) fn metrics(&mut self, now: Timestamp) -> Vec<Metric> {
+        let mut all = self.counts.metrics();
+        let is_synced = f64::from(u8::from(self.view.is_synced()));
+        all.push(gauge(
+            "karpenter_cluster_state_synced",
+            "1 once everything was listed",
+            one(Labels::new(), is_synced),
+        ));
+        if !self.view.is_synced() {
+            return all;
+        }
+        all.extend(self.pool_metrics());
+        all.extend(self.node_metrics(now));
+        all.extend(self.pod_metrics());
+        all.extend(self.slot_metrics());
+        all.retain(|metric| !metric.is_empty());
+        all
+    }
+
+    fn pool_metrics(&self) -> Vec<Metric> {
+        let (mut usage, mut limits, mut cost, mut claims) = (Sums::new(), Sums::new(), Sums::new(), Sums::new());
+        for (name, pool) in self.view.pools.iter() {
+            let of = |resource: &str| vec![("nodepool", name.clone()), ("resource_type", resource.to_owned())];
+            let used = pool.status.iter().flat_map(|status| &status.resources);
+            usage.extend(used.map(|(resource, amount)| (of(resource), number(*amount))));
+            limits.extend(pool.spec.limits.iter().map(|(resource, amount)| (of(resource), number(*amount))));
+        }
+        for (pool, spent) in self.spend() {
+            cost.insert(vec![("nodepool", pool)], spent.dollars());
+        }
+        for claim in self.view.claims.values() {
+            let pool = pool_of(&claim.metadata).unwrap_or_default().to_owned();
+            let all = claim.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+            let is = |condition| conditions::is_true(all, condition);
+            let state = if claim.metadata.deletion_timestamp.is_some() {
+                "terminating"
+            } else if is(conditions::INITIALIZED) {
+                "initialized"
+            } else if is(conditions::REGISTERED) {
+                "registered"
+            } else if is(conditions::LAUNCHED) {
+                "launched"
+            } else {
+                "created"
+            };
+            *claims.entry(vec![("nodepool", pool), ("state", state.to_owned())]).or_default() += 1.0;
+        }
+        vec![
+            gauge("karpenter_nodepools_usage", "What the nodes of a NodePool have", usage),
+            gauge("karpenter_nodepools_limit", "What the nodes of a NodePool may have at most", limits),
+            gauge(
+                "berth_nodepools_cost_dollars_per_hour",
+                "What the nodes of a NodePool cost; reserved instances are paid for anyhow and count nothing",
+                cost,
+            ),
+            gauge("berth_nodeclaims", "NodeClaims by how far they are", claims),
+        ]
+    }
+
+    fn node_metrics(&mut self, now: Timestamp) -> Vec<Metric> {
+        let n_nodes = f64::from(u32::try_from(self.view.nodes.values().count()).unwrap_or(u32::MAX));
+        let cluster = self.state.cluster(now);
+        let (mut allocatable, mut requests) = (Sums::new(), Sums::new());
+        let (mut of_pools, mut in_all) = (BTreeMap::<Labels, [f64; 2]>::new(), BTreeMap::<Labels, [f64; 2]>::new());
+        for node in cluster.nodes.iter().filter(|node| !node.is_coming_up) {
+            let labels = labels_of(cluster, node);
+            let mut used = Resources::new();
+            let specs = node.pods.iter().filter_map(|pod| cluster.specs.get(pod.spec as usize));
+            specs.for_each(|spec| used.add(&spec.requests));
+            let used = quantities(cluster, &used);
+            for (resource, amount) in quantities(cluster, &node.allocatable) {
+                let (has, asked) = (number(amount), used.get(resource).map_or(0.0, |amount| number(*amount)));
+                let mut own = labels.clone();
+                own.push(("resource_type", resource.to_owned()));
+                *requests.entry(own.clone()).or_default() += asked;
+                *allocatable.entry(own).or_default() += has;
+                let resource = ("resource_type", resource.to_owned());
+                let pool = labels.iter().find(|(name, _)| *name == "nodepool").cloned();
+                if let Some(pool) = pool.filter(|(_, pool)| !pool.is_empty()) {
+                    add(of_pools.entry(vec![pool, resource.clone()]).or_default(), asked, has);
+                }
+                add(in_all.entry(vec![resource]).or_default(), asked, has);
+            }
+        }
+        let share = |times: f64| move |(labels, [asked, has]): (Labels, [f64; 2])| (labels, times * asked / has);
+        let has_some = |(_, [_, has]): &(Labels, [f64; 2])| *has > 0.0;
+        let nodes = "karpenter_cluster_state_node_count";
+        vec![
+            gauge(nodes, "Nodes that there are", one(Labels::new(), n_nodes)),
+            gauge("karpenter_nodes_allocatable", "What pods may use of nodes, summed up", allocatable),
+            gauge("karpenter_nodes_total_pod_requests", "What pods on nodes request, summed up", requests),
+            gauge(
+                "karpenter_cluster_utilization_percent",
+                "What pods request of what they may use",
+                in_all.into_iter().filter(has_some).map(share(100.0)).collect(),
+            ),
+            gauge(
+                "berth_packing_efficiency",
+                "What pods request of what the nodes of a NodePool have for them, 0 to 1",
+                of_pools.into_iter().filter(has_some).map(share(1.0)).collect(),
+            ),
+        ]
+    }
+
+    fn pod_metrics(&self) -> Vec<Metric> {
+        let (mut sums, mut waiting) = (Sums::new(), 0.0);
+        for pod in self.state.all::<Pod>() {
+            let status = pod.status.as_ref();
+            let phase = status.and_then(|status| status.phase.clone()).unwrap_or_else(|| "Pending".to_owned());
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+            waiting += f64::from(u8::from(node.is_none() && phase == "Pending"));
+            let node = node.and_then(|name| self.view.nodes.get(&name.to_owned()));
+            let known = node.and_then(|node| node.metadata.labels.as_ref());
+            let value = |key: &str| known.and_then(|all| all.get(key)).cloned().unwrap_or_default();
+            let mut labels: Labels = NODE_LABELS.iter().map(|(name, key)| (*name, value(key))).collect();
+            labels.push(("phase", phase));
+            *sums.entry(labels).or_default() += 1.0;
+        }
+        let refused = f64::from(u32::try_from(self.n_refused).unwrap_or(u32::MAX));
+        let provisioner = || vec![("controller", "provisioner".to_owned())];
+        vec![
+            gauge("karpenter_pods_state", "Pods by phase and by what their node is, summed up", sums),
+            gauge("karpenter_scheduler_queue_depth", "Pods without a node", one(provisioner(), waiting)),
+            gauge(
+                "karpenter_scheduler_unschedulable_pods_count",
+                "Pods for which the last decision knew no node",
+                one(provisioner(), refused),
+            ),
+        ]
+    }
+
+    fn slot_metrics(&self) -> Vec<Metric> {
+        let mut slots = Sums::new();
+        let holders: Vec<(&str, &str)> = self
+            .view
+            .claims
+            .values()
+            .filter_map(|claim| {
+                let id = claim.metadata.labels.as_ref()?.get(labels::RESERVATION_ID)?;
+                Some((id.as_str(), claim.status.as_ref()?.provider_id.as_deref()?))
+            })
+            .collect();
+        for known in self.offers.values().flat_map(|offers| &offers.types.reservations) {
+            // What the cloud counted, and what was launched since.
+            let includes = |id: &str| known.includes.iter().any(|own| own.0 == id);
+            let unseen = holders.iter().filter(|(on, id)| *on == known.id && !includes(id)).count();
+            let used = known.used.saturating_add(u32::try_from(unseen).unwrap_or(u32::MAX));
+            let idle = known.total.saturating_sub(used);
+            for (state, n) in [("total", known.total), ("used", used), ("idle", idle)] {
+                // Several node classes may know it, and it is one.
+                slots.insert(vec![("reservation_id", known.id.clone()), ("state", state.to_owned())], f64::from(n));
+            }
+        }
+        vec![gauge("berth_reserved_slots", "Slots of capacity reservations", slots)]
+    }
+}
+
+/// How Karpenter names what a node is.
+const NODE_LABELS: [(&str, &str); 5] = [
+    ("arch", labels::ARCH),
+    ("capacity_type", labels::CAPACITY_TYPE),
+    ("instance_type", labels::INSTANCE_TYPE),
+    ("nodepool", labels::NODEPOOL),
+    ("zone", labels::ZONE),
+];
+
+fn labels_of(cluster: &Cluster, node: &Node) -> Labels {
+    let value = |key: &str| {
+        let label = node.labels.iter().find(|(known, _)| cluster.symbols.text(*known) == key);
+        label.map(|(_, value)| cluster.symbols.text(value).to_owned()).unwrap_or_default()
+    };
+    NODE_LABELS.iter().map(|(name, key)| (*name, value(key))).collect()
+}
+
+fn add(sums: &mut [f64; 2], asked: f64, has: f64) {
+    let [sum_asked, sum_has] = sums;
+    *sum_asked += asked;
+    *sum_has += has;
+}
+
+fn gauge(name: &'static str, help: &'static str, values: Sums) -> Metric {
+    Metric { name, help, values: Values::Gauge(values.into_iter().collect()) }
+}
+
+fn one(labels: Labels, value: f64) -> Sums {
+    Sums::from([(labels, value)])
+}
+
+/// An amount in its base unit: CPUs, bytes, pieces.
+fn number(amount: Quantity) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a chart needs no more than 52 bits")]
+    let milli = amount.milli_ceil().unwrap_or(i64::MAX) as f64;
+    milli / 1000.0
+}

@@ -1,0 +1,80 @@
+//! What comes before a binding: volumes that wait for their first consumer are told its node, and are waited for. Only a
+//! volume that is bound can be mounted, and nobody else says for which node it is to be made.
+
+use std::time::Duration;
+
+use berth_decisions::{Binding, Nomination};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::json;
+
+use super::schedule::pod_name;
+use super::{Core, Job};
+use crate::clock::after;
+use crate::kind::{Key, Kind};
+use crate::write::{Op, Outcome, Write};
+
+/// As kube-scheduler says it to provisioners.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// How often a pod that waits for its volumes is looked at, whatever is told of them.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Core {
+    /// Whether all volumes of a pod are bound, so that it may be bound itself. Until then its room is kept.
+    pub(super) fn has_volumes(&mut self, binding: &Binding, now: Timestamp) -> bool {
+        let pod = pod_name(&binding.object);
+        let Some(record) = self.view.pods.get(&pod) else { return true };
+        if record.volume_claims.is_empty() {
+            return true;
+        }
+        let node = binding.node.key.name.to_string();
+        let mut waits_for = Vec::new();
+        for name in record.volume_claims.clone() {
+            let claim = self.state.get_as::<PersistentVolumeClaim>(&pod.namespace, &name).cloned();
+            let volume = claim.as_ref().and_then(|claim| claim.spec.as_ref()?.volume_name.as_deref());
+            if volume.is_some_and(|volume| !volume.is_empty()) {
+                continue;
+            }
+            if let Some(claim) = claim {
+                self.select_node(&claim, &node);
+            }
+            waits_for.push(format!("{name:?}"));
+        }
+        if waits_for.is_empty() {
+            return true;
+        }
+        let (object, node) = (binding.object.clone(), binding.node.clone());
+        let message = format!("persistentvolumeclaim {} to be bound on node {}", waits_for.join(", "), node.key.name);
+        self.explain_pod(&object, &format!("waiting for {message}"), now);
+        // It is not empty, and nobody else is planned there.
+        self.expected_nodes.entry(node.key.name.to_string()).or_default().push(object.clone());
+        self.nominate(&Nomination { object, node, after_evictions: false });
+        self.queue.add_at(Job::Schedule, after(now, LOOK));
+        false
+    }
+
+    fn select_node(&mut self, claim: &PersistentVolumeClaim, node: &str) {
+        let metadata = &claim.metadata;
+        let selected = metadata.annotations.as_ref().and_then(|all| all.get(SELECTED_NODE));
+        let (namespace, name) =
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+        let job = Job::Volume(crate::view::PodName { namespace: namespace.clone(), name: name.clone() });
+        if selected.is_some_and(|selected| selected == node) || self.queue.is_running(&job) {
+            return;
+        }
+        let patch = json!({"metadata": {
+            "resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: node},
+        }});
+        let key = Key::namespaced(Kind::PersistentVolumeClaim, namespace, name);
+        let uid = metadata.uid.clone().unwrap_or_default();
+        self.write(job, Write { key, uid, op: Op::Merge(patch) });
+    }
+
+    /// The write of a node to a claim was answered. Whatever came of it, the pod is looked at again.
+    pub(super) fn selected(&mut self, job: &Job, outcome: &Outcome) {
+        self.queue.done(job);
+        if !matches!(outcome, Outcome::Done(_)) {
+            tracing::debug!(?job, outcome = outcome.word(), "the node of a volume was not written");
+        }
+    }
+}

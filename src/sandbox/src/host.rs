@@ -1,0 +1,107 @@
+//! A fake cloud for a cluster that exists: its machines join that cluster as nodes, and objects there change it.
+
+use std::time::Duration;
+
+use berth_api::{FakeCapacityReservation, FakeNodeClass, PlannedFor};
+use berth_catalogue::Catalogue;
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
+use berth_kubelet::{KubeletConfig, Kubelets};
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::bridge::Bridge;
+use crate::cluster::{MOMENT, Seen, watch};
+use crate::story::{Happened, Line, Moment};
+use crate::{SandboxError, apply, machines};
+
+/// What a fake cloud is started with.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// What every clock shows at the start.
+    pub now: Timestamp,
+    /// Decides ids and chance.
+    pub seed: u64,
+    /// What the cloud offers. Each of its reservations becomes a FakeCapacityReservation, unless there is one.
+    pub catalogue: Catalogue,
+    /// How long a machine takes to boot.
+    pub boot_delay: Duration,
+    /// Whether the cloud leaves the cluster as it is: nothing is launched then either.
+    pub is_dry: bool,
+}
+
+/// A fake cloud that goes when this is dropped, with its machines: their nodes stay, and are not ready.
+#[derive(Debug)]
+pub struct Host {
+    cloud: FakeCloud,
+    _tasks: JoinSet<()>,
+}
+
+// === impl Host ===
+
+impl Host {
+    /// Starts a fake cloud for the cluster of a client. Each thing that happens in it is one call of `tell`.
+    ///
+    /// # Errors
+    /// Where the catalogue's reservations cannot be written as objects.
+    pub async fn start(
+        client: Client,
+        options: HostOptions,
+        tell: impl FnMut(&Line) + Send + 'static,
+    ) -> Result<Self, SandboxError> {
+        let HostOptions { now, seed, catalogue, boot_delay, is_dry } = options;
+        let config = CloudConfig { seed, epoch: now, boot_delay, ..CloudConfig::default() };
+        let cloud = FakeCloud::new(config, catalogue);
+        if !is_dry {
+            apply::missing_reservations(&client, &cloud.reservation_definitions()).await?;
+        }
+        let (events, happened) = unbounded_channel();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(cloud.clone().run(events));
+        let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: now, ..KubeletConfig::default() });
+        let bridge = Bridge::new(client.clone(), cloud.clone(), !is_dry);
+        tasks.spawn(follow(client, cloud.clone(), bridge, kubelets, happened, tell));
+        Ok(Self { cloud, _tasks: tasks })
+    }
+
+    /// The cloud.
+    pub fn cloud(&self) -> &FakeCloud {
+        &self.cloud
+    }
+}
+
+async fn follow(
+    client: Client,
+    cloud: FakeCloud,
+    mut bridge: Bridge,
+    kubelets: Kubelets,
+    mut happened: UnboundedReceiver<berth_cloudprovider_fake::cloud::CloudEvent>,
+    mut tell: impl FnMut(&Line),
+) {
+    let mut moment = Moment::default();
+    let watches =
+        [watch::<FakeNodeClass>(&client, Seen::Class), watch::<FakeCapacityReservation>(&client, Seen::Slots)];
+    let mut watches = futures::stream::select_all(watches);
+    let mut ticks = tokio::time::interval(MOMENT);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut moment),
+            Some(seen) = watches.next() => bridge.take(seen).await,
+            _ = ticks.tick() => {
+                for (id, used, total) in bridge.write_counts().await {
+                    let message = format!("reservation {id}: {used} of {total} slots used");
+                    moment.add(Happened::Said { event: "Slots", message }, id);
+                }
+                if moment.is_over(false) {
+                    let cost = machines::cost(&cloud);
+                    moment.tell(cloud.now(), PlannedFor::default(), &cost).iter().for_each(&mut tell);
+                }
+            }
+        }
+    }
+}
