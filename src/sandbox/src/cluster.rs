@@ -248,8 +248,9 @@ impl State {
             // The watches are of this process and miss nothing: only a list that is told anew would.
             Seen::Claim(Event::Init | Event::InitDone)
             | Seen::Room(Event::Init | Event::InitDone)
-            | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_)) => {}
-            Seen::Class(_) | Seen::Slots(_) => {}
+            | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_))
+            | Seen::Class(_)
+            | Seen::Slots(_) => {}
         }
     }
 }

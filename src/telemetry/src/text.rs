@@ -24,7 +24,13 @@ impl Collector for Snapshot {
             };
             let mut values = encoder.encode_descriptor(metric.name, metric.help, None, of_type)?;
             match &metric.values {
-                Values::Gauge(all) => each(&mut values, all, MetricEncoder::encode_gauge)?,
+                Values::Gauge(all) => {
+                    #[allow(
+                        clippy::redundant_closure_for_method_calls,
+                        reason = "a method of one lifetime is not enough"
+                    )]
+                    each(&mut values, all, |own, value| own.encode_gauge(value))?;
+                }
                 Values::Counter(all) => {
                     each(&mut values, all, |own, n| own.encode_counter::<NoLabelSet, _, f64>(n, None))?;
                 }
