@@ -127,11 +127,11 @@ async fn play(seed: u64, plant: Option<Plant>) -> Vec<String> {
         }
     }
     tokio::time::sleep(Duration::from_secs(90)).await;
-    let mut seen = world.violations();
+    let mut found = world.violations();
     if world.n_full() > 0 {
-        seen.push(format!("{} launches found no slot that was planned for them", world.n_full()));
+        found.push(format!("{} launches found no slot that was planned for them", world.n_full()));
     }
-    seen
+    found
 }
 
 async fn is_found(plant: Plant, by: &str) {

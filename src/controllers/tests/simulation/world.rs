@@ -326,7 +326,7 @@ async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
             Ok(watcher::Event::Apply(claim) | watcher::Event::InitApply(claim)) => {
                 let name = claim.metadata.name.clone().unwrap_or_default();
                 let pins = claim.spec.requirements.iter().filter(|own| own.key == labels::RESERVATION_ID);
-                let id = pins.flat_map(|own| own.values.first()).next();
+                let id = pins.filter_map(|own| own.values.first()).next();
                 let Some(id) = id.filter(|_| claim.metadata.deletion_timestamp.is_none()) else {
                     pinned.remove(&name);
                     continue;
