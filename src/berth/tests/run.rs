@@ -1,6 +1,7 @@
 //! `berth run` as a process of its own, against a cluster that another process serves.
 
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod common;
 
