@@ -100,7 +100,7 @@ pub async fn run(
     let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
 
     let mut moment = Moment::default();
-    begin(&client, &cloud, &options, &mut moment).await?;
+    Box::pin(begin(&client, &cloud, &options, &mut moment)).await?;
     for spec in options.objects.iter().filter_map(node_of) {
         kubelets.join(spec);
     }
@@ -136,7 +136,7 @@ pub async fn run(
             biased;
             () = &mut shutdown => return Ok(Ended::Interrupted),
             Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut known.moment),
-            Some(seen) = watches.next() => known.take(seen).await,
+            Some(seen) = watches.next() => Box::pin(known.take(seen)).await,
             told = story.recv(), if options.story => {
                 // Scenes come in their order, after what happened before.
                 known.tell(&cloud, &mut tell);

@@ -325,8 +325,8 @@ async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
         match event {
             Ok(watcher::Event::Apply(claim) | watcher::Event::InitApply(claim)) => {
                 let name = claim.metadata.name.clone().unwrap_or_default();
-                let pins = claim.spec.requirements.iter().filter(|own| own.key == labels::RESERVATION_ID);
-                let id = pins.filter_map(|own| own.values.first()).next();
+                let mut pins = claim.spec.requirements.iter().filter(|own| own.key == labels::RESERVATION_ID);
+                let id = pins.find_map(|own| own.values.first());
                 let Some(id) = id.filter(|_| claim.metadata.deletion_timestamp.is_none()) else {
                     pinned.remove(&name);
                     continue;
