@@ -17,6 +17,7 @@ mod progress;
 mod run;
 mod sandbox;
 mod telemetry;
+mod simulate;
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Catalog(Box<catalog::Args>),
     Sandbox(Box<sandbox::Args>),
     Run(Box<run::Args>),
+    Simulate(simulate::Args),
     Completions(completions::Args),
     Man(completions::ManArgs),
 }
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Catalog(args) => catalog::run(args),
         Command::Sandbox(args) => sandbox::run(args),
         Command::Run(args) => run::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => completions::write_pages(args, Cli::command()),
     };

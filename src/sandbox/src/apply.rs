@@ -7,7 +7,7 @@ use berth_cloudprovider_fake::cloud::{FakeReservation, NODE_CLASS};
 use berth_manifests::Object;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -31,6 +31,9 @@ const CLUSTER_KINDS: [&str; 14] = [
     "Device",
     "NodeResourceTopology",
 ];
+
+/// Who owns what is applied.
+const APPLIER: &str = "sandbox";
 
 /// What must be there before what refers to it.
 const FIRST: [&str; 8] = [
@@ -142,8 +145,22 @@ fn object_name(id: &str) -> String {
     id.chars().map(mapped).collect::<String>().trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-/// Applies objects, those first that others need. What the cluster has no resource for is named in the answer.
+/// Creates objects, those first that others need; one that is there already stays as it is. What the cluster has no resource
+/// for is named in the answer.
 pub(crate) async fn objects(client: &Client, objects: &[Object]) -> Result<Vec<String>, SandboxError> {
+    write_all(client, objects, false).await
+}
+
+/// Applies objects as `kubectl apply --server-side` does, those first that others need: they are created, or changed to what
+/// is given. What the cluster has no resource for is named in the answer.
+///
+/// # Errors
+/// The API server refused an object.
+pub async fn apply_objects(client: &Client, objects: &[Object]) -> Result<Vec<String>, SandboxError> {
+    write_all(client, objects, true).await
+}
+
+async fn write_all(client: &Client, objects: &[Object], applies: bool) -> Result<Vec<String>, SandboxError> {
     let mut passed_over = Vec::new();
     let rank = |object: &Object| FIRST.iter().position(|kind| *kind == object.kind()).unwrap_or(FIRST.len());
     let mut ordered: Vec<&Object> = objects.iter().collect();
@@ -165,7 +182,8 @@ pub(crate) async fn objects(client: &Client, objects: &[Object]) -> Result<Vec<S
                 ignore_existing(create(client, made).await).map_err(|error| failed(&label, &error))?;
             }
         }
-        match ignore_existing(create(client, value).await) {
+        let written = if applies { apply(client, value).await } else { ignore_existing(create(client, value).await) };
+        match written {
             Err(kube::Error::Api(status)) if status.code == 404 => passed_over.push(label),
             answer => answer.map_err(|error| failed(&label, &error))?,
         }
@@ -180,11 +198,24 @@ fn ignore_existing(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
     }
 }
 
-async fn create(client: &Client, mut value: Value) -> Result<(), kube::Error> {
+async fn create(client: &Client, value: Value) -> Result<(), kube::Error> {
+    let (api, object) = prepare(client, value)?;
+    api.create(&PostParams::default(), &object).await.map(drop)
+}
+
+async fn apply(client: &Client, value: Value) -> Result<(), kube::Error> {
+    let (api, object) = prepare(client, value)?;
+    let Some(name) = object.metadata.name.clone() else {
+        return api.create(&PostParams::default(), &object).await.map(drop);
+    };
+    let params = PatchParams::apply(APPLIER).force();
+    api.patch(&name, &params, &Patch::Apply(&object)).await.map(drop)
+}
+
+/// An object as it may be written, and where.
+fn prepare(client: &Client, mut value: Value) -> Result<(Api<DynamicObject>, DynamicObject), kube::Error> {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
     // What a dump of a cluster carries and no one may set.
     if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
         for key in ["resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink"] {
@@ -193,12 +224,18 @@ async fn create(client: &Client, mut value: Value) -> Result<(), kube::Error> {
     }
     let namespace = text(&value["metadata"], "namespace");
     let object: DynamicObject = serde_json::from_value(value).map_err(kube::Error::SerdeError)?;
-    let api: Api<DynamicObject> = if CLUSTER_KINDS.contains(&kind.as_str()) {
+    Ok((api_of(client, &api_version, &kind, &namespace), object))
+}
+
+/// The API of a kind's objects in a namespace; in `default` where none is named and the kind has one.
+pub fn api_of(client: &Client, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    if CLUSTER_KINDS.contains(&kind) {
         Api::all_with(client.clone(), &resource)
     } else if namespace.is_empty() {
         Api::default_namespaced_with(client.clone(), &resource)
     } else {
-        Api::namespaced_with(client.clone(), &namespace, &resource)
-    };
-    api.create(&PostParams::default(), &object).await.map(drop)
+        Api::namespaced_with(client.clone(), namespace, &resource)
+    }
 }

@@ -23,8 +23,8 @@ use crate::cluster::Seen;
 /// Who owns the statuses.
 const MANAGER: &str = "fake-cloud";
 
-/// What the objects said last, and what their statuses say.
-pub(crate) struct Bridge {
+/// Between the cloud and the objects that change it: what the objects said last, and what their statuses say.
+pub struct Bridge {
     client: Client,
     cloud: FakeCloud,
     /// Whether statuses are written.
@@ -39,7 +39,8 @@ pub(crate) struct Bridge {
 // === impl Bridge ===
 
 impl Bridge {
-    pub(crate) fn new(client: Client, cloud: FakeCloud, writes: bool) -> Self {
+    /// Nothing is known of any object yet. Statuses are written where `writes` says so.
+    pub fn new(client: Client, cloud: FakeCloud, writes: bool) -> Self {
         let (reservations, written, classes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { client, cloud, writes, reservations, written, classes }
     }
@@ -56,7 +57,7 @@ impl Bridge {
     }
 
     /// A node class was made or changed.
-    async fn class_applied(&mut self, object: &FakeNodeClass) {
+    pub async fn class_applied(&mut self, object: &FakeNodeClass) {
         let name = object.name_any();
         let class = self.read_class(object).await;
         if self.classes.get(&name) == Some(&class) {
@@ -78,7 +79,8 @@ impl Bridge {
         drop(api.patch_status(&name, &PatchParams::apply(MANAGER), &patch).await);
     }
 
-    fn class_deleted(&mut self, name: &str) {
+    /// A node class is gone.
+    pub fn class_deleted(&mut self, name: &str) {
         self.classes.remove(name);
         self.cloud.remove_node_class(name);
     }
@@ -113,7 +115,7 @@ impl Bridge {
     }
 
     /// A reservation was made or changed.
-    fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
+    pub fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
         let (name, id) = (object.name_any(), object.id().to_owned());
         let definition = object.validate().is_empty().then(|| definition(object));
         let known = self.reservations.get(&name);
@@ -129,7 +131,8 @@ impl Bridge {
         self.reservations.insert(name, (id, definition));
     }
 
-    fn reservation_deleted(&mut self, name: &str) {
+    /// A reservation is gone.
+    pub fn reservation_deleted(&mut self, name: &str) {
         self.written.remove(name);
         if let Some((id, _)) = self.reservations.remove(name) {
             self.cloud.remove_reservation(&id);
@@ -137,7 +140,7 @@ impl Bridge {
     }
 
     /// Writes the counts that have changed, and says them: id, used and total.
-    pub(crate) async fn write_counts(&mut self) -> Vec<(String, u32, u32)> {
+    pub async fn write_counts(&mut self) -> Vec<(String, u32, u32)> {
         let counts: BTreeMap<String, _> =
             self.cloud.reservation_counts().into_iter().map(|count| (count.id.clone(), count)).collect();
         let mut changed = Vec::new();

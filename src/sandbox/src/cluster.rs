@@ -1,17 +1,13 @@
 //! The parts put together, and the loop that watches and tells.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::listener::Listener;
-use berth_apiserver::{Admission, ApiServer, Config};
+use berth_apiserver::ApiServer;
 use berth_cloudprovider::InstanceState;
-use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud, NodeClass};
-use berth_controller_manager::{Clock, ControllerManager};
-use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
-use berth_manifests::Object;
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -19,14 +15,14 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
 use crate::observer::Observer;
 use crate::quiet::Quiet;
 use crate::story::{Happened, Line, Moment};
-use crate::{Options, SandboxError, apply, machines, script};
+use crate::parts::{Parts, PartsOptions};
+use crate::{Options, SandboxError, machines, script};
 
 /// Alike things within this time become one line.
 pub(crate) const MOMENT: Duration = Duration::from_millis(300);
@@ -63,47 +59,20 @@ pub async fn run(
     mut tell: impl FnMut(&Line),
     shutdown: impl Future<Output = ()>,
 ) -> Result<Ended, SandboxError> {
-    let admission = Admission { taint_new_nodes: true, ..Admission::default() };
-    let server = ApiServer::new(Config { epoch: options.now, seed: options.seed, admission, ..Config::default() });
-    let client = Client::new(server.clone(), "default");
-    let cloud = FakeCloud::new(
-        CloudConfig {
-            seed: options.seed,
-            epoch: options.now,
-            boot_delay: options.boot_delay,
-            ..CloudConfig::default()
-        },
-        options.catalogue.clone(),
-    );
-    apply::definitions(&client).await?;
-    // Whatever runs beside ends when this function does.
-    let mut tasks = JoinSet::new();
-    let now = server.clone();
-    let builtin = berth_controller_manager::Options {
+    let parts = Parts::start(PartsOptions {
         seed: options.seed,
-        ..berth_controller_manager::Options::new(Clock::new(move || now.now()))
-    };
-    tasks.spawn(ControllerManager::new(client.clone(), builtin).run(std::future::pending()));
-    let (events, mut happened) = unbounded_channel();
-    if !options.without_berth {
-        tasks.spawn(cloud.clone().run(events));
-        let clock = berth_controllers::Clock::starting_at(options.now);
-        let own = berth_controllers::Options { seed: options.seed, ..options.controllers.clone() };
-        let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
-        let (berth, metrics) = berth.with_metrics();
-        if let Some(on_metrics) = &options.on_metrics {
-            // Whoever wanted them may have gone.
-            drop(on_metrics.send(metrics));
-        }
-        tasks.spawn(berth.run(std::future::pending()));
-    }
-    let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: options.now, ..KubeletConfig::default() });
-
+        catalogue: options.catalogue.clone(),
+        cloud: CloudConfig { boot_delay: options.boot_delay, ..CloudConfig::default() },
+        controllers: options.controllers.clone(),
+        without_berth: options.without_berth,
+        on_metrics: options.on_metrics.clone(),
+        ..PartsOptions::new(options.now)
+    })
+    .await?;
     let mut moment = Moment::default();
-    Box::pin(begin(&client, &cloud, &options, &mut moment)).await?;
-    for spec in options.objects.iter().filter_map(node_of) {
-        kubelets.join(spec);
-    }
+    Box::pin(begin(&parts, &options, &mut moment)).await?;
+    // Whatever runs beside ends when this function does.
+    let Parts { server, client, cloud, kubelets, mut happened, mut tasks } = parts;
     let _kubectl = match &options.kubeconfig {
         Some(path) => {
             let kubectl = Served::start(server, path).await?;
@@ -164,23 +133,13 @@ pub async fn run(
 }
 
 /// Makes the objects to begin with.
-async fn begin(client: &Client, cloud: &FakeCloud, options: &Options, moment: &mut Moment) -> Result<(), SandboxError> {
-    let objects = &options.objects[..];
-    for class in apply::missing_node_classes(objects) {
-        // As the object will say, but at once.
-        cloud.set_node_class(&class, NodeClass::default());
-        apply::node_class(client, &class).await?;
-    }
-    apply::missing_reservations(client, &cloud.reservation_definitions()).await?;
-    for passed_over in apply::objects(client, objects).await? {
+async fn begin(parts: &Parts, options: &Options, moment: &mut Moment) -> Result<(), SandboxError> {
+    let begun = parts.begin(&options.objects, !options.story).await?;
+    for passed_over in begun.passed_over {
         let message = format!("{passed_over} is passed over: the cluster has no such resource");
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
     }
-    let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
-    // Whoever starts with nothing but kubectl wants to see nodes, too.
-    let is_empty = objects.is_empty() && !options.story;
-    if !has_pool && (is_empty || objects.iter().any(wants_nodes)) {
-        apply::open_pool(client).await?;
+    if begun.made_pool {
         let message =
             "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned();
         moment.add(Happened::Said { event: "NodePool", message }, "default");
@@ -281,31 +240,6 @@ where
 fn n_moving(cloud: &FakeCloud) -> usize {
     let is_moving = |state| matches!(state, InstanceState::Pending | InstanceState::ShuttingDown);
     cloud.instances().iter().filter(|instance| is_moving(instance.state)).count()
-}
-
-/// Whether a node may have to be launched for an object.
-fn wants_nodes(object: &Object) -> bool {
-    match object {
-        Object::Pod(pod) => pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()),
-        object => matches!(
-            object.kind(),
-            "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "CronJob" | "Reservation"
-        ),
-    }
-}
-
-/// The kubelet of a node that was among the manifests.
-fn node_of(object: &Object) -> Option<NodeSpec> {
-    let Object::Node(node) = object else { return None };
-    let status = node.status.clone().unwrap_or_default();
-    Some(NodeSpec {
-        name: node.name_any(),
-        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
-        labels: node.labels().clone(),
-        taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
-        capacity: status.capacity.or_else(|| status.allocatable.clone()).unwrap_or_default(),
-        allocatable: status.allocatable.unwrap_or_default(),
-    })
 }
 
 /// A listener and its kubeconfig, which goes with it.

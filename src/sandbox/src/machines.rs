@@ -37,6 +37,7 @@ pub(crate) fn follow(event: CloudEvent, kubelets: &Kubelets, moment: &mut Moment
                 moment.add(Happened::Said { event: "MachineDied", message }, node_name);
             }
         }
+        CloudEvent::Terminated(_) => {}
     }
 }
 
@@ -50,7 +51,8 @@ fn described(instance: &Instance) -> String {
     }
 }
 
-fn node_spec(machine: Machine) -> NodeSpec {
+/// What the kubelet of a machine registers.
+pub fn node_spec(machine: Machine) -> NodeSpec {
     NodeSpec {
         name: machine.node_name,
         provider_id: machine.instance.provider_id.0,

@@ -56,4 +56,6 @@ pub enum CloudEvent {
         /// Whether the cloud still shows it as running.
         died: bool,
     },
+    /// An instance is terminated: its slot is free, and nothing is paid for it any more.
+    Terminated(ProviderId),
 }

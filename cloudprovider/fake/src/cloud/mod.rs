@@ -49,6 +49,7 @@ use tokio::sync::mpsc::UnboundedSender;
 pub use config::{CloudConfig, CloudFaults};
 pub use events::{CloudEvent, Machine};
 pub use node_class::NodeClass;
+pub use observe::Prices;
 pub use provider::NODE_CLASS;
 pub use reservation::FakeReservation;
 
@@ -187,6 +188,17 @@ impl FakeCloud {
     /// What the instances that are paid for by the hour cost.
     pub fn hourly_cost(&self) -> Money {
         self.with(|world, _| world.hourly_cost())
+    }
+
+    /// What an instance costs; `None` where it is unknown, or its type has no price any more.
+    pub fn prices(&self, id: &ProviderId) -> Option<Prices> {
+        self.look(|world, _| world.prices(id))
+    }
+
+    /// Sets the price of a paid offering, for instances that run, too. Whether the cloud's own catalogue has it; those that
+    /// node classes bring stay as they are.
+    pub fn set_price(&self, offering: &OfferingKey, price: Money) -> bool {
+        self.with(|world, _| world.set_price(offering, price))
     }
 
     /// Looks at the cloud as it is now, or changes it, and wakes [`run`](Self::run).

@@ -4,15 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::NodeClaim;
-use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, Money};
+use berth_catalogue::{Availability, CapacityType, Catalogue, InstanceTypeEntry, Money};
 use berth_cloudprovider::{
-    CapacityReservation, CloudError, Drift, Instance, InstanceState, InstanceTypes, ProviderId, ReservationState,
-    Result,
+    CapacityReservation, CloudError, Drift, Instance, InstanceState, InstanceTypes, OfferingKey, ProviderId,
+    ReservationState, Result,
 };
 use jiff::Timestamp;
 
 use super::node_class::NodeClass;
 use super::world::{Record, World, is_reserved, key_of, slot_of};
+
+/// What an instance costs an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prices {
+    /// What is paid for it: nothing where it uses a slot of a reservation.
+    pub own: Money,
+    /// What on-demand of its type and zone costs; where there is none, the list price of its own offering.
+    pub list: Money,
+}
 
 impl World {
     /// One instance as it is shown.
@@ -139,16 +148,42 @@ impl World {
 
     /// What the paid instances cost an hour: reserved ones are paid for already.
     pub(super) fn hourly_cost(&self) -> Money {
-        let price = |record: &Record| {
-            let class = self.node_class(&record.request.node_class.name).ok()?;
-            let entry = self.instance_type(&class, &record.truth.offering.instance_type)?;
-            let own =
-                |offering: &&berth_catalogue::OfferingEntry| key_of(&entry.name, offering) == record.truth.offering;
-            entry.offerings.iter().find(own).map(|offering| entry.marginal_price(offering))
+        let paid = self.machines.values().filter(|record| record.truth.state.is_alive());
+        paid.filter_map(|record| self.prices_of(record)).fold(Money::ZERO, |sum, prices| sum + prices.own)
+    }
+
+    /// What an instance costs.
+    pub(super) fn prices(&self, id: &ProviderId) -> Option<Prices> {
+        self.prices_of(self.machines.get(id)?)
+    }
+
+    fn prices_of(&self, record: &Record) -> Option<Prices> {
+        let class = self.node_class(&record.request.node_class.name).ok()?;
+        let offering = &record.truth.offering;
+        let entry = self.instance_type(&class, &offering.instance_type)?;
+        let of_type = |capacity_type| {
+            let key = OfferingKey { capacity_type, ..offering.clone() };
+            entry.offerings.iter().find(|own| key_of(&entry.name, own) == key)
         };
-        let paid =
-            self.machines.values().filter(|record| record.truth.state.is_alive() && record.truth.reservation.is_none());
-        paid.filter_map(price).fold(Money::ZERO, |sum, price| sum + price)
+        let own = of_type(offering.capacity_type);
+        let list = of_type(CapacityType::OnDemand).map(|own| own.price);
+        let list = list.or_else(|| own.map(|own| entry.list_price(own))).unwrap_or(Money::ZERO);
+        let own = match (&record.truth.reservation, own) {
+            (None, Some(own)) => entry.marginal_price(own),
+            _ => Money::ZERO,
+        };
+        Some(Prices { own, list })
+    }
+
+    /// Sets the price of a paid offering of the cloud's own catalogue. Whether it has this offering.
+    pub(super) fn set_price(&mut self, key: &OfferingKey, price: Money) -> bool {
+        let mut types = self.catalogue.types().to_vec();
+        let own = types.iter_mut().filter(|entry| entry.name == key.instance_type);
+        let mut offerings = own.flat_map(|entry| entry.offerings.iter_mut().filter(|own| !is_reserved(own)));
+        let Some(offering) = offerings.find(|own| key_of(&key.instance_type, own) == *key) else { return false };
+        offering.price = price;
+        // Only the price of an offering that is there has changed, so it is a catalogue as before.
+        Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok()
     }
 }
 

@@ -235,6 +235,7 @@ impl World {
         if let Some(reservation) = reservation {
             self.settle_reservation(&reservation, now);
         }
+        self.outbox.push_back(CloudEvent::Terminated(id.clone()));
         self.at(later(now, MEMORY), Timer::Forget(id.clone()));
     }
 

@@ -1,0 +1,60 @@
+//! `berth simulate`: what would these days cost?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use berth_simulate::{Report, Simulation, Variation, variants};
+use clap::ValueEnum;
+
+use crate::output::{to_stderr, to_stdout};
+
+/// Let days pass for a cluster in virtual time, and say what they cost
+///
+/// A scenario says what the cluster begins with and what happens when; hours pass in seconds, since time costs nothing where
+/// nothing happens. The same scenario gives the same bytes. Exits with 0 if every pod has a node at the end, 1 if some have
+/// none, and 2, printing no report, if an input cannot be used.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The scenario, YAML (see docs/simulate.md)
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// Run a variant for each value, and compare: reservation.ID=N,N, gate.NAME=BOOL,BOOL, effort=…, consolidation=…,
+    /// nodeCost=N,N or seed=N,N; several give every combination
+    #[arg(long, value_name = "KEY=VALUE,VALUE…")]
+    vary: Vec<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Variants that run at a time, 1 to 64; the report does not depend on them (default: one a core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    /// One self-contained page with plots over time
+    Html,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let variations: Vec<Variation> = args.vary.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let simulation = Simulation::read(&args.scenario)?;
+    for warning in simulation.warnings() {
+        to_stderr(format_args!("warning: {warning}"));
+    }
+    let all = variants(&simulation, &variations)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let threads = args.threads.map_or(cores, usize::from);
+    let outcomes = berth_simulate::run_all(&all, threads).context("unable to simulate")?;
+    let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let report = Report::new(&name, outcomes);
+    to_stdout(|out| match args.output {
+        Format::Table => report.write_tables(out),
+        Format::Json => report.write_json(out),
+        Format::Html => report.write_html(out),
+    })?;
+    Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,189 @@
+//! The parts of a cluster: started, connected, and on tokio's time.
+
+use std::sync::Arc;
+
+use berth_apiserver::{Admission, ApiServer, Config};
+use berth_catalogue::Catalogue;
+use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, FakeCloud, NodeClass};
+use berth_controller_manager::{Clock, ControllerManager, Timings};
+use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use berth_manifests::Object;
+use jiff::Timestamp;
+use kube::{Client, ResourceExt};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinSet;
+
+use crate::{SandboxError, apply};
+
+/// What the parts of a cluster are started with.
+#[derive(Debug, Clone)]
+pub struct PartsOptions {
+    /// What every clock shows at the start; they go with tokio's time.
+    pub now: Timestamp,
+    /// Decides names, ids and chance.
+    pub seed: u64,
+    /// What the cloud offers.
+    pub catalogue: Catalogue,
+    /// How the cloud behaves; its seed and epoch are those above.
+    pub cloud: CloudConfig,
+    /// How the stand-in kubelets behave; their epoch is the one above.
+    pub kubelets: KubeletConfig,
+    /// Grace periods of the built-in controllers.
+    pub built_in: Timings,
+    /// How Berth plans and acts; its seed is the one above.
+    pub controllers: berth_controllers::Options,
+    /// Neither Berth nor the cloud runs: another Berth is to be pointed at the cluster.
+    pub without_berth: bool,
+    /// Where Berth's counters go.
+    pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
+}
+
+/// A cluster that runs: API server, built-in controllers, a cloud in memory, stand-in kubelets and Berth. It ends when this
+/// is dropped.
+pub struct Parts {
+    /// The API server.
+    pub server: ApiServer,
+    /// A client of it.
+    pub client: Client,
+    /// The cloud.
+    pub cloud: FakeCloud,
+    /// The kubelets. Whoever has this tells them of the cloud's machines.
+    pub kubelets: Kubelets,
+    /// What happens in the cloud, in order.
+    pub happened: UnboundedReceiver<CloudEvent>,
+    /// Whatever runs beside.
+    pub(crate) tasks: JoinSet<()>,
+}
+
+/// What [`Parts::begin`] did beside making the objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// Objects that the cluster has no resource for, as kind and name.
+    pub passed_over: Vec<String>,
+    /// Whether a NodePool was made because there was none.
+    pub made_pool: bool,
+}
+
+impl PartsOptions {
+    /// The built-in catalogue, and everything else as it is by default.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            seed: 0,
+            catalogue: berth_cloudprovider_fake::catalogue(),
+            cloud: CloudConfig::default(),
+            kubelets: KubeletConfig::default(),
+            built_in: Timings::default(),
+            controllers: berth_controllers::Options::default(),
+            without_berth: false,
+            on_metrics: None,
+        }
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Starts everything, with Berth's definitions and no other object.
+    ///
+    /// # Errors
+    /// The API server refused a definition.
+    pub async fn start(options: PartsOptions) -> Result<Self, SandboxError> {
+        let PartsOptions { now, seed, catalogue, cloud, kubelets, built_in, controllers, without_berth, on_metrics } = options;
+        let admission = Admission { taint_new_nodes: true, ..Admission::default() };
+        let server = ApiServer::new(Config { epoch: now, seed, admission, ..Config::default() });
+        let client = Client::new(server.clone(), "default");
+        let cloud = FakeCloud::new(CloudConfig { seed, epoch: now, ..cloud }, catalogue);
+        apply::definitions(&client).await?;
+        let mut tasks = JoinSet::new();
+        let timed = server.clone();
+        let clock = Clock::new(move || timed.now());
+        let built_in = berth_controller_manager::Options {
+            seed,
+            timings: built_in,
+            ..berth_controller_manager::Options::new(clock)
+        };
+        tasks.spawn(ControllerManager::new(client.clone(), built_in).run(std::future::pending()));
+        let (events, happened) = unbounded_channel();
+        if !without_berth {
+            tasks.spawn(cloud.clone().run(events));
+            let clock = berth_controllers::Clock::starting_at(now);
+            let own = berth_controllers::Options { seed, ..controllers };
+            let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
+            let (berth, metrics) = berth.with_metrics();
+            if let Some(on_metrics) = &on_metrics {
+                // Whoever wanted them may have gone.
+                drop(on_metrics.send(metrics));
+            }
+            tasks.spawn(berth.run(std::future::pending()));
+        }
+        let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: now, ..kubelets });
+        Ok(Self { server, client, cloud, kubelets, happened, tasks })
+    }
+
+    /// Makes the objects to begin with, and what they need and lack: node classes, namespaces, and with `may_make_pool` a
+    /// NodePool where something wants nodes. Nodes among them get a kubelet.
+    ///
+    /// # Errors
+    /// The API server refused an object.
+    pub async fn begin(&self, objects: &[Object], may_make_pool: bool) -> Result<Begun, SandboxError> {
+        let client = &self.client;
+        for class in apply::missing_node_classes(objects) {
+            // As the object will say, but at once.
+            self.cloud.set_node_class(&class, NodeClass::default());
+            apply::node_class(client, &class).await?;
+        }
+        apply::missing_reservations(client, &self.cloud.reservation_definitions()).await?;
+        let passed_over = apply::objects(client, objects).await?;
+        let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
+        // Whoever starts with nothing but kubectl wants to see nodes, too.
+        let wants_pool = objects.is_empty() || objects.iter().any(wants_nodes);
+        let made_pool = !has_pool && may_make_pool && wants_pool;
+        if made_pool {
+            apply::open_pool(client).await?;
+        }
+        for spec in objects.iter().filter_map(node_of) {
+            self.kubelets.join(spec);
+        }
+        Ok(Begun { passed_over, made_pool })
+    }
+}
+
+/// Whether a node may have to be launched for an object.
+fn wants_nodes(object: &Object) -> bool {
+    match object {
+        Object::Pod(pod) => pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()),
+        object => matches!(
+            object.kind(),
+            "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" | "Job" | "CronJob" | "Reservation"
+        ),
+    }
+}
+
+/// The kubelet of a node that was among the manifests.
+fn node_of(object: &Object) -> Option<NodeSpec> {
+    let Object::Node(node) = object else { return None };
+    let status = node.status.clone().unwrap_or_default();
+    Some(NodeSpec {
+        name: node.name_any(),
+        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
+        labels: node.labels().clone(),
+        taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
+        capacity: status.capacity.or_else(|| status.allocatable.clone()).unwrap_or_default(),
+        allocatable: status.allocatable.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_empty_cluster_gets_a_pool_only_where_it_may() {
+        let now = Timestamp::UNIX_EPOCH;
+        for may in [true, false] {
+            let parts = Parts::start(PartsOptions::new(now)).await.unwrap();
+            assert_eq!(parts.begin(&[], may).await.unwrap().made_pool, may);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What a step does to the cluster and to the cloud.
+
+use std::borrow::Cow;
+
+use berth_api::FakeCapacityReservation;
+use berth_catalogue::{CapacityType, Money};
+use berth_cloudprovider::{Instance, InstanceState, OfferingKey, ProviderId};
+use berth_cloudprovider_fake::cloud::FakeReservation;
+use berth_kubelet::annotation::RUNS_FOR;
+use berth_manifests::Object;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::load::Simulation;
+use crate::scenario::{Consolidation, Machines, Scaled};
+use crate::step::{Action, Arrival, Offering, Step};
+use crate::world::{TracePod, World};
+
+/// Does what a step says; or says why it cannot be done.
+pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), String> {
+    match &step.action {
+        Action::Pod(arrival) => create(world, arrival).await,
+        Action::Scale { kind, namespace, name, replicas } => scale(world, *kind, namespace, name, *replicas).await,
+        Action::Apply(objects) => {
+            let objects = as_varied(world.simulation(), objects);
+            let passed_over = berth_sandbox::apply_objects(&world.parts.client, &objects).await;
+            for object in passed_over.map_err(|error| error.to_string())? {
+                world.notes.push(format!("{object} is passed over: the cluster has no such resource"));
+            }
+            Ok(())
+        }
+        Action::Delete { api_version, kind, namespace, name } => {
+            let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
+            match api.delete(name, &DeleteParams::background()).await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("unable to delete {kind} {name}: {}", said(&error))),
+            }
+        }
+        Action::Reservation { id, count, used_by_others } => reserve(world, id, *count, *used_by_others).await,
+        Action::Stock(offering, left) => {
+            for key in keys(world, offering)? {
+                world.parts.cloud.set_stock(&key, *left);
+            }
+            Ok(())
+        }
+        Action::Price(offering, price) => {
+            for key in keys(world, offering)? {
+                world.parts.cloud.set_price(&key, *price);
+            }
+            world.advance();
+            let cloud = world.parts.cloud.clone();
+            world.meter.reprice(|id| cloud.prices(id));
+            Ok(())
+        }
+        Action::Interrupt(which) => {
+            let is_spot = |instance: &Instance| {
+                instance.offering.capacity_type == CapacityType::Spot && instance.interruption.is_none()
+            };
+            for id in pick(world, which, "spot instance", is_spot).await {
+                world.parts.cloud.interrupt(&id);
+            }
+            Ok(())
+        }
+        Action::Kill(which) => {
+            for id in pick(world, which, "machine", |_| true).await {
+                world.parts.cloud.kill(&id);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Creates a pod of a trace.
+pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(), String> {
+    let Arrival { template, name, runs_for } = arrival;
+    let mut pod = template.pod.clone();
+    if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("name".to_owned(), (&**name).into());
+        if let Some(millis) = runs_for {
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            if let Some(annotations) = annotations.as_object_mut() {
+                annotations.insert(RUNS_FOR.to_owned(), format!("{millis}ms").into());
+            }
+        }
+    }
+    let path = format!("/api/v1/namespaces/{}/pods", template.namespace);
+    let body = serde_json::to_vec(&pod).map_err(|error| error.to_string())?;
+    let request = http::Request::post(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(|error| error.to_string())?;
+    match world.parts.client.request_text(request).await {
+        Ok(_) => {}
+        Err(error) => return Err(format!("unable to create pod {name}: {}", said(&error))),
+    }
+    world.of_trace.insert((template.namespace.clone(), name.to_string()), TracePod::new(arrival.clone()));
+    Ok(())
+}
+
+async fn scale(
+    world: &World<'_>,
+    kind: Scaled,
+    namespace: &str,
+    name: &str,
+    replicas: u32,
+) -> Result<(), String> {
+    let (api_version, kind, field) = match kind {
+        Scaled::Deployment => ("apps/v1", "Deployment", "replicas"),
+        Scaled::StatefulSet => ("apps/v1", "StatefulSet", "replicas"),
+        Scaled::ReplicaSet => ("apps/v1", "ReplicaSet", "replicas"),
+        Scaled::Job => ("batch/v1", "Job", "parallelism"),
+    };
+    let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
+    let patch = Patch::Merge(json!({"spec": {field: replicas}}));
+    match api.patch(name, &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("unable to scale {kind} {namespace}/{name}: {}", said(&error))),
+    }
+}
+
+async fn reserve(
+    world: &World<'_>,
+    id: &str,
+    count: Option<u32>,
+    used_by_others: Option<u32>,
+) -> Result<(), String> {
+    let api = Api::<FakeCapacityReservation>::all(world.parts.client.clone());
+    let all = api.list(&ListParams::default()).await.map_err(|error| said(&error))?;
+    let known: Vec<&str> = all.items.iter().map(FakeCapacityReservation::id).collect();
+    let Some(object) = all.items.iter().find(|object| object.id() == id) else {
+        return Err(format!("there is no reservation {id}, expected one of {}", listed(&known)));
+    };
+    let mut spec = serde_json::Map::new();
+    spec.extend(count.map(|count| ("count".to_owned(), count.into())));
+    spec.extend(used_by_others.map(|count| ("usedByOthers".to_owned(), count.into())));
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let name = object.name_any();
+    api.patch(&name, &PatchParams::default(), &patch).await.map(drop).map_err(|error| said(&error))
+}
+
+/// The offerings of the cloud that are meant.
+fn keys(world: &World<'_>, offering: &Offering) -> Result<Vec<OfferingKey>, String> {
+    let types = world.simulation().catalogue.types();
+    let Some(entry) = types.iter().find(|entry| entry.name == offering.instance_type) else {
+        return Err(format!("there is no instance type {}", offering.instance_type));
+    };
+    let is_meant = |zone: Option<&str>| offering.zone.is_none() || zone == offering.zone.as_deref();
+    let of_kind = entry.offerings.iter().filter(|own| own.capacity_type() == Some(offering.capacity_type));
+    let zones: Vec<Option<String>> =
+        of_kind.map(|own| own.zone().map(str::to_owned)).filter(|zone| is_meant(zone.as_deref())).collect();
+    if zones.is_empty() {
+        let zone = offering.zone.as_ref().map_or(String::new(), |zone| format!(" in {zone}"));
+        return Err(format!("{} is not offered as {}{zone}", entry.name, offering.capacity_type.as_str()));
+    }
+    let key = |zone| OfferingKey {
+        instance_type: entry.name.clone(),
+        zone,
+        capacity_type: offering.capacity_type,
+    };
+    Ok(zones.into_iter().map(key).collect())
+}
+
+/// Machines that run and are meant, by chance where there are more.
+async fn pick(
+    world: &mut World<'_>,
+    which: &Machines,
+    noun: &str,
+    fits: impl Fn(&Instance) -> bool,
+) -> Vec<ProviderId> {
+    let of_node = match &which.node {
+        None => None,
+        Some(name) => {
+            let node = Api::<Node>::all(world.parts.client.clone()).get_opt(name).await.ok().flatten();
+            Some(node.and_then(|node| node.spec?.provider_id).unwrap_or_default())
+        }
+    };
+    let is_meant = |instance: &Instance| {
+        instance.state == InstanceState::Running
+            && fits(instance)
+            && of_node.as_ref().is_none_or(|id| instance.provider_id.0 == *id)
+            && which.instance_type.as_ref().is_none_or(|own| instance.offering.instance_type == *own)
+            && which.zone.as_ref().is_none_or(|zone| instance.offering.zone.as_ref() == Some(zone))
+            && which.node_pool.as_ref().is_none_or(|pool| instance.tags.get(berth_cloudprovider::tag::NODE_POOL) == Some(pool))
+    };
+    let instances = world.parts.cloud.instances();
+    let mut left: Vec<ProviderId> =
+        instances.into_iter().filter(is_meant).map(|instance| instance.provider_id).collect();
+    let mut picked = Vec::new();
+    let now = world.parts.cloud.now().as_second().unsigned_abs();
+    let mut state = world.simulation().seed ^ now.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..which.count.unwrap_or(1) {
+        if left.is_empty() {
+            break;
+        }
+        let index = usize::try_from(crate::chance::next(&mut state) % left.len() as u64).unwrap_or(0);
+        picked.push(left.swap_remove(index));
+    }
+    let wanted = which.count.unwrap_or(1) as usize;
+    if picked.len() < wanted {
+        let at = world.parts.cloud.now();
+        world.notes.push(format!("{at}: {wanted} × {noun} wanted, {} found", picked.len()));
+    }
+    picked
+}
+
+/// What a slot costs: what the scenario says, else the list price of the reservation's cheapest offering.
+pub(crate) fn slot_price(simulation: &Simulation, id: &str, definition: &FakeReservation) -> Money {
+    if let Some(price) = simulation.reservation_prices.get(id) {
+        return *price;
+    }
+    let types = simulation.catalogue.types().iter().filter(|entry| definition.instance_types.contains(&entry.name));
+    let prices = types.flat_map(|entry| {
+        let in_zone = |zone: Option<&str>| zone.is_none_or(|zone| definition.zones.iter().any(|own| own == zone));
+        let own = entry.offerings.iter().filter(move |own| {
+            own.capacity_type() == Some(CapacityType::OnDemand) && (definition.zones.is_empty() || in_zone(own.zone()))
+        });
+        own.map(|own| own.price)
+    });
+    prices.min().unwrap_or(Money::ZERO)
+}
+
+/// Objects as they are in this variant of the scenario.
+pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> Cow<'o, [Object]> {
+    if simulation.counts.is_empty() && simulation.consolidation == Consolidation::AsWritten {
+        return Cow::Borrowed(objects);
+    }
+    let mut objects = objects.to_vec();
+    for object in &mut objects {
+        match object {
+            Object::NodePool(pool) => crate::vary::set_consolidation(pool, simulation.consolidation),
+            Object::FakeCapacityReservation(own) => {
+                if let Some(&count) = simulation.counts.get(own.id()) {
+                    own.spec.count = i64::from(count);
+                }
+            }
+            _ => {}
+        }
+    }
+    Cow::Owned(objects)
+}
+
+fn listed(names: &[&str]) -> String {
+    if names.is_empty() { "none: there is no reservation at all".to_owned() } else { names.join(", ") }
+}
+
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,393 @@
+//! From files to a simulation that can be run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::GoDuration;
+use berth_catalogue::{CapacityType, Catalogue, Money};
+use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
+use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
+use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::error::SimulateError;
+use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Paid, Scenario};
+use crate::step::{Action, MOST_PODS, MOST_STEPS, Offering, Origin, Step};
+use crate::trace;
+
+/// The longest simulation.
+const LONGEST: Duration = Duration::from_secs(400 * 86_400);
+
+/// A scenario with all that it refers to, ready to be run.
+#[derive(Debug, Clone)]
+pub struct Simulation {
+    /// What it is called in a comparison; empty for the scenario as it is written.
+    pub(crate) name: String,
+    pub(crate) file: File,
+    pub(crate) start: Timestamp,
+    pub(crate) duration: Duration,
+    pub(crate) seed: u64,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) reservation_prices: BTreeMap<String, Money>,
+    /// Counts that take the place of those in catalogue and objects.
+    pub(crate) counts: BTreeMap<String, u32>,
+    pub(crate) cloud: CloudConfig,
+    pub(crate) controllers: Controllers,
+    pub(crate) consolidation: Consolidation,
+    pub(crate) steps: Arc<Vec<Step>>,
+    pub(crate) traces: Arc<Vec<String>>,
+    pub(crate) warnings: Vec<String>,
+}
+
+// === impl Simulation ===
+
+impl Simulation {
+    /// Reads a scenario, and all that it refers to.
+    ///
+    /// # Errors
+    /// Names the file, the field, its line and what was expected.
+    pub fn read(path: &Path) -> Result<Self, SimulateError> {
+        let file = File::open(path, KIND)?;
+        let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
+        Loader { file, folder, warnings: Vec::new() }.load()
+    }
+
+    /// What was passed over.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The reservations of catalogue and objects.
+    pub(crate) fn reservation_ids(&self) -> BTreeSet<String> {
+        let of_objects = self.objects.iter().filter_map(|object| match object {
+            Object::FakeCapacityReservation(own) => Some(own.id().to_owned()),
+            _ => None,
+        });
+        self.catalogue.reservations().keys().cloned().chain(of_objects).collect()
+    }
+
+    /// Where a step is said.
+    pub(crate) fn place(&self, origin: Origin) -> String {
+        match origin {
+            Origin::Event(index) => {
+                let path = format!("events[{index}]");
+                format!("{}: {path}", self.file.place(&path))
+            }
+            Origin::Trace(file, line) => {
+                format!("{}:{line}", self.traces.get(file).map_or("trace", String::as_str))
+            }
+        }
+    }
+}
+
+struct Loader {
+    file: File,
+    folder: PathBuf,
+    warnings: Vec<String>,
+}
+
+// === impl Loader ===
+
+impl Loader {
+    fn load(mut self) -> Result<Simulation, SimulateError> {
+        let scenario: Scenario = self.file.parse(API_VERSION)?;
+        let start = match &scenario.start {
+            None => "2026-01-01T00:00:00Z".parse(),
+            Some(text) => text.parse(),
+        };
+        let start: Timestamp = start.map_err(|_| {
+            let found = scenario.start.as_deref().unwrap_or_default();
+            self.wrong("start", format!("found {found:?}, expected a time such as 2026-01-31T12:00:00Z"))
+        })?;
+        let duration = self.length("duration", &scenario.duration)?;
+        if duration.is_zero() || duration > LONGEST {
+            let found = scenario.duration.as_str();
+            return Err(self.wrong("duration", format!("found {found}, expected more than 0s, and at most 9600h")).into());
+        }
+        let mut objects = self.files("manifests", &scenario.manifests)?;
+        objects.extend(self.inline("objects", &scenario.objects)?);
+        let catalogue = match &scenario.instance_types {
+            None => berth_cloudprovider_fake::catalogue(),
+            Some(name) => self.catalogue(name)?,
+        };
+        let mut reservation_prices = BTreeMap::new();
+        for (id, price) in &scenario.reservation_prices {
+            reservation_prices.insert(id.clone(), self.money(&format!("reservationPrices.{id}"), *price)?);
+        }
+        let mut steps = Vec::new();
+        for (index, event) in scenario.events.iter().enumerate() {
+            self.event(index, event, duration, &mut steps)?;
+        }
+        let mut n_pods = 0_u64;
+        for (index, name) in scenario.traces.iter().enumerate() {
+            let path = self.folder.join(name);
+            if !path.exists() {
+                let problem = format!("found {name:?}, expected a file: there is no {}", path.display());
+                return Err(self.wrong(&format!("traces[{index}]"), problem).into());
+            }
+            n_pods = n_pods.max(trace::read(&path, index, &mut steps)?);
+        }
+        if steps.len() > MOST_STEPS {
+            let message = format!("found {} things that happen, expected at most {MOST_STEPS}", steps.len());
+            return Err(self.wrong("events", message).into());
+        }
+        // Stable: what happens at the same time happens in the order in which it is written.
+        steps.sort_by_key(|step| step.at);
+        let cloud = self.cloud(&scenario)?;
+        let controllers = self.controllers(&scenario)?;
+        Ok(Simulation {
+            name: String::new(),
+            file: self.file,
+            start,
+            duration,
+            seed: scenario.seed,
+            objects,
+            catalogue,
+            reservation_prices,
+            counts: BTreeMap::new(),
+            cloud,
+            controllers,
+            consolidation: scenario.settings.consolidation,
+            steps: Arc::new(steps),
+            traces: Arc::new(scenario.traces.clone()),
+            warnings: self.warnings,
+        })
+    }
+
+    fn wrong(&self, path: &str, message: impl Into<String>) -> ManifestError {
+        self.file.fault(vec![Problem::new(path, message)])
+    }
+
+    fn length(&self, path: &str, duration: &GoDuration) -> Result<Duration, ManifestError> {
+        duration
+            .to_std()
+            .ok_or_else(|| self.wrong(path, format!("found {}, expected a duration of 0s or more", duration.as_str())))
+    }
+
+    fn money(&self, path: &str, dollars: f64) -> Result<Money, ManifestError> {
+        Money::from_f64(dollars)
+            .filter(|price| !price.is_negative())
+            .ok_or_else(|| self.wrong(path, format!("found {dollars}, expected dollars an hour, 0 or more")))
+    }
+
+    fn chance(&self, path: &str, chance: Option<f64>) -> Result<f64, ManifestError> {
+        let chance = chance.unwrap_or(0.0);
+        if (0.0..=1.0).contains(&chance) {
+            return Ok(chance);
+        }
+        Err(self.wrong(path, format!("found {chance}, expected a probability from 0 to 1")))
+    }
+
+    fn files(&mut self, path: &str, names: &[String]) -> Result<Vec<Object>, SimulateError> {
+        for (index, name) in names.iter().enumerate() {
+            if !self.folder.join(name).exists() {
+                let problem = format!("found {name:?}, expected a file or folder: there is none beside the scenario");
+                return Err(self.wrong(&format!("{path}[{index}]"), problem).into());
+            }
+        }
+        let inputs: Vec<Input> = names.iter().map(|name| Input::Path(self.folder.join(name))).collect();
+        let (objects, _, warnings) = berth_sandbox::read_inputs(&inputs, None, Validate::Strict)?;
+        self.warnings.extend(warnings);
+        Ok(objects)
+    }
+
+    fn inline(&self, path: &str, values: &[Value]) -> Result<Vec<Object>, SimulateError> {
+        let mut objects = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            objects.extend(self.object(&path, value)?);
+        }
+        Ok(objects)
+    }
+
+    /// The objects of one value: one, or those of a List.
+    fn object(&self, path: &str, value: &Value) -> Result<Vec<Object>, SimulateError> {
+        let mut objects = Vec::new();
+        let text = value.to_string();
+        let read = berth_manifests::read_from(path, text.as_bytes(), &berth_manifests::Options::default(), |_, object| {
+            objects.push(object);
+            Ok::<(), ManifestError>(())
+        });
+        let summary = read.map_err(|fault| self.file.fault_at(path, &fault))?;
+        if let Some((_, kind)) = summary.skipped.keys().next() {
+            return Err(self.wrong(path, format!("found an object of kind {kind}, which nothing here needs")).into());
+        }
+        Ok(objects)
+    }
+
+    fn catalogue(&mut self, name: &str) -> Result<Catalogue, SimulateError> {
+        let path = self.folder.join(name);
+        let text = std::fs::read(&path)
+            .map_err(|error| self.wrong("instanceTypes", format!("found {name:?}, which cannot be read: {error}")))?;
+        let catalogue = berth_catalogue::read(&text, &path.display().to_string())?;
+        self.warnings.extend(catalogue.warnings().iter().map(|warning| warning.message.clone()));
+        Ok(catalogue)
+    }
+
+    fn cloud(&self, scenario: &Scenario) -> Result<CloudConfig, SimulateError> {
+        let cloud = &scenario.cloud;
+        let length = |field: &str, value: &Option<GoDuration>, default: Duration| match value {
+            None => Ok(default),
+            Some(value) => self.length(&format!("cloud.{field}"), value),
+        };
+        let usual = CloudConfig::default();
+        let chance = |field: &str, chance| self.chance(&format!("cloud.{field}"), chance);
+        Ok(CloudConfig {
+            boot_delay: length("bootDelay", &cloud.boot_delay, Duration::from_secs(45))?,
+            boot_jitter: length("bootJitter", &cloud.boot_jitter, Duration::ZERO)?,
+            shutdown_delay: length("shutdownDelay", &cloud.shutdown_delay, usual.shutdown_delay)?,
+            spot_notice: length("spotNotice", &cloud.spot_notice, usual.spot_notice)?,
+            faults: CloudFaults {
+                interrupted_within_an_hour: chance(
+                    "spotInterruptionWithinAnHour",
+                    cloud.spot_interruption_within_an_hour,
+                )?,
+                dies_within_an_hour: chance("deathWithinAnHour", cloud.death_within_an_hour)?,
+                ..CloudFaults::default()
+            },
+            ..usual
+        })
+    }
+
+    fn controllers(&self, scenario: &Scenario) -> Result<Controllers, SimulateError> {
+        let settings = &scenario.settings;
+        let mut controllers = Controllers::default();
+        if let Some(gates) = &settings.feature_gates {
+            controllers
+                .convert
+                .set_gates(gates)
+                .map_err(|error| self.wrong("settings.featureGates", error.to_string()))?;
+        }
+        let node_cost = self.money("settings.nodeCost", settings.node_cost.unwrap_or(0.0))?;
+        controllers.solve = SolveOptions {
+            effort: effort(settings.effort),
+            node_cost: berth_controllers::Money::from_pico(node_cost.pico_dollars()),
+            gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
+            ..SolveOptions::default()
+        };
+        controllers.timings = Timings::default();
+        Ok(controllers)
+    }
+
+    /// The steps of an event: one, or one for each time that it happens.
+    fn event(
+        &mut self,
+        index: usize,
+        event: &Event,
+        duration: Duration,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), SimulateError> {
+        let path = format!("events[{index}]");
+        let at = self.length(&format!("{path}.at"), &event.at)?;
+        let action = self.action(&path, event)?;
+        let every = match &event.every {
+            None => None,
+            Some(every) => {
+                let length = self.length(&format!("{path}.every"), every)?;
+                if length < Duration::from_secs(1) {
+                    let message = format!("found {}, expected 1s or more", every.as_str());
+                    return Err(self.wrong(&format!("{path}.every"), message).into());
+                }
+                Some(length)
+            }
+        };
+        let until = match &event.until {
+            None => duration,
+            Some(until) => self.length(&format!("{path}.until"), until)?.min(duration),
+        };
+        if event.until.is_some() && every.is_none() {
+            return Err(self.wrong(&format!("{path}.until"), "expected together with every").into());
+        }
+        if event.until.is_some() && until < at {
+            let message = format!("found {}, expected a time after at", event.until.as_ref().map_or("", |u| u.as_str()));
+            return Err(self.wrong(&format!("{path}.until"), message).into());
+        }
+        let mut time = at;
+        // What is later than the end does not happen.
+        while time <= until && steps.len() <= MOST_STEPS {
+            let at = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            steps.push(Step { at, origin: Origin::Event(index), action: action.clone() });
+            match every {
+                Some(every) => time = time.saturating_add(every),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn action(&mut self, path: &str, event: &Event) -> Result<Action, SimulateError> {
+        let mut actions = Vec::new();
+        if let Some(scale) = &event.scale {
+            let most = u32::try_from(MOST_PODS).unwrap_or(u32::MAX);
+            if scale.replicas > most {
+                let message = format!("found {}, expected at most {most} pods", scale.replicas);
+                return Err(self.wrong(&format!("{path}.scale.replicas"), message).into());
+            }
+            let (namespace, name) = (scale.namespace.as_str().into(), scale.name.as_str().into());
+            actions.push(Action::Scale { kind: scale.kind, namespace, name, replicas: scale.replicas });
+        }
+        if let Some(apply) = &event.apply {
+            let mut objects = self.files(&format!("{path}.apply.manifests"), &apply.manifests)?;
+            objects.extend(self.inline(&format!("{path}.apply.objects"), &apply.objects)?);
+            if objects.is_empty() {
+                return Err(self.wrong(&format!("{path}.apply"), "expected manifests or objects").into());
+            }
+            actions.push(Action::Apply(Arc::new(objects)));
+        }
+        if let Some(delete) = &event.delete {
+            actions.push(Action::Delete {
+                api_version: delete.api_version.as_str().into(),
+                kind: delete.kind.as_str().into(),
+                namespace: delete.namespace.as_str().into(),
+                name: delete.name.as_str().into(),
+            });
+        }
+        if let Some(reservation) = &event.reservation {
+            if reservation.count.is_none() && reservation.used_by_others.is_none() {
+                return Err(self.wrong(&format!("{path}.reservation"), "expected count or usedByOthers").into());
+            }
+            let (id, count) = (reservation.id.as_str().into(), reservation.count);
+            actions.push(Action::Reservation { id, count, used_by_others: reservation.used_by_others });
+        }
+        if let Some(stock) = &event.stock {
+            actions.push(Action::Stock(offering(&stock.instance_type, &stock.zone, stock.capacity_type), stock.left));
+        }
+        if let Some(change) = &event.price {
+            let price = self.money(&format!("{path}.price.price"), change.price)?;
+            let offering = offering(&change.instance_type, &change.zone, change.capacity_type);
+            actions.push(Action::Price(offering, price));
+        }
+        if let Some(machines) = &event.interrupt {
+            actions.push(Action::Interrupt(Arc::new(machines.clone())));
+        }
+        if let Some(machines) = &event.kill {
+            actions.push(Action::Kill(Arc::new(machines.clone())));
+        }
+        let expected = "scale, apply, delete, reservation, stock, interrupt, kill or price";
+        match actions.len() {
+            1 => actions.pop().ok_or_else(|| self.wrong(path, expected).into()),
+            0 => Err(self.wrong(path, format!("found no action, expected one of {expected}")).into()),
+            n => Err(self.wrong(path, format!("found {n} actions, expected one of {expected}")).into()),
+        }
+    }
+}
+
+fn offering(instance_type: &str, zone: &Option<String>, paid: Paid) -> Offering {
+    let capacity_type = match paid {
+        Paid::OnDemand => CapacityType::OnDemand,
+        Paid::Spot => CapacityType::Spot,
+    };
+    Offering { instance_type: instance_type.to_owned(), zone: zone.clone(), capacity_type }
+}
+
+pub(crate) const fn effort(effort: scenario::Effort) -> Effort {
+    match effort {
+        scenario::Effort::Low => Effort::Low,
+        scenario::Effort::Default => Effort::Default,
+        scenario::Effort::High => Effort::High,
+    }
+}

@@ -1,0 +1,82 @@
+//! What came of a scenario, or of several variants of it, side by side.
+
+mod html;
+mod plot;
+mod table;
+mod text;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::outcome::Outcome;
+
+/// What came of one or more variants. The first is what the others are compared with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The scenario's file.
+    pub scenario: String,
+    /// What came of each variant.
+    pub variants: Vec<Outcome>,
+    /// What each variant costs more than the first, in dollars; empty where there is only one.
+    pub differences: Vec<Difference>,
+}
+
+/// What a variant costs more than the first one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The variant.
+    pub variant: String,
+    /// Dollars over the whole time; negative where it is cheaper.
+    pub total: f64,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// The outcomes of a scenario's variants, in their order.
+    pub fn new(scenario: &str, variants: Vec<Outcome>) -> Self {
+        let first = variants.first().map_or(0.0, |first| first.cost.total);
+        let difference = |outcome: &Outcome| Difference {
+            variant: outcome.variant.clone(),
+            total: ((outcome.cost.total - first) * 1e6).round() / 1e6,
+        };
+        let differences = variants.iter().skip(1).map(difference).collect();
+        Self { scenario: scenario.to_owned(), variants, differences }
+    }
+
+    /// Whether in every variant every pod has a node at the end.
+    pub fn is_complete(&self) -> bool {
+        self.variants.iter().all(Outcome::is_complete)
+    }
+
+    /// Writes tables for a person.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_tables(&self, writer: &mut impl Write) -> io::Result<()> {
+        table::write(self, writer)
+    }
+
+    /// Writes JSON: this report's fields.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_json(&self, writer: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *writer, self)?;
+        writeln!(writer)
+    }
+
+    /// Writes one page that needs nothing else: figures, plots and tables.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write_html(&self, writer: &mut impl Write) -> io::Result<()> {
+        html::write(self, writer)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Figures in the words of tables and pages.
+
+/// Dollars with two digits, `$1,234.50`; the sign before them.
+pub(super) fn dollars(amount: f64) -> String {
+    let cents = (amount.abs() * 100.0).round();
+    let sign = if amount < 0.0 && cents > 0.0 { "-" } else { "" };
+    let text = format!("{cents:03.0}");
+    let (whole, fraction) = text.split_at(text.len() - 2);
+    format!("{sign}${}.{fraction}", grouped(whole))
+}
+
+/// Dollars that come in addition, with a sign: `+$3.00`.
+pub(super) fn difference(amount: f64) -> String {
+    let text = dollars(amount);
+    if text.starts_with('-') { text } else { format!("+{text}") }
+}
+
+/// Digits in groups of three.
+pub(super) fn grouped(digits: &str) -> String {
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number with one digit after the point, and groups of three before it.
+pub(super) fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    match text.split_once('.') {
+        Some((whole, fraction)) if !whole.starts_with('-') => format!("{}.{fraction}", grouped(whole)),
+        _ => text,
+    }
+}
+
+/// A count.
+pub(super) fn count(value: impl std::fmt::Display) -> String {
+    grouped(&value.to_string())
+}
+
+/// Seconds as people say them: `0s`, `48s`, `12m30s`, `3h20m`, `2d4h`.
+pub(super) fn duration(seconds: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0 if seconds > 0.0 => format!("{seconds:.1}s"),
+        0..60 => format!("{whole}s"),
+        60..3600 => format!("{}m{:02}s", whole / 60, whole % 60),
+        3600..86_400 => format!("{}h{:02}m", whole / 3600, whole / 60 % 60),
+        _ => format!("{}d{}h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+/// A share in percent; nothing of nothing is none.
+pub(super) fn percent(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1}%", part / whole * 100.0) } else { "-".to_owned() }
+}

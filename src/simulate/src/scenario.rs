@@ -1,0 +1,233 @@
+//! The scenario file: what a cluster begins with, and what happens when.
+
+use std::collections::BTreeMap;
+
+use berth_api::GoDuration;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What `apiVersion` a scenario has.
+pub(crate) const API_VERSION: &str = "berth.sh/v1alpha1";
+/// What `kind` a scenario has.
+pub(crate) const KIND: &str = "Scenario";
+
+/// A scenario as it is written. Files are relative to it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Scenario {
+    #[allow(dead_code, reason = "checked before")]
+    pub(crate) api_version: String,
+    #[allow(dead_code, reason = "checked before")]
+    pub(crate) kind: String,
+    /// What the clocks show at the start, RFC 3339.
+    pub(crate) start: Option<String>,
+    /// How long it takes.
+    pub(crate) duration: GoDuration,
+    /// Decides names, ids and chance.
+    #[serde(default)]
+    pub(crate) seed: u64,
+    /// Files and folders of manifests.
+    #[serde(default)]
+    pub(crate) manifests: Vec<String>,
+    /// Manifests, inline.
+    #[serde(default)]
+    pub(crate) objects: Vec<Value>,
+    /// The instance catalogue.
+    pub(crate) instance_types: Option<String>,
+    /// What a slot of a reservation costs an hour, used or not, in dollars, by reservation; its list price where not named.
+    #[serde(default)]
+    pub(crate) reservation_prices: BTreeMap<String, f64>,
+    #[serde(default)]
+    pub(crate) cloud: Cloud,
+    #[serde(default)]
+    pub(crate) settings: Settings,
+    /// Files with pods that come and go.
+    #[serde(default)]
+    pub(crate) traces: Vec<String>,
+    /// What happens when.
+    #[serde(default)]
+    pub(crate) events: Vec<Event>,
+}
+
+/// How the cloud behaves.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Cloud {
+    /// From a launch until the machine runs.
+    pub(crate) boot_delay: Option<GoDuration>,
+    /// The most that a boot takes beyond that.
+    pub(crate) boot_jitter: Option<GoDuration>,
+    /// How long a machine takes to shut down.
+    pub(crate) shutdown_delay: Option<GoDuration>,
+    /// How long before its end a spot interruption is announced.
+    pub(crate) spot_notice: Option<GoDuration>,
+    /// The chance of a spot instance to be interrupted within its first hour.
+    pub(crate) spot_interruption_within_an_hour: Option<f64>,
+    /// The chance of a machine to die within its first hour.
+    pub(crate) death_within_an_hour: Option<f64>,
+}
+
+/// How Berth plans and acts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Settings {
+    /// How much work a decision takes for a cheaper plan.
+    #[serde(default)]
+    pub(crate) effort: Effort,
+    /// Dollars an hour that every node costs beyond its price.
+    pub(crate) node_cost: Option<f64>,
+    /// Launch types with accelerators also for pods that ask for none.
+    #[serde(default)]
+    pub(crate) gpu_types_for_any_pod: bool,
+    /// As `--feature-gates`.
+    pub(crate) feature_gates: Option<String>,
+    /// What becomes of the consolidation that NodePools ask for.
+    #[serde(default)]
+    pub(crate) consolidation: Consolidation,
+}
+
+/// As `--effort`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Effort {
+    Low,
+    #[default]
+    Default,
+    High,
+}
+
+/// What becomes of the consolidation that NodePools ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Consolidation {
+    /// As each NodePool says.
+    #[default]
+    AsWritten,
+    /// No NodePool consolidates.
+    Never,
+    WhenEmpty,
+    WhenEmptyOrUnderutilized,
+}
+
+/// Something that happens. Exactly one of the actions is there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Event {
+    /// How long after the start.
+    pub(crate) at: GoDuration,
+    /// It happens again, each time so long after the last.
+    pub(crate) every: Option<GoDuration>,
+    /// It happens no more from then on, after the start.
+    pub(crate) until: Option<GoDuration>,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) apply: Option<Apply>,
+    pub(crate) delete: Option<Delete>,
+    pub(crate) reservation: Option<Reservation>,
+    pub(crate) stock: Option<Stock>,
+    pub(crate) interrupt: Option<Machines>,
+    pub(crate) kill: Option<Machines>,
+    pub(crate) price: Option<Price>,
+}
+
+/// A workload gets another number of replicas.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Scale {
+    #[serde(default)]
+    pub(crate) kind: Scaled,
+    #[serde(default = "default_namespace")]
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) replicas: u32,
+}
+
+/// What can be scaled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Scaled {
+    #[default]
+    Deployment,
+    StatefulSet,
+    ReplicaSet,
+    /// Its `parallelism`.
+    Job,
+}
+
+/// Objects are created, or changed to what is given.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Apply {
+    #[serde(default)]
+    pub(crate) manifests: Vec<String>,
+    #[serde(default)]
+    pub(crate) objects: Vec<Value>,
+}
+
+/// An object is deleted.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delete {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    #[serde(default = "default_namespace")]
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// A capacity reservation holds another number of instances.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Reservation {
+    pub(crate) id: String,
+    pub(crate) count: Option<u32>,
+    pub(crate) used_by_others: Option<u32>,
+}
+
+/// An offering has so many instances left. Nobody is told: it shows when a launch is refused.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stock {
+    pub(crate) instance_type: String,
+    /// In all zones where it is not given.
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) capacity_type: Paid,
+    /// How many; without it there is no limit any more.
+    pub(crate) left: Option<u32>,
+}
+
+/// An offering has another price.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Price {
+    pub(crate) instance_type: String,
+    /// In all zones where it is not given.
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) capacity_type: Paid,
+    /// Dollars an hour.
+    pub(crate) price: f64,
+}
+
+/// What can run out, and has a price.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Paid {
+    #[default]
+    OnDemand,
+    Spot,
+}
+
+/// Some of the machines that run, by chance where more of them fit.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Machines {
+    pub(crate) node: Option<String>,
+    pub(crate) node_pool: Option<String>,
+    pub(crate) instance_type: Option<String>,
+    pub(crate) zone: Option<String>,
+    /// How many at most; without it, one.
+    pub(crate) count: Option<u32>,
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}

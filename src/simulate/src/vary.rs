@@ -1,0 +1,203 @@
+//! Variants of a scenario: the same days with something else in one place.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
+use berth_manifests::nearest;
+
+use crate::error::SimulateError;
+use crate::load::{Simulation, effort};
+use crate::outcome::Outcome;
+use crate::scenario::{self, Consolidation};
+
+/// What can be varied, beside reservations and gates.
+const KEYS: [&str; 4] = ["effort", "consolidation", "seed", "nodeCost"];
+/// The most variants that run at a time.
+const MOST: usize = 64;
+
+/// What is varied, as `KEY=VALUE,VALUE…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variation {
+    text: String,
+    key: Key,
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Key {
+    /// The count of a reservation.
+    Reservation(String),
+    /// A feature gate.
+    Gate(String),
+    Effort,
+    Consolidation,
+    Seed,
+    NodeCost,
+}
+
+// === impl Variation ===
+
+impl std::str::FromStr for Variation {
+    type Err = SimulateError;
+
+    fn from_str(text: &str) -> Result<Self, SimulateError> {
+        let wrong = |message: String| SimulateError::Vary { text: text.to_owned(), message };
+        let Some((key, values)) = text.split_once('=') else {
+            return Err(wrong("expected KEY=VALUE,VALUE, such as reservation.cr-web=0,20,40".to_owned()));
+        };
+        let key = match (key, key.split_once('.')) {
+            (_, Some(("reservation", id))) if !id.is_empty() => Key::Reservation(id.to_owned()),
+            (_, Some(("gate", name))) if !name.is_empty() => Key::Gate(name.to_owned()),
+            ("effort", _) => Key::Effort,
+            ("consolidation", _) => Key::Consolidation,
+            ("seed", _) => Key::Seed,
+            ("nodeCost", _) => Key::NodeCost,
+            (other, _) => {
+                let hint = nearest(other, KEYS).map_or(String::new(), |known| format!(": did you mean {known}?"));
+                let message = format!(
+                    "found {other:?}, expected reservation.ID, gate.NAME, effort, consolidation, seed or nodeCost{hint}"
+                );
+                return Err(wrong(message));
+            }
+        };
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        if values.iter().any(String::is_empty) {
+            return Err(wrong("expected a value after each comma".to_owned()));
+        }
+        Ok(Self { text: text.to_owned(), key, values })
+    }
+}
+
+impl Variation {
+    /// The simulation with one of the values.
+    fn with(&self, simulation: &Simulation, value: &str) -> Result<Simulation, SimulateError> {
+        let wrong = |message: String| SimulateError::Vary { text: self.text.clone(), message };
+        let expected = |what: &str| wrong(format!("found {value:?}, expected {what}"));
+        let mut varied = simulation.clone();
+        let label = match &self.key {
+            Key::Reservation(id) => {
+                let known = simulation.reservation_ids();
+                if !known.contains(id) {
+                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                    let known = if known.is_empty() { "none, as there is no reservation".to_owned() } else { known.join(", ") };
+                    return Err(wrong(format!("there is no reservation {id}, expected one of {known}")));
+                }
+                let count = value.parse::<u32>().map_err(|_| expected("a count, 0 or more"))?;
+                varied.counts.insert(id.clone(), count);
+                format!("{id}={count}")
+            }
+            Key::Gate(name) => {
+                let gates = format!("{name}={value}");
+                varied.controllers.convert.set_gates(&gates).map_err(|error| wrong(error.to_string()))?;
+                gates
+            }
+            Key::Effort => {
+                varied.controllers.solve.effort = effort(match value {
+                    "low" => scenario::Effort::Low,
+                    "default" => scenario::Effort::Default,
+                    "high" => scenario::Effort::High,
+                    _ => return Err(expected("low, default or high")),
+                });
+                format!("effort={value}")
+            }
+            Key::Consolidation => {
+                varied.consolidation = match value {
+                    "AsWritten" => Consolidation::AsWritten,
+                    "Never" => Consolidation::Never,
+                    "WhenEmpty" => Consolidation::WhenEmpty,
+                    "WhenEmptyOrUnderutilized" => Consolidation::WhenEmptyOrUnderutilized,
+                    _ => return Err(expected("AsWritten, Never, WhenEmpty or WhenEmptyOrUnderutilized")),
+                };
+                format!("consolidation={value}")
+            }
+            Key::Seed => {
+                varied.seed = value.parse().map_err(|_| expected("a whole number, 0 or more"))?;
+                format!("seed={value}")
+            }
+            Key::NodeCost => {
+                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| !money.is_negative());
+                let money = money.ok_or_else(|| expected("dollars an hour, 0 or more"))?;
+                varied.controllers.solve.node_cost = berth_controllers::Money::from_pico(money.pico_dollars());
+                format!("nodeCost={value}")
+            }
+        };
+        varied.name = if varied.name.is_empty() { label } else { format!("{} {label}", varied.name) };
+        Ok(varied)
+    }
+}
+
+/// Every combination of the variations' values; the simulation alone where nothing is varied.
+///
+/// # Errors
+/// A value that its key does not take, a reservation that is not there, or too many combinations.
+pub fn variants(simulation: &Simulation, variations: &[Variation]) -> Result<Vec<Simulation>, SimulateError> {
+    let mut all = vec![simulation.clone()];
+    for variation in variations {
+        let mut next = Vec::new();
+        for base in &all {
+            for value in &variation.values {
+                next.push(variation.with(base, value)?);
+            }
+        }
+        if next.len() > MOST {
+            let message = format!("found {} variants together with what is before it, expected at most {MOST}", next.len());
+            return Err(SimulateError::Vary { text: variation.text.clone(), message });
+        }
+        all = next;
+    }
+    Ok(all)
+}
+
+/// Runs simulations, so many at a time, each on a thread of its own. The outcomes are in the order of the simulations.
+///
+/// # Errors
+/// The first error in this order.
+pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, SimulateError> {
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<OnceLock<_>> = simulations.iter().map(|_| OnceLock::new()).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, simulations.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((simulation, slot)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    simulations.get(index).zip(outcomes.get(index))
+                } {
+                    // Each index is taken once.
+                    let _ = slot.set(simulation.run());
+                }
+            });
+        }
+    });
+    outcomes.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+/// Sets what a NodePool says of consolidation.
+pub(crate) fn set_consolidation(pool: &mut NodePool, consolidation: Consolidation) {
+    let disruption = &mut pool.spec.disruption;
+    match consolidation {
+        Consolidation::AsWritten => {}
+        Consolidation::Never => disruption.consolidate_after = NillableDuration::Never,
+        Consolidation::WhenEmpty => disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty,
+        Consolidation::WhenEmptyOrUnderutilized => {
+            disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_say_what_was_expected() {
+        for (text, expected) in [
+            ("efort=low", "did you mean effort?"),
+            ("effort", "expected KEY=VALUE,VALUE"),
+            ("effort=low,", "expected a value after each comma"),
+        ] {
+            let error = text.parse::<Variation>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--vary {text}: ")) && error.contains(expected), "{error}");
+        }
+    }
+}

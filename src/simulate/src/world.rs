@@ -1,0 +1,420 @@
+//! The cluster in virtual time: what happens is done when its time comes, and watched.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_api::{FakeCapacityReservation, FakeNodeClass};
+use berth_catalogue::Money;
+use berth_cloudprovider_fake::cloud::{CloudEvent, FakeReservation};
+use berth_kubelet::KubeletConfig;
+use berth_sandbox::{Bridge, Parts, PartsOptions};
+use futures::stream::{BoxStream, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{ApiResource, Object};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::act;
+use crate::error::SimulateError;
+use crate::load::Simulation;
+use crate::lost;
+use crate::meter::Meter;
+use crate::outcome::{Outcome, Sample};
+use crate::step::Arrival;
+use crate::waits::{Told, Waits};
+
+/// Longer than any simulation: what healthy nodes would write is implied.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// So many points a plot has.
+const SAMPLES: u32 = 480;
+/// The shortest time between two of them.
+const SHORTEST_SAMPLE: Duration = Duration::from_secs(10);
+
+/// The little of a pod that is looked at.
+type SeenPod = Object<SeenSpec, SeenStatus>;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SeenSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct SeenStatus {
+    phase: Option<String>,
+    #[serde(default)]
+    conditions: Vec<SeenCondition>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct SeenCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+/// A pod of a trace that is there.
+#[derive(Debug, Clone)]
+pub(crate) struct TracePod {
+    arrival: Arrival,
+    bound_at: Option<Instant>,
+}
+
+/// A pod of a trace whose time is over, or that has lost its place and comes again with the time that it had left.
+#[derive(Debug)]
+struct Over {
+    namespace: String,
+    name: String,
+    is_gone: bool,
+    again: Option<Arrival>,
+}
+
+// === impl TracePod ===
+
+impl TracePod {
+    pub(crate) const fn new(arrival: Arrival) -> Self {
+        Self { arrival, bound_at: None }
+    }
+
+    /// What is left of it to run.
+    fn left(self, now: Instant) -> Arrival {
+        let ran = self.bound_at.map_or(0, |since| u64::try_from((now - since).as_millis()).unwrap_or(u64::MAX));
+        let runs_for = self.arrival.runs_for.map(|time| time.saturating_sub(ran).max(1));
+        Arrival { runs_for, ..self.arrival }
+    }
+}
+
+/// Something that a watch has seen.
+enum Seen {
+    Pod(Event<SeenPod>),
+    Class(Event<FakeNodeClass>),
+    Slots(Event<FakeCapacityReservation>),
+}
+
+impl Simulation {
+    /// Lets the time of the scenario pass, on a thread of its own runtime. Time costs nothing where nothing happens.
+    ///
+    /// # Errors
+    /// An object is refused, or something is to be done to what is not there.
+    pub fn run(&self) -> Result<Outcome, SimulateError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .map_err(SimulateError::Runtime)?;
+        runtime.block_on(World::play(self))
+    }
+}
+
+/// The cluster, and what is known of it.
+pub(crate) struct World<'s> {
+    simulation: &'s Simulation,
+    pub(crate) parts: Parts,
+    bridge: Bridge,
+    start: Instant,
+    pub(crate) meter: Meter,
+    pub(crate) waits: Waits,
+    /// When machines were launched, by the names of their nodes.
+    launched_at: FxHashMap<String, Timestamp>,
+    /// Machines without power: when their silence is noticed, and their nodes.
+    silent: BTreeMap<(Instant, String), ()>,
+    /// Pods of traces, by namespace and name.
+    pub(crate) of_trace: FxHashMap<(String, String), TracePod>,
+    /// Pods of traces that have ended, or have gone before they did.
+    over: Vec<Over>,
+    samples: Vec<Sample>,
+    /// What could not be done as the scenario says, and is no error.
+    pub(crate) notes: Vec<String>,
+    pub(crate) n_interrupted: u64,
+    pub(crate) n_died: u64,
+    pub(crate) n_refused: u64,
+}
+
+// === impl World ===
+
+impl<'s> World<'s> {
+    async fn play(simulation: &'s Simulation) -> Result<Outcome, SimulateError> {
+        let mut world = Self::start(simulation).await?;
+        let mut watches = watch_all(&world.parts.client);
+        let end = world.start + simulation.duration;
+        let interval = (simulation.duration / SAMPLES).max(SHORTEST_SAMPLE);
+        let mut next_sample = world.start;
+        let mut steps = simulation.steps.iter().peekable();
+        loop {
+            let due = steps.peek().map(|step| world.start + Duration::from_millis(step.at));
+            let noticed = world.silent.first_key_value().map(|((at, _), ())| *at);
+            let wake = [due, noticed].into_iter().flatten().fold(next_sample, Instant::min).min(end);
+            tokio::select! {
+                biased;
+                Some(event) = world.parts.happened.recv() => world.happened(event),
+                Some(seen) = watches.next() => world.seen(seen).await,
+                () = tokio::time::sleep_until(wake) => {
+                    let now = Instant::now();
+                    world.advance();
+                    if now >= end {
+                        break;
+                    }
+                    if noticed.is_some_and(|noticed| noticed <= now) {
+                        world.notice_silence(now).await;
+                    }
+                    while let Some(step) = steps.next_if(|step| world.start + Duration::from_millis(step.at) <= now) {
+                        act::perform(&mut world, step).await.map_err(|message| {
+                            SimulateError::Step { place: simulation.place(step.origin), message }
+                        })?;
+                    }
+                    if next_sample <= now {
+                        world.sample();
+                        next_sample = now + interval;
+                    }
+                }
+            }
+            // What came together is taken in together.
+            for over in std::mem::take(&mut world.over) {
+                world.end(over).await?;
+            }
+        }
+        world.sample();
+        Ok(Outcome::new(simulation, world.parts.cloud.now(), &world.meter, &world.waits, world.samples)
+            .with_counts(world.notes, [world.n_interrupted, world.n_died, world.n_refused]))
+    }
+
+    async fn start(simulation: &'s Simulation) -> Result<Self, SimulateError> {
+        let kubelets = KubeletConfig { lease_renewal: NEVER, status_report: NEVER, ..KubeletConfig::default() };
+        let built_in = berth_controller_manager::Timings {
+            node_monitor_grace_period: NEVER,
+            ..berth_controller_manager::Timings::default()
+        };
+        let parts = Parts::start(PartsOptions {
+            seed: simulation.seed,
+            catalogue: simulation.catalogue.clone(),
+            cloud: simulation.cloud.clone(),
+            kubelets,
+            built_in,
+            controllers: simulation.controllers.clone(),
+            ..PartsOptions::new(simulation.start)
+        })
+        .await?;
+        for (id, definition) in parts.cloud.reservation_definitions() {
+            if let Some(&total) = simulation.counts.get(&id) {
+                parts.cloud.set_reservation(&id, FakeReservation { total, ..definition });
+            }
+        }
+        let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), true).await?;
+        let mut notes = Vec::new();
+        for passed_over in begun.passed_over {
+            notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));
+        }
+        if begun.made_pool {
+            notes.push("no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned());
+        }
+        let bridge = Bridge::new(parts.client.clone(), parts.cloud.clone());
+        let mut world = Self {
+            simulation,
+            bridge,
+            start: Instant::now(),
+            meter: Meter::new(simulation.start),
+            waits: Waits::default(),
+            launched_at: FxHashMap::default(),
+            silent: BTreeMap::new(),
+            of_trace: FxHashMap::default(),
+            over: Vec::new(),
+            samples: Vec::new(),
+            notes,
+            n_interrupted: 0,
+            n_died: 0,
+            n_refused: 0,
+            parts,
+        };
+        world.define_reservations();
+        Ok(world)
+    }
+
+    pub(crate) const fn simulation(&self) -> &'s Simulation {
+        self.simulation
+    }
+
+    /// Adds up what went on until now.
+    pub(crate) fn advance(&mut self) {
+        let now = self.parts.cloud.now();
+        self.meter.advance(now);
+        self.waits.advance(now);
+    }
+
+    /// Takes in what reservations there are.
+    pub(crate) fn define_reservations(&mut self) {
+        self.advance();
+        let definitions = self.parts.cloud.reservation_definitions();
+        // What was cancelled holds nothing any more.
+        let gone: Vec<String> =
+            self.meter.reservations.keys().filter(|id| !definitions.contains_key(*id)).cloned().collect();
+        for id in gone {
+            self.meter.define(&id, FakeReservation::default(), || Money::ZERO);
+        }
+        for (id, definition) in definitions {
+            let price = act::slot_price(self.simulation, &id, &definition);
+            self.meter.define(&id, definition, || price);
+        }
+    }
+
+    fn happened(&mut self, event: CloudEvent) {
+        self.advance();
+        let cloud = &self.parts.cloud;
+        match event {
+            CloudEvent::Launched { instance, .. } => {
+                if let Some(prices) = cloud.prices(&instance.provider_id) {
+                    self.meter.launched(&instance, prices);
+                }
+            }
+            CloudEvent::Refused { .. } => self.n_refused += 1,
+            CloudEvent::Booted(machine) => {
+                self.launched_at.insert(machine.node_name.clone(), machine.instance.launched_at);
+                self.parts.kubelets.join(berth_sandbox::node_spec(*machine));
+            }
+            CloudEvent::Interrupted { .. } => self.n_interrupted += 1,
+            CloudEvent::Relabelled(instance) => {
+                if let Some(prices) = cloud.prices(&instance.provider_id) {
+                    self.meter.relabelled(&instance, prices);
+                }
+            }
+            CloudEvent::Stopped { node_name, died, .. } => {
+                self.parts.kubelets.power_off(&node_name);
+                self.n_died += u64::from(died);
+                self.silent.insert((Instant::now() + lost::GRACE, node_name), ());
+            }
+            CloudEvent::Terminated(id) => {
+                self.meter.stop(&id);
+            }
+        }
+    }
+
+    async fn seen(&mut self, seen: Seen) {
+        match seen {
+            Seen::Pod(Event::Apply(pod) | Event::InitApply(pod)) => self.pod(&pod, false),
+            Seen::Pod(Event::Delete(pod)) => {
+                // Its last state may tell more than the one before.
+                self.pod(&pod, true);
+                self.waits.gone(pod.metadata.uid.as_deref().unwrap_or_default());
+            }
+            Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.bridge.class_applied(&class).await,
+            Seen::Class(Event::Delete(class)) => self.bridge.class_deleted(&class.name_any()),
+            Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => {
+                self.bridge.reservation_applied(&own);
+                self.define_reservations();
+            }
+            Seen::Slots(Event::Delete(own)) => {
+                self.bridge.reservation_deleted(&own.name_any());
+                self.define_reservations();
+            }
+            // The watches are of this process and miss nothing.
+            Seen::Pod(Event::Init | Event::InitDone)
+            | Seen::Class(Event::Init | Event::InitDone)
+            | Seen::Slots(Event::Init | Event::InitDone) => {}
+        }
+    }
+
+    fn pod(&mut self, pod: &SeenPod, is_gone: bool) {
+        self.advance();
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+        let is = |own: &&SeenCondition, type_: &str, status: &str| own.type_ == type_ && own.status == status;
+        let unschedulable = conditions.clone().find(|own| is(own, "PodScheduled", "False"));
+        let target = conditions.clone().find(|own| is(own, "DisruptionTarget", "True"));
+        let is_ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let node = pod.spec.node_name.as_deref();
+        let told = Told {
+            uid: pod.metadata.uid.as_deref().unwrap_or_default(),
+            node,
+            is_ended,
+            is_evicted: target.is_some_and(|own| own.reason.as_deref() == Some("EvictionByEvictionAPI")),
+            is_daemon: pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet"),
+            unschedulable: unschedulable.and_then(|own| own.message.as_deref()),
+        };
+        let launched_at = node.and_then(|node| self.launched_at.get(node)).copied();
+        self.waits.pod(told, launched_at, self.parts.cloud.now());
+        if self.of_trace.is_empty() {
+            return;
+        }
+        let name = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let now = Instant::now();
+        let Some(known) = self.of_trace.get_mut(&name) else { return };
+        if node.is_some() && known.bound_at.is_none() {
+            known.bound_at = Some(now);
+        }
+        let has_failed = phase == Some("Failed");
+        if (is_ended || is_gone)
+            && let Some(known) = self.of_trace.remove(&name)
+        {
+            let again = (has_failed || !is_ended).then(|| known.left(now));
+            let (namespace, name) = name;
+            self.over.push(Over { namespace, name, is_gone, again });
+        }
+    }
+
+    /// Deletes a pod of a trace that has ended, or creates one again that has lost its place.
+    async fn end(&mut self, over: Over) -> Result<(), SimulateError> {
+        if !over.is_gone {
+            let api = Api::<Pod>::namespaced(self.parts.client.clone(), &over.namespace);
+            // It may have gone with its node.
+            drop(api.delete(&over.name, &kube::api::DeleteParams::default().grace_period(0)).await);
+        }
+        match over.again {
+            None => Ok(()),
+            Some(arrival) => act::create(self, &arrival).await.map_err(|message| SimulateError::Step {
+                place: format!("pod {}/{} again", over.namespace, over.name),
+                message,
+            }),
+        }
+    }
+
+    /// Marks the nodes whose machines have been silent for long enough.
+    async fn notice_silence(&mut self, now: Instant) {
+        while let Some(entry) = self.silent.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((_, node), ()) = entry.remove_entry();
+            self.launched_at.remove(&node);
+            lost::mark(&self.parts.client, &node, self.parts.cloud.now()).await;
+        }
+    }
+
+    fn sample(&mut self) {
+        self.advance();
+        let elapsed = SignedDuration::try_from(self.start.elapsed()).unwrap_or_default();
+        let (used, total) = self.meter.slots();
+        self.samples.push(Sample {
+            seconds: elapsed.as_secs(),
+            nodes: self.meter.counts,
+            dollars_an_hour: self.meter.dollars_an_hour(),
+            list_dollars_an_hour: self.meter.list_dollars_an_hour(),
+            slots_used: used,
+            slots: total,
+            pending: self.waits.n_pending,
+            running: self.waits.n_running,
+        });
+    }
+}
+
+fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
+    let resource = ApiResource::erase::<Pod>(&());
+    let pods = Api::<SeenPod>::all_with(client.clone(), &resource);
+    let pods = watcher(pods, watcher::Config::default());
+    let streams = [
+        pods.filter_map(|event| async move { event.ok().map(Seen::Pod) }).boxed(),
+        watch::<FakeNodeClass>(client, Seen::Class),
+        watch::<FakeCapacityReservation>(client, Seen::Slots),
+    ];
+    futures::stream::select_all(streams).boxed()
+}
+
+fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream<'static, Seen>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
+}
