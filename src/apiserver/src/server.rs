@@ -31,6 +31,9 @@ pub struct Config {
     pub body_timeout: Duration,
     /// The largest body, in bytes.
     pub max_body: usize,
+    /// Whether watches send no bookmarks and end after a year, whatever their clients ask for. In virtual time nothing
+    /// breaks a connection, and bookmarks and resumed watches would be most of what happens in a quiet hour.
+    pub quiet_watches: bool,
     /// Which admission plugins act.
     pub admission: Admission,
     /// Who may do what.
@@ -93,6 +96,7 @@ impl Default for Config {
             event_ttl: Duration::from_secs(60 * 60),
             body_timeout: Duration::from_secs(60),
             max_body: 3 * 1024 * 1024,
+            quiet_watches: false,
             admission: Admission::default(),
             authorization: Authorization::default(),
             log: None,

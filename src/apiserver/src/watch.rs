@@ -71,7 +71,9 @@ pub(crate) fn open(
         return Err(ApiError::future_version(asked, store.revision()));
     }
     let starts = Instant::now();
-    let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs).min(MAX_TIMEOUT);
+    let is_quiet = server.inner.config.quiet_watches;
+    let asked_for = if is_quiet { None } else { options.timeout_seconds.map(Duration::from_secs) };
+    let timeout = asked_for.unwrap_or(if is_quiet { MAX_TIMEOUT } else { DEFAULT_TIMEOUT }).min(MAX_TIMEOUT);
     let mut watcher = Watcher {
         server: server.clone(),
         resource: resource.clone(),
@@ -170,7 +172,7 @@ impl Watcher {
 
     /// Waits for a change; a bookmark if one is due, and nothing if the watch is over or there is something to read.
     async fn wait(&mut self) -> Option<Bytes> {
-        let wants_bookmark = self.options.bookmarks;
+        let wants_bookmark = self.options.bookmarks && !self.server.inner.config.quiet_watches;
         let mut until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
         let expiry = if self.resource.storage == EVENTS { self.server.next_event_expiry() } else { None };
         if let Some(expiry) = expiry {

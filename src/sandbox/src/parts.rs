@@ -36,6 +36,8 @@ pub struct PartsOptions {
     pub without_berth: bool,
     /// Where Berth's counters go.
     pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
+    /// Whether watches are endless and without bookmarks, as virtual time wants them.
+    pub quiet_watches: bool,
 }
 
 /// A cluster that runs: API server, built-in controllers, a cloud in memory, stand-in kubelets and Berth. It ends when this
@@ -77,6 +79,7 @@ impl PartsOptions {
             controllers: berth_controllers::Options::default(),
             without_berth: false,
             on_metrics: None,
+            quiet_watches: false,
         }
     }
 }
@@ -89,9 +92,9 @@ impl Parts {
     /// # Errors
     /// The API server refused a definition.
     pub async fn start(options: PartsOptions) -> Result<Self, SandboxError> {
-        let PartsOptions { now, seed, catalogue, cloud, kubelets, built_in, controllers, without_berth, on_metrics } = options;
+        let PartsOptions { now, seed, catalogue, cloud, kubelets, built_in, .. } = options;
         let admission = Admission { taint_new_nodes: true, ..Admission::default() };
-        let server = ApiServer::new(Config { epoch: now, seed, admission, ..Config::default() });
+        let server = ApiServer::new(Config { epoch: now, seed, admission, quiet_watches: options.quiet_watches, ..Config::default() });
         let client = Client::new(server.clone(), "default");
         let cloud = FakeCloud::new(CloudConfig { seed, epoch: now, ..cloud }, catalogue);
         apply::definitions(&client).await?;
@@ -105,13 +108,13 @@ impl Parts {
         };
         tasks.spawn(ControllerManager::new(client.clone(), built_in).run(std::future::pending()));
         let (events, happened) = unbounded_channel();
-        if !without_berth {
+        if !options.without_berth {
             tasks.spawn(cloud.clone().run(events));
             let clock = berth_controllers::Clock::starting_at(now);
-            let own = berth_controllers::Options { seed, ..controllers };
+            let own = berth_controllers::Options { seed, ..options.controllers };
             let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
             let (berth, metrics) = berth.with_metrics();
-            if let Some(on_metrics) = &on_metrics {
+            if let Some(on_metrics) = &options.on_metrics {
                 // Whoever wanted them may have gone.
                 drop(on_metrics.send(metrics));
             }

@@ -198,6 +198,7 @@ impl<'s> World<'s> {
             kubelets,
             built_in,
             controllers: simulation.controllers.clone(),
+            quiet_watches: true,
             ..PartsOptions::new(simulation.start)
         })
         .await?;
@@ -214,7 +215,7 @@ impl<'s> World<'s> {
         if begun.made_pool {
             notes.push("no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned());
         }
-        let bridge = Bridge::new(parts.client.clone(), parts.cloud.clone());
+        let bridge = Bridge::new(parts.client.clone(), parts.cloud.clone(), true);
         let mut world = Self {
             simulation,
             bridge,
