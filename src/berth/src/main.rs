@@ -18,6 +18,7 @@ mod run;
 mod sandbox;
 mod telemetry;
 mod simulate;
+mod trace;
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ enum Command {
     Sandbox(Box<sandbox::Args>),
     Run(Box<run::Args>),
     Simulate(simulate::Args),
+    Trace(trace::Args),
     Completions(completions::Args),
     Man(completions::ManArgs),
 }
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Sandbox(args) => sandbox::run(args),
         Command::Run(args) => run::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => completions::write_pages(args, Cli::command()),
     };

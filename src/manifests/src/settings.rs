@@ -32,11 +32,11 @@ impl Settings {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|error| ManifestError::of_file(name.as_str(), format!("cannot be read: {error}")))?;
-        Ok(Self::new(&name, kind, text))
+        Ok(Self::new(&name, kind, &text))
     }
 
     /// A text that stands in for a file.
-    pub fn new(file: &str, kind: &'static str, text: String) -> Self {
+    pub fn new(file: &str, kind: &'static str, text: &str) -> Self {
         Self { file: Arc::from(file), kind, text: text.trim_start_matches('\u{feff}').to_owned() }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     fn mistakes_name_file_field_and_line() {
         let read = |text: &str| {
             let text = format!("apiVersion: v1\nkind: Some\n{text}");
-            Settings::new("some.yaml", "Some", text).parse::<Some>("v1").unwrap_err().to_string()
+            Settings::new("some.yaml", "Some", &text).parse::<Some>("v1").unwrap_err().to_string()
         };
         let negative = read("list:\n- 1\n- -2\n");
         assert!(negative.contains("list[1]") && negative.contains("some.yaml:5:3"), "{negative}");
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_fault_of_an_object_within_is_told_where_it_stands() {
-        let text = "apiVersion: v1\nkind: Some\nlist:\n- spec:\n    a: 1\n".to_owned();
+        let text = "apiVersion: v1\nkind: Some\nlist:\n- spec:\n    a: 1\n";
         let settings = Settings::new("some.yaml", "Some", text);
-        let inner = Settings::new("x", "Pod", String::new()).fault(vec![Problem::new("spec.a", "expected text")]);
+        let inner = Settings::new("x", "Pod", "").fault(vec![Problem::new("spec.a", "expected text")]);
         let told = settings.fault_at("list[0]", &inner).to_string();
         assert!(told.contains("list[0].spec.a: Pod: expected text") && told.contains("some.yaml:5:"), "{told}");
     }

@@ -25,3 +25,4 @@ pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use report::Report;
 pub use vary::{Variation, run_all, variants};
+pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, openb};

@@ -1,0 +1,217 @@
+//! Scenarios, from the file to the report.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
+
+use std::path::{Path, PathBuf};
+
+use berth_simulate::{Outcome, Report, Simulation, Variation, run_all, variants};
+
+/// A folder of this process for a test; it goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("berth-simulate-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Two types in one zone, and two slots of the larger one.
+const CATALOGUE: &str = "
+- name: big
+  architecture: amd64
+  operatingSystems: [linux]
+  resources: {cpu: '4', memory: 16Gi, pods: '20'}
+  offerings:
+  - {Price: 0.4, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+  - {Price: 0.1, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+  - {Price: 0.4, ReservationCapacity: 2, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: berth.sh/capacity-reservation-id, operator: In, values: [cr]}]}
+";
+
+fn scenario(capacity_types: &str, replicas: u32, more: &str) -> String {
+    format!(
+        "apiVersion: berth.sh/v1alpha1
+kind: Scenario
+duration: 30m
+seed: 3
+instanceTypes: catalogue.yaml
+reservationPrices: {{cr: 0.3}}
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {{name: all}}
+  spec:
+    disruption: {{consolidateAfter: 30s, budgets: [{{nodes: 100%}}]}}
+    template:
+      spec:
+        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
+        requirements:
+        - {{key: karpenter.sh/capacity-type, operator: In, values: [{capacity_types}]}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: web}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: web}}}}
+    template:
+      metadata: {{labels: {{app: web}}}}
+      spec:
+        containers:
+        - {{name: web, image: i, resources: {{requests: {{cpu: '3'}}}}}}
+{more}"
+    )
+}
+
+fn read(folder: &Folder, text: &str) -> Simulation {
+    folder.write("catalogue.yaml", CATALOGUE);
+    Simulation::read(&folder.write("scenario.yaml", text)).unwrap()
+}
+
+fn run(folder: &Folder, text: &str) -> Outcome {
+    read(folder, text).run().unwrap()
+}
+
+fn json(outcome: Outcome) -> String {
+    let mut out = Vec::new();
+    Report::new("scenario.yaml", vec![outcome]).write_json(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn is_about(found: f64, expected: f64) -> bool {
+    (found - expected).abs() < expected / 50.0
+}
+
+#[test]
+fn the_same_scenario_gives_the_same_bytes() {
+    let folder = Folder::new("same");
+    let more = "cloud: {bootJitter: 20s, spotInterruptionWithinAnHour: 0.9, deathWithinAnHour: 0.5}
+events:
+- {at: 5m, scale: {name: web, replicas: 6}}
+- {at: 12m, scale: {name: web, replicas: 2}}
+- {at: 15m, kill: {}}
+";
+    let text = scenario("reserved, spot", 3, more);
+    let (first, second) = (run(&folder, &text), run(&folder, &text));
+    assert!(first.nodes.launched >= 4, "{first:?}");
+    assert_eq!(json(first), json(second));
+}
+
+#[test]
+fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
+    let folder = Folder::new("cost");
+    let outcome = run(&folder, &scenario("reserved, on-demand", 3, ""));
+    // Two nodes on slots and one that is bought, for half an hour.
+    assert_eq!(outcome.nodes.launched, 3, "{outcome:?}");
+    assert!(is_about(outcome.cost.nodes, 0.2), "{:?}", outcome.cost);
+    assert!((outcome.cost.reservations - 0.3).abs() < 1e-6, "{:?}", outcome.cost);
+    assert!(is_about(outcome.cost.list_price, 0.6), "{:?}", outcome.cost);
+    assert!(is_about(outcome.cost.without_reservations, 0.6), "{:?}", outcome.cost);
+    let used = &outcome.reservations[0];
+    assert!((used.slot_hours - 1.0).abs() < 1e-6 && is_about(used.used, 1.0), "{used:?}");
+    assert!(outcome.is_complete());
+    // They waited for their nodes to boot.
+    assert_eq!(outcome.pods.waited[0].pods, 3);
+    assert!(outcome.pods.waited[0].median >= 45.0, "{:?}", outcome.pods);
+    assert_eq!(outcome.pods.waited[1].reason, "a new node");
+}
+
+#[test]
+fn fewer_slots_are_told_with_the_difference_in_dollars() {
+    let folder = Folder::new("vary");
+    let simulation = read(&folder, &scenario("reserved, on-demand", 2, ""));
+    let variation: Variation = "reservation.cr=2,0".parse().unwrap();
+    let all = variants(&simulation, &[variation]).unwrap();
+    let report = Report::new("scenario.yaml", run_all(&all, 2).unwrap());
+    let [two, none] = &report.variants[..] else { panic!("{report:?}") };
+    assert_eq!((two.variant.as_str(), none.variant.as_str()), ("cr=2", "cr=0"));
+    assert!((two.cost.total - 0.3).abs() < 1e-6, "{:?}", two.cost);
+    assert!(is_about(none.cost.total, 0.4), "{:?}", none.cost);
+    assert!((report.differences[0].total - (none.cost.total - two.cost.total)).abs() < 1e-6);
+    let mut tables = Vec::new();
+    report.write_tables(&mut tables).unwrap();
+    let tables = String::from_utf8(tables).unwrap();
+    assert!(tables.starts_with("\nCOMPARISON\n") && tables.contains("more than the first"), "{tables}");
+    let mut page = Vec::new();
+    report.write_html(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("http://"), "no plot, or not alone");
+}
+
+#[test]
+fn a_pod_of_a_trace_that_loses_its_node_comes_again_with_the_time_that_it_had_left() {
+    let folder = Folder::new("trace");
+    folder.write(
+        "pods.jsonl",
+        "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}
+{\"template\":\"batch\",\"pod\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"3\"}}}]}}}
+{\"at\":0,\"create\":\"batch\",\"name\":\"one\",\"runsFor\":900}
+",
+    );
+    let outcome = run(&folder, &scenario("on-demand", 0, "traces: [pods.jsonl]\nevents:\n- {at: 5m, kill: {}}\n"));
+    // It comes, loses its node, comes again, and ends.
+    assert_eq!((outcome.pods.total, outcome.nodes.died), (2, 1), "{outcome:?}");
+    assert!(outcome.is_complete());
+    let ran = outcome.pods.pod_days * 24.0 * 3600.0;
+    assert!((900.0..1400.0).contains(&ran), "{ran}");
+    let last = outcome.samples.last().unwrap();
+    assert_eq!((last.running, last.pending), (0, 0));
+}
+
+#[test]
+fn pods_without_a_place_are_told_with_the_reason() {
+    let folder = Folder::new("left");
+    let outcome = run(&folder, &scenario("on-demand", 1, "events:\n- {at: 0s, stock: {instanceType: big, left: 0}}\n"));
+    assert!(!outcome.is_complete());
+    assert_eq!(outcome.unplaced.iter().map(|own| own.pods).sum::<u64>(), 1, "{outcome:?}");
+}
+
+#[test]
+fn mistakes_name_file_line_field_and_what_was_expected() {
+    let folder = Folder::new("mistakes");
+    folder.write("catalogue.yaml", CATALOGUE);
+    folder.write("end.jsonl", "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n{\"at\":-1}\n");
+    for (more, expected) in [
+        ("events:\n- {at: 5m}\n", ["events[0]: found no action, expected one of scale", "scenario.yaml:30:"]),
+        ("events:\n- {at: -5m, kill: {}}\n", ["events[0].at: found -5m, expected a duration", "scenario.yaml:30:"]),
+        ("events:\n- {at: 5m, kil: {}}\n", ["events[0].kil: unknown field: did you mean kill?", "scenario.yaml:30:"]),
+        ("events:\n- {at: 5m, scale: {name: a, replicas: -1}}\n", ["events[0].scale.replicas", "scenario.yaml:30:"]),
+        (
+            "events:\n- {at: 5m, scale: {name: a, replicas: 1000000}}\n",
+            ["events[0].scale.replicas: found 1000000, expected at most 200000 pods", "scenario.yaml:30:"],
+        ),
+        ("cloud: {deathWithinAnHour: 2}\n", ["cloud.deathWithinAnHour: found 2, expected a probability", "scenario.yaml:29:"]),
+        ("traces: [none.jsonl]\n", ["traces[0]: found \"none.jsonl\", expected a file", "scenario.yaml:29:"]),
+        ("traces: [end.jsonl]\n", ["end.jsonl: line 2: at: found -1, expected seconds", "end.jsonl"]),
+        ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),
+    ] {
+        let path = folder.write("scenario.yaml", &scenario("on-demand", 0, more));
+        let error = Simulation::read(&path).unwrap_err().to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{expected:?} is not in:\n{error}");
+    }
+    let inline = scenario("on-demand", 0, "").replace("kind: NodePool", "kind: NodePol");
+    let error = Simulation::read(&folder.write("scenario.yaml", &inline)).unwrap_err().to_string();
+    assert!(error.contains("objects[0]"), "{error}");
+    let error = Simulation::read(Path::new("none.yaml")).unwrap_err().to_string();
+    assert!(error.starts_with("none.yaml: cannot be read"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_done_when_its_time_comes_names_the_event() {
+    let folder = Folder::new("later");
+    let text = scenario("on-demand", 0, "events:\n- {at: 1m, scale: {name: none, replicas: 1}}\n");
+    let error = read(&folder, &text).run().unwrap_err().to_string();
+    assert!(error.contains("scenario.yaml:30: events[0]: unable to scale Deployment default/none"), "{error}");
+}
