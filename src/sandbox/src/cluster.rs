@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
-use berth_apiserver::listener::Listener;
 use berth_apiserver::ApiServer;
+use berth_apiserver::listener::Listener;
 use berth_cloudprovider::InstanceState;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use futures::stream::{BoxStream, StreamExt};
@@ -19,9 +19,9 @@ use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
 use crate::observer::Observer;
+use crate::parts::{Parts, PartsOptions};
 use crate::quiet::Quiet;
 use crate::story::{Happened, Line, Moment};
-use crate::parts::{Parts, PartsOptions};
 use crate::{Options, SandboxError, machines, script};
 
 /// Alike things within this time become one line.

@@ -31,11 +31,11 @@ mod story;
 #[cfg(test)]
 mod tests;
 
+pub use apply::{api_of, apply_objects};
+pub use bridge::Bridge;
 pub use cluster::{Ended, run};
 pub use error::SandboxError;
 pub use host::{Host, HostOptions};
-pub use apply::{api_of, apply_objects};
-pub use bridge::Bridge;
 pub use machines::node_spec;
 pub use options::{Options, read_inputs};
 pub use parts::{Begun, Parts, PartsOptions};

@@ -99,13 +99,7 @@ pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(
     Ok(())
 }
 
-async fn scale(
-    world: &World<'_>,
-    kind: Scaled,
-    namespace: &str,
-    name: &str,
-    replicas: u32,
-) -> Result<(), String> {
+async fn scale(world: &World<'_>, kind: Scaled, namespace: &str, name: &str, replicas: u32) -> Result<(), String> {
     let (api_version, kind, field) = match kind {
         Scaled::Deployment => ("apps/v1", "Deployment", "replicas"),
         Scaled::StatefulSet => ("apps/v1", "StatefulSet", "replicas"),
@@ -120,12 +114,7 @@ async fn scale(
     }
 }
 
-async fn reserve(
-    world: &World<'_>,
-    id: &str,
-    count: Option<u32>,
-    used_by_others: Option<u32>,
-) -> Result<(), String> {
+async fn reserve(world: &World<'_>, id: &str, count: Option<u32>, used_by_others: Option<u32>) -> Result<(), String> {
     let api = Api::<FakeCapacityReservation>::all(world.parts.client.clone());
     let all = api.list(&ListParams::default()).await.map_err(|error| said(&error))?;
     let known: Vec<&str> = all.items.iter().map(FakeCapacityReservation::id).collect();
@@ -154,11 +143,7 @@ fn keys(world: &World<'_>, offering: &Offering) -> Result<Vec<OfferingKey>, Stri
         let zone = offering.zone.as_ref().map_or(String::new(), |zone| format!(" in {zone}"));
         return Err(format!("{} is not offered as {}{zone}", entry.name, offering.capacity_type.as_str()));
     }
-    let key = |zone| OfferingKey {
-        instance_type: entry.name.clone(),
-        zone,
-        capacity_type: offering.capacity_type,
-    };
+    let key = |zone| OfferingKey { instance_type: entry.name.clone(), zone, capacity_type: offering.capacity_type };
     Ok(zones.into_iter().map(key).collect())
 }
 
@@ -182,7 +167,10 @@ async fn pick(
             && of_node.as_ref().is_none_or(|id| instance.provider_id.0 == *id)
             && which.instance_type.as_ref().is_none_or(|own| instance.offering.instance_type == *own)
             && which.zone.as_ref().is_none_or(|zone| instance.offering.zone.as_ref() == Some(zone))
-            && which.node_pool.as_ref().is_none_or(|pool| instance.tags.get(berth_cloudprovider::tag::NODE_POOL) == Some(pool))
+            && which
+                .node_pool
+                .as_ref()
+                .is_none_or(|pool| instance.tags.get(berth_cloudprovider::tag::NODE_POOL) == Some(pool))
     };
     let instances = world.parts.cloud.instances();
     let mut left: Vec<ProviderId> =

@@ -24,5 +24,5 @@ pub use error::SimulateError;
 pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use report::Report;
-pub use vary::{Variation, run_all, variants};
 pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, openb};
+pub use vary::{Variation, run_all, variants};

@@ -106,7 +106,9 @@ impl Loader {
         let duration = self.length("duration", &scenario.duration)?;
         if duration.is_zero() || duration > LONGEST {
             let found = scenario.duration.as_str();
-            return Err(self.wrong("duration", format!("found {found}, expected more than 0s, and at most 9600h")).into());
+            return Err(self
+                .wrong("duration", format!("found {found}, expected more than 0s, and at most 9600h"))
+                .into());
         }
         let mut objects = self.files("manifests", &scenario.manifests)?;
         objects.extend(self.inline("objects", &scenario.objects)?);
@@ -208,10 +210,11 @@ impl Loader {
     fn object(&self, path: &str, value: &Value) -> Result<Vec<Object>, SimulateError> {
         let mut objects = Vec::new();
         let text = value.to_string();
-        let read = berth_manifests::read_from(path, text.as_bytes(), &berth_manifests::Options::default(), |_, object| {
-            objects.push(object);
-            Ok::<(), ManifestError>(())
-        });
+        let read =
+            berth_manifests::read_from(path, text.as_bytes(), &berth_manifests::Options::default(), |_, object| {
+                objects.push(object);
+                Ok::<(), ManifestError>(())
+            });
         let summary = read.map_err(|fault| self.file.fault_at(path, &fault))?;
         if let Some((_, kind)) = summary.skipped.keys().next() {
             return Err(self.wrong(path, format!("found an object of kind {kind}, which nothing here needs")).into());
@@ -303,7 +306,8 @@ impl Loader {
             return Err(self.wrong(&format!("{path}.until"), "expected together with every").into());
         }
         if event.until.is_some() && until < at {
-            let message = format!("found {}, expected a time after at", event.until.as_ref().map_or("", |u| u.as_str()));
+            let message =
+                format!("found {}, expected a time after at", event.until.as_ref().map_or("", |u| u.as_str()));
             return Err(self.wrong(&format!("{path}.until"), message).into());
         }
         let mut time = at;
@@ -354,11 +358,14 @@ impl Loader {
             actions.push(Action::Reservation { id, count, used_by_others: reservation.used_by_others });
         }
         if let Some(stock) = &event.stock {
-            actions.push(Action::Stock(offering(&stock.instance_type, &stock.zone, stock.capacity_type), stock.left));
+            actions.push(Action::Stock(
+                offering(&stock.instance_type, stock.zone.as_ref(), stock.capacity_type),
+                stock.left,
+            ));
         }
         if let Some(change) = &event.price {
-            let price = self.money(&format!("{path}.price.price"), change.price)?;
-            let offering = offering(&change.instance_type, &change.zone, change.capacity_type);
+            let price = self.money(&format!("{path}.price.dollars"), change.dollars)?;
+            let offering = offering(&change.instance_type, change.zone.as_ref(), change.capacity_type);
             actions.push(Action::Price(offering, price));
         }
         if let Some(machines) = &event.interrupt {
@@ -376,12 +383,12 @@ impl Loader {
     }
 }
 
-fn offering(instance_type: &str, zone: &Option<String>, paid: Paid) -> Offering {
+fn offering(instance_type: &str, zone: Option<&String>, paid: Paid) -> Offering {
     let capacity_type = match paid {
         Paid::OnDemand => CapacityType::OnDemand,
         Paid::Spot => CapacityType::Spot,
     };
-    Offering { instance_type: instance_type.to_owned(), zone: zone.clone(), capacity_type }
+    Offering { instance_type: instance_type.to_owned(), zone: zone.cloned(), capacity_type }
 }
 
 pub(crate) const fn effort(effort: scenario::Effort) -> Effort {

@@ -137,12 +137,11 @@ impl Meter {
 
     /// Sets what a reservation is from now on; its price stays once it is known.
     pub(crate) fn define(&mut self, id: &str, definition: FakeReservation, price: impl FnOnce() -> Money) {
-        match self.reservations.get_mut(id) {
-            Some(slots) => slots.definition = definition,
-            None => {
-                let slots = Slots { definition, price: price(), ..Slots::default() };
-                self.reservations.insert(id.to_owned(), slots);
-            }
+        if let Some(slots) = self.reservations.get_mut(id) {
+            slots.definition = definition;
+        } else {
+            let slots = Slots { definition, price: price(), ..Slots::default() };
+            self.reservations.insert(id.to_owned(), slots);
         }
     }
 

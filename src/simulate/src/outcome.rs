@@ -252,7 +252,7 @@ impl Outcome {
     /// Adds what happened to nodes: interruptions, deaths and refused launches.
     pub(crate) fn with_counts(mut self, notes: Vec<String>, [interrupted, died, refused]: [u64; 3]) -> Self {
         self.notes = notes;
-        self.nodes = Nodes { interrupted, died, refused, ..self.nodes };
+        self.nodes = Nodes { refused, interrupted, died, ..self.nodes };
         self
     }
 

@@ -203,8 +203,8 @@ pub(crate) struct Price {
     pub(crate) zone: Option<String>,
     #[serde(default)]
     pub(crate) capacity_type: Paid,
-    /// Dollars an hour.
-    pub(crate) price: f64,
+    /// What it costs an hour from now on.
+    pub(crate) dollars: f64,
 }
 
 /// What can run out, and has a price.

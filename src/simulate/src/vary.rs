@@ -80,7 +80,8 @@ impl Variation {
                 let known = simulation.reservation_ids();
                 if !known.contains(id) {
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                    let known = if known.is_empty() { "none, as there is no reservation".to_owned() } else { known.join(", ") };
+                    let known =
+                        if known.is_empty() { "none, as there is no reservation".to_owned() } else { known.join(", ") };
                     return Err(wrong(format!("there is no reservation {id}, expected one of {known}")));
                 }
                 let count = value.parse::<u32>().map_err(|_| expected("a count, 0 or more"))?;
@@ -141,7 +142,8 @@ pub fn variants(simulation: &Simulation, variations: &[Variation]) -> Result<Vec
             }
         }
         if next.len() > MOST {
-            let message = format!("found {} variants together with what is before it, expected at most {MOST}", next.len());
+            let message =
+                format!("found {} variants together with what is before it, expected at most {MOST}", next.len());
             return Err(SimulateError::Vary { text: variation.text.clone(), message });
         }
         all = next;

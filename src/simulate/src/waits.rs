@@ -136,7 +136,8 @@ impl Waits {
     pub(crate) fn left(&self, now: Timestamp) -> BTreeMap<String, (u64, u64)> {
         let mut left: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for known in self.known.values().filter(|known| !known.is_bound && !known.is_ended) {
-            let reason = known.refused.clone().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned());
+            let reason =
+                known.refused.clone().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned());
             let waited = u64::try_from(now.duration_since(known.since).as_millis()).unwrap_or(0);
             let entry = left.entry(reason).or_default();
             *entry = (entry.0 + 1, entry.1.max(waited));
@@ -166,7 +167,9 @@ fn refusal(message: &str) -> Option<String> {
     let (_, pools) = message.split_once(" No new node: ")?;
     let mut text = String::new();
     for (index, part) in pools.split(" (").enumerate() {
-        match part.split_once(')').filter(|(counted, _)| index > 0 && counted.ends_with("instance types") || counted.ends_with("instance type")) {
+        match part.split_once(')').filter(|(counted, _)| {
+            index > 0 && counted.ends_with("instance types") || counted.ends_with("instance type")
+        }) {
             Some((_, rest)) => text.push_str(rest),
             None if index > 0 => {
                 text.push_str(" (");

@@ -1,6 +1,6 @@
 //! The cluster in virtual time: what happens is done when its time comes, and watched.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass};
@@ -124,7 +124,7 @@ pub(crate) struct World<'s> {
     /// When machines were launched, by the names of their nodes.
     launched_at: FxHashMap<String, Timestamp>,
     /// Machines without power: when their silence is noticed, and their nodes.
-    silent: BTreeMap<(Instant, String), ()>,
+    silent: BTreeSet<(Instant, String)>,
     /// Pods of traces, by namespace and name.
     pub(crate) of_trace: FxHashMap<(String, String), TracePod>,
     /// Pods of traces that have ended, or have gone before they did.
@@ -149,7 +149,7 @@ impl<'s> World<'s> {
         let mut steps = simulation.steps.iter().peekable();
         loop {
             let due = steps.peek().map(|step| world.start + Duration::from_millis(step.at));
-            let noticed = world.silent.first_key_value().map(|((at, _), ())| *at);
+            let noticed = world.silent.first().map(|(at, _)| *at);
             let wake = [due, noticed].into_iter().flatten().fold(next_sample, Instant::min).min(end);
             tokio::select! {
                 biased;
@@ -213,7 +213,10 @@ impl<'s> World<'s> {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));
         }
         if begun.made_pool {
-            notes.push("no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned());
+            notes.push(
+                "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64"
+                    .to_owned(),
+            );
         }
         let bridge = Bridge::new(parts.client.clone(), parts.cloud.clone(), true);
         let mut world = Self {
@@ -223,7 +226,7 @@ impl<'s> World<'s> {
             meter: Meter::new(simulation.start),
             waits: Waits::default(),
             launched_at: FxHashMap::default(),
-            silent: BTreeMap::new(),
+            silent: BTreeSet::new(),
             of_trace: FxHashMap::default(),
             over: Vec::new(),
             samples: Vec::new(),
@@ -287,7 +290,7 @@ impl<'s> World<'s> {
             CloudEvent::Stopped { node_name, died, .. } => {
                 self.parts.kubelets.power_off(&node_name);
                 self.n_died += u64::from(died);
-                self.silent.insert((Instant::now() + lost::GRACE, node_name), ());
+                self.silent.insert((Instant::now() + lost::GRACE, node_name));
             }
             CloudEvent::Terminated(id) => {
                 self.meter.stop(&id);
@@ -376,8 +379,9 @@ impl<'s> World<'s> {
 
     /// Marks the nodes whose machines have been silent for long enough.
     async fn notice_silence(&mut self, now: Instant) {
-        while let Some(entry) = self.silent.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((_, node), ()) = entry.remove_entry();
+        while self.silent.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, node)) = self.silent.pop_first()
+        {
             self.launched_at.remove(&node);
             lost::mark(&self.parts.client, &node, self.parts.cloud.now()).await;
         }

@@ -192,7 +192,10 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
             "events:\n- {at: 5m, scale: {name: a, replicas: 1000000}}\n",
             ["events[0].scale.replicas: found 1000000, expected at most 200000 pods", "scenario.yaml:30:"],
         ),
-        ("cloud: {deathWithinAnHour: 2}\n", ["cloud.deathWithinAnHour: found 2, expected a probability", "scenario.yaml:29:"]),
+        (
+            "cloud: {deathWithinAnHour: 2}\n",
+            ["cloud.deathWithinAnHour: found 2, expected a probability", "scenario.yaml:29:"],
+        ),
         ("traces: [none.jsonl]\n", ["traces[0]: found \"none.jsonl\", expected a file", "scenario.yaml:29:"]),
         ("traces: [end.jsonl]\n", ["end.jsonl: line 2: at: found -1, expected seconds", "end.jsonl"]),
         ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),

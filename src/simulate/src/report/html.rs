@@ -32,7 +32,7 @@ pub(super) fn write(report: &Report, writer: &mut impl Write) -> io::Result<()> 
                 write_plots(&compared_plots(all), &first.samples, writer)?;
             }
             for outcome in all {
-                write!(writer, "<details><summary>{}</summary>\n", escaped(&outcome.variant))?;
+                writeln!(writer, "<details><summary>{}</summary>", escaped(&outcome.variant))?;
                 write_figures(outcome, writer)?;
                 write_plots(&single_plots(outcome), &outcome.samples, writer)?;
                 write_details(outcome, writer)?;
@@ -62,9 +62,7 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
         (
             "Median wait for a node",
             waited.map_or(String::new(), |row| duration(row.median)),
-            waited.map_or(String::new(), |row| {
-                format!("99% {}, longest {}", duration(row.p99), duration(row.longest))
-            }),
+            waited.map_or(String::new(), |row| format!("99% {}, longest {}", duration(row.p99), duration(row.longest))),
         ),
         (
             "Evictions per pod-day",

@@ -54,7 +54,13 @@ pub(super) fn svg(title: &str, unit: &str, seconds: &[f64], lines: &[Line]) -> S
             "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.0}{label}</text>",
             x(time),
             HEIGHT - 6.0,
-            time / if label == "d" { 86_400.0 } else if label == "h" { 3600.0 } else { 60.0 }
+            time / if label == "d" {
+                86_400.0
+            } else if label == "h" {
+                3600.0
+            } else {
+                60.0
+            }
         );
         time += every;
     }
@@ -127,7 +133,13 @@ fn number(value: f64, step: f64) -> String {
     if step >= 1.0 {
         return grouped(&format!("{value:.0}"));
     }
-    let digits = if step >= 0.1 { 1 } else if step >= 0.01 { 2 } else { 3 };
+    let digits = if step >= 0.1 {
+        1
+    } else if step >= 0.01 {
+        2
+    } else {
+        3
+    };
     format!("{value:.digits$}")
 }
 

@@ -90,7 +90,8 @@ fn write_reservations(outcome: &Outcome, writer: &mut impl Write) -> io::Result<
     if outcome.reservations.is_empty() {
         return Ok(());
     }
-    let heads = ["RESERVATION", "SLOT-HOURS", "USED", "BY OTHERS", "IDLE", "USED %", "$/SLOT-HOUR", "DOLLARS", "MOST USED"];
+    let heads =
+        ["RESERVATION", "SLOT-HOURS", "USED", "BY OTHERS", "IDLE", "USED %", "$/SLOT-HOUR", "DOLLARS", "MOST USED"];
     let mut grid = Grid::new(heads.map(str::to_owned));
     for own in &outcome.reservations {
         grid.row([
@@ -110,8 +111,7 @@ fn write_reservations(outcome: &Outcome, writer: &mut impl Write) -> io::Result<
 
 fn write_nodes(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
     let nodes = &outcome.nodes;
-    let heads =
-        ["LAUNCHED", "REFUSED", "INTERRUPTED", "DIED", "MOST AT A TIME", "ON-DEMAND H", "SPOT H", "RESERVED H"];
+    let heads = ["LAUNCHED", "REFUSED", "INTERRUPTED", "DIED", "MOST AT A TIME", "ON-DEMAND H", "SPOT H", "RESERVED H"];
     let mut grid = Grid::new(heads.map(str::to_owned));
     grid.row([
         count(nodes.launched),

@@ -85,7 +85,7 @@ pub fn generate(options: &GenerateOptions, writer: impl Write) -> io::Result<()>
         }
         let hour = hour(now);
         // Four fifths of it between 22 and 6.
-        let part = if !(6.0..22.0).contains(&hour) { 0.8 / 32.0 } else { 0.2 / 64.0 };
+        let part = if (6.0..22.0).contains(&hour) { 0.2 / 64.0 } else { 0.8 / 32.0 };
         let mean = seconds(options.batch_pods) * part;
         let mut left = mean + uniform(&mut state);
         while left >= 1.0 {
@@ -94,7 +94,12 @@ pub fn generate(options: &GenerateOptions, writer: impl Write) -> io::Result<()>
             // Ten minutes in the middle, and some for hours.
             let length = 600.0 * (normal(&mut state) * 1.1).exp();
             let shape = index(&mut state, shapes.len());
-            lines.create(millis(at), &format!("batch-{shape}"), &format!("batch-{n_batch}"), millis(length.clamp(20.0, 36_000.0)))?;
+            lines.create(
+                millis(at),
+                &format!("batch-{shape}"),
+                &format!("batch-{n_batch}"),
+                millis(length.clamp(20.0, 36_000.0)),
+            )?;
             n_batch += 1;
         }
     }

@@ -119,11 +119,12 @@ fn read_lines(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec
             continue;
         }
         let at = line.at.ok_or_else(|| wrong("expected at, in seconds after the start".to_owned()))?;
-        let at = millis(at).ok_or_else(|| wrong(format!("at: found {at}, expected seconds after the start, 0 or more")))?;
+        let at =
+            millis(at).ok_or_else(|| wrong(format!("at: found {at}, expected seconds after the start, 0 or more")))?;
         let action = if let Some(create) = line.create {
             let template = templates.get(&create).cloned();
-            let template =
-                template.ok_or_else(|| wrong(format!("create: found {create:?}, expected a template of a line before")))?;
+            let template = template
+                .ok_or_else(|| wrong(format!("create: found {create:?}, expected a template of a line before")))?;
             let name = line.name.ok_or_else(|| wrong("create: expected name beside it".to_owned()))?;
             let runs_for = match line.runs_for {
                 None => None,
@@ -141,12 +142,7 @@ fn read_lines(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec
             let replicas = replicas.ok_or_else(|| {
                 wrong(format!("scale.replicas: found {}, expected a count from 0 to {MOST_PODS}", scale.replicas))
             })?;
-            Action::Scale {
-                kind: scale.kind,
-                namespace: scale.namespace.into(),
-                name: scale.name.into(),
-                replicas,
-            }
+            Action::Scale { kind: scale.kind, namespace: scale.namespace.into(), name: scale.name.into(), replicas }
         } else if let Some(value) = line.apply {
             let mut objects = Vec::new();
             let place = format!("{name}:{number}");
@@ -243,7 +239,10 @@ mod tests {
     #[test]
     fn mistakes_name_the_line_the_field_and_what_was_expected() {
         for (line, expected) in [
-            ("{\"at\":-1,\"create\":\"a\",\"name\":\"x\"}", "line 3: at: found -1, expected seconds after the start, 0 or more"),
+            (
+                "{\"at\":-1,\"create\":\"a\",\"name\":\"x\"}",
+                "line 3: at: found -1, expected seconds after the start, 0 or more",
+            ),
             (
                 "{\"at\":1,\"create\":\"a\",\"name\":\"x\",\"runsFor\":-5}",
                 "line 3: runsFor: found -5, expected seconds, 0 or more: a pod ends after it came",
@@ -256,7 +255,10 @@ mod tests {
                 "{\"at\":1,\"scale\":{\"namespace\":\"n\",\"name\":\"x\",\"replicas\":1000000}}",
                 "line 3: scale.replicas: found 1000000, expected a count from 0 to 200000",
             ),
-            ("{\"at\":1,\"create\":\"b\",\"name\":\"x\"}", "line 3: create: found \"b\", expected a template of a line before"),
+            (
+                "{\"at\":1,\"create\":\"b\",\"name\":\"x\"}",
+                "line 3: create: found \"b\", expected a template of a line before",
+            ),
             ("{\"at\":1}", "line 3: expected create, scale, apply or delete"),
             ("{", "line 3: column 1: EOF while parsing an object"),
         ] {

@@ -70,7 +70,10 @@ pub fn openb(
     let copies = (u128::from(options.concurrency) * u128::from(span)).div_ceil(u128::from(held));
     let copies = u64::try_from(copies).unwrap_or(u64::MAX).max(1);
     if copies > MOST_COPIES {
-        let message = format!("found that {copies} copies give {} pods at a time, expected at most {MOST_COPIES}", options.concurrency);
+        let message = format!(
+            "found that {copies} copies give {} pods at a time, expected at most {MOST_COPIES}",
+            options.concurrency
+        );
         return Err(wrong("the whole file".to_owned(), message));
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -174,18 +177,21 @@ mod tests {
     fn convert(rows: &str, concurrency: u64) -> Result<(OpenbSummary, String), String> {
         let options = OpenbOptions { seed: 1, concurrency, days: 1.0, without_gpus: false };
         let mut out = Vec::new();
-        let summary = openb(format!("{HEAD}{rows}").as_bytes(), "t.csv", &options, &mut out).map_err(|e| e.to_string())?;
+        let summary =
+            openb(format!("{HEAD}{rows}").as_bytes(), "t.csv", &options, &mut out).map_err(|e| e.to_string())?;
         Ok((summary, String::from_utf8(out).unwrap()))
     }
 
     #[test]
     fn copies_give_the_concurrency_that_was_asked_for() {
         // One pod half of the time, over ten days.
-        let (summary, text) = convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
+        let (summary, text) =
+            convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
         assert_eq!(summary.copies, 100);
         assert!((summary.concurrency - 100.0).abs() < 2.0, "{summary:?}");
         assert_eq!(text.lines().count() as u64, 1 + 2 + summary.pods);
-        let (again, same) = convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
+        let (again, same) =
+            convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
         assert_eq!((summary, text), (again, same));
     }
 
@@ -193,7 +199,10 @@ mod tests {
     fn rows_that_make_no_sense_are_refused_with_their_line() {
         for (rows, expected) in [
             ("a,1,1,0,10,5\n", "t.csv: line 2: deletion_time: found 5, expected a time after creation_time, 10"),
-            ("a,1,1,0,0,5\nb,-1,1,0,0,5\n", "t.csv: line 3: cpu_milli: found \"-1\", expected a whole number, 0 or more"),
+            (
+                "a,1,1,0,0,5\nb,-1,1,0,0,5\n",
+                "t.csv: line 3: cpu_milli: found \"-1\", expected a whole number, 0 or more",
+            ),
             ("a,1,1,0,0\n", "t.csv: line 2: found 5 columns, expected 6"),
             ("a,1,1,0,5,5\n", "t.csv: the whole file: found no pod that runs, expected some"),
         ] {
