@@ -160,9 +160,9 @@ fn a_pod_of_a_trace_that_loses_its_node_comes_again_with_the_time_that_it_had_le
 {\"at\":0,\"create\":\"batch\",\"name\":\"one\",\"runsFor\":900}
 ",
     );
-    let outcome = run(&folder, &scenario("on-demand", 0, "traces: [pods.jsonl]\nevents:\n- {at: 5m, kill: {}}\n"));
+    let outcome = run(&folder, &scenario("spot", 0, "traces: [pods.jsonl]\nevents:\n- {at: 5m, interrupt: {}}\n"));
     // It comes, loses its node, comes again, and ends.
-    assert_eq!((outcome.pods.total, outcome.nodes.died), (2, 1), "{outcome:?}");
+    assert_eq!((outcome.pods.total, outcome.nodes.interrupted), (2, 1), "{outcome:?}");
     assert!(outcome.is_complete());
     let ran = outcome.pods.pod_days * 24.0 * 3600.0;
     assert!((900.0..1400.0).contains(&ran), "{ran}");
