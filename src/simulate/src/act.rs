@@ -91,11 +91,10 @@ pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body)
         .map_err(|error| error.to_string())?;
-    match world.parts.client.request_text(request).await {
-        Ok(_) => {}
-        Err(error) => return Err(format!("unable to create pod {name}: {}", said(&error))),
-    }
-    world.of_trace.insert((template.namespace.clone(), name.to_string()), TracePod::new(arrival.clone()));
+    let created = world.parts.client.request::<Value>(request).await;
+    let created = created.map_err(|error| format!("unable to create pod {name}: {}", said(&error)))?;
+    let uid = created.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+    world.of_trace.insert((template.namespace.clone(), name.to_string()), TracePod::new(arrival.clone(), uid));
     Ok(())
 }
 

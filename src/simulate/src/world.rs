@@ -64,6 +64,8 @@ struct SeenCondition {
 #[derive(Debug, Clone)]
 pub(crate) struct TracePod {
     arrival: Arrival,
+    /// One that came again has the name of the one before, of which a watch may still tell.
+    uid: String,
     bound_at: Option<Instant>,
 }
 
@@ -79,8 +81,8 @@ struct Over {
 // === impl TracePod ===
 
 impl TracePod {
-    pub(crate) const fn new(arrival: Arrival) -> Self {
-        Self { arrival, bound_at: None }
+    pub(crate) const fn new(arrival: Arrival, uid: String) -> Self {
+        Self { arrival, uid, bound_at: None }
     }
 
     /// What is left of it to run.
@@ -347,7 +349,8 @@ impl<'s> World<'s> {
         }
         let name = (pod.namespace().unwrap_or_default(), pod.name_any());
         let now = Instant::now();
-        let Some(known) = self.of_trace.get_mut(&name) else { return };
+        let of_this = self.of_trace.get_mut(&name).filter(|known| pod.metadata.uid.as_ref() == Some(&known.uid));
+        let Some(known) = of_this else { return };
         if node.is_some() && known.bound_at.is_none() {
             known.bound_at = Some(now);
         }

@@ -52,6 +52,7 @@ async fn a_machine_that_dies_is_shown_as_running_and_its_kubelet_is_gone() {
     cloud.delete(&id).await.unwrap();
     tokio::time::sleep(5 * SECOND).await;
     assert!(matches!(cloud.get(&id).await, Err(CloudError::NotFound { .. })));
+    assert_eq!(events.try_recv(), Ok(CloudEvent::Terminated(id)));
     assert!(events.try_recv().is_err(), "a dead machine stopped again");
 }
 
