@@ -16,8 +16,8 @@ mod plan;
 mod progress;
 mod run;
 mod sandbox;
-mod telemetry;
 mod simulate;
+mod telemetry;
 mod trace;
 
 use std::hash::{BuildHasher, RandomState};

@@ -94,7 +94,13 @@ impl Parts {
     pub async fn start(options: PartsOptions) -> Result<Self, SandboxError> {
         let PartsOptions { now, seed, catalogue, cloud, kubelets, built_in, .. } = options;
         let admission = Admission { taint_new_nodes: true, ..Admission::default() };
-        let server = ApiServer::new(Config { epoch: now, seed, admission, quiet_watches: options.quiet_watches, ..Config::default() });
+        let server = ApiServer::new(Config {
+            epoch: now,
+            seed,
+            admission,
+            quiet_watches: options.quiet_watches,
+            ..Config::default()
+        });
         let client = Client::new(server.clone(), "default");
         let cloud = FakeCloud::new(CloudConfig { seed, epoch: now, ..cloud }, catalogue);
         apply::definitions(&client).await?;
