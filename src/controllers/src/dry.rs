@@ -67,6 +67,7 @@ impl DryRun {
             Question::Delete(id) => Answer::Deleted(id, Err(refused())),
             Question::Get(_) => Answer::Instance(Err(refused())),
             Question::Types(_) => Answer::Types(Err(refused())),
+            Question::Drift(_) => Answer::Drift(Err(refused())),
             Question::Status(_) => Answer::Status(Err(refused())),
             Question::Find { .. } | Question::All => Answer::Instances(Err(refused())),
         }

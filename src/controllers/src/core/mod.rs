@@ -156,6 +156,7 @@ impl Answer {
             Self::Created(_, answer) => answer.as_ref().err(),
             Self::Instance(answer) => answer.as_ref().err(),
             Self::Deleted(_, answer) => answer.as_ref().err(),
+            Self::Drift(answer) => answer.as_ref().err(),
             Self::Status(answer) => answer.as_ref().err(),
             Self::Types(answer) => answer.as_ref().err(),
         }
