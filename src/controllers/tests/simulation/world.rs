@@ -316,7 +316,8 @@ async fn observe_claims(client: Client, cloud: FakeCloud, violations: Arc<Mutex<
     }
 }
 
-/// No more NodeClaims may be for a capacity reservation than it has slots.
+/// No NodeClaim may be made for a capacity reservation whose slots are all taken by others. A count that is lowered later
+/// leaves more of them, and those that are relabelled have no slot any more.
 async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
     let stream = watcher(Api::<NodeClaim>::all(client), watcher::Config::default());
     futures::pin_mut!(stream);
@@ -327,11 +328,15 @@ async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
                 let name = claim.metadata.name.clone().unwrap_or_default();
                 let mut pins = claim.spec.requirements.iter().filter(|own| own.key == labels::RESERVATION_ID);
                 let id = pins.find_map(|own| own.values.first());
-                let Some(id) = id.filter(|_| claim.metadata.deletion_timestamp.is_none()) else {
+                let own = claim.metadata.labels.as_ref().and_then(|own| own.get(labels::CAPACITY_TYPE));
+                let is_paid = own.is_some_and(|own| own != "reserved");
+                let Some(id) = id.filter(|_| claim.metadata.deletion_timestamp.is_none() && !is_paid) else {
                     pinned.remove(&name);
                     continue;
                 };
-                pinned.insert(name, id.clone());
+                if pinned.insert(name, id.clone()).is_some() {
+                    continue;
+                }
                 let n = pinned.values().filter(|known| *known == id).count();
                 let slots = cloud.reservation_definitions().get(id).map_or(0, |own| own.total);
                 if n > usize::try_from(slots).unwrap() {
