@@ -202,7 +202,9 @@ impl Core {
             } else if self.is_expected(name) {
                 Some("node is nominated for a pending pod".to_owned())
             } else {
-                let put_back = self.disrupting.put_back.get(name).filter(|known| known.until > now);
+                // What could not be moved has gone meanwhile where the node is empty.
+                let has_pods = self.view.pods_on(name).any(|pod| !pod.is_of_daemon_set && !pod.is_static);
+                let put_back = self.disrupting.put_back.get(name).filter(|known| has_pods && known.until > now);
                 put_back.map(|known| format!("its disruption came to nothing and is tried again later: {}", known.why))
             };
             kept.extend(why.map(|why| (name.clone(), why)));
