@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Report;
 use super::plot::{Line, escaped, legend, svg};
-use super::table::FIGURES;
+use super::table::{FIGURES, RESERVATION_HEADS, reservation_cells};
 use super::text::{count, difference, dollars, duration, percent, tenths};
 use crate::outcome::{Outcome, Sample};
 
@@ -170,20 +170,9 @@ fn write_comparison(report: &Report, writer: &mut impl Write) -> io::Result<()> 
 
 fn write_details(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
     if !outcome.reservations.is_empty() {
-        let heads = ["Reservation", "Slot-hours", "Used", "By others", "Idle", "Used %", "$/slot-hour", "Dollars"];
-        open_table("Reservations", heads, writer)?;
+        open_table("Reservations", RESERVATION_HEADS, writer)?;
         for own in &outcome.reservations {
-            let cells = [
-                own.id.clone(),
-                tenths(own.slot_hours),
-                tenths(own.used),
-                tenths(own.used_by_others),
-                tenths(own.idle),
-                percent(own.used, own.slot_hours),
-                format!("{:.4}", own.price),
-                dollars(own.cost),
-            ];
-            write_row(cells, writer)?;
+            write_row(reservation_cells(own), writer)?;
         }
         close_table(writer)?;
     }

@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::Report;
 use super::text::{count, difference, dollars, duration, percent, tenths};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, ReservationUse};
 
 /// Writes what came of one scenario, or a comparison and then each variant.
 pub(super) fn write(report: &Report, writer: &mut impl Write) -> io::Result<()> {
@@ -90,21 +90,9 @@ fn write_reservations(outcome: &Outcome, writer: &mut impl Write) -> io::Result<
     if outcome.reservations.is_empty() {
         return Ok(());
     }
-    let heads =
-        ["RESERVATION", "SLOT-HOURS", "USED", "BY OTHERS", "IDLE", "USED %", "$/SLOT-HOUR", "DOLLARS", "MOST USED"];
-    let mut grid = Grid::new(heads.map(str::to_owned));
+    let mut grid = Grid::new(RESERVATION_HEADS.map(str::to_uppercase));
     for own in &outcome.reservations {
-        grid.row([
-            own.id.clone(),
-            tenths(own.slot_hours),
-            tenths(own.used),
-            tenths(own.used_by_others),
-            tenths(own.idle),
-            percent(own.used, own.slot_hours),
-            format!("{:.4}", own.price),
-            dollars(own.cost),
-            count(own.most_used),
-        ]);
+        grid.row(reservation_cells(own));
     }
     grid.write("RESERVATIONS", writer)
 }
@@ -188,4 +176,23 @@ fn cells(texts: impl IntoIterator<Item = String>) -> Vec<Cell> {
         Cell::new(text).set_alignment(alignment)
     };
     texts.into_iter().enumerate().map(set).collect()
+}
+
+/// What is told of each reservation.
+pub(super) const RESERVATION_HEADS: [&str; 9] =
+    ["Reservation", "Slot-hours", "Used", "By others", "Idle", "Used %", "$/slot-hour", "Dollars", "Most used"];
+
+/// The cells below [`RESERVATION_HEADS`].
+pub(super) fn reservation_cells(own: &ReservationUse) -> [String; 9] {
+    [
+        own.id.clone(),
+        tenths(own.slot_hours),
+        tenths(own.used),
+        tenths(own.used_by_others),
+        tenths(own.idle),
+        percent(own.used, own.slot_hours),
+        format!("{:.4}", own.price),
+        dollars(own.cost),
+        count(own.most_used),
+    ]
 }
