@@ -1,8 +1,8 @@
 //! A server's whole state as bytes, to be continued elsewhere or sent with a report.
 //!
 //! A snapshot is one line that names the format, and a gzip stream of JSON lines: first what the server is at, then of every
-//! object two lines, where it belongs with the version at which it was written, and its text. The same state gives the same bytes. History is not in it: watches and
-//! lists of older versions are answered 410 by the server that continues.
+//! object two lines, where it belongs with the version at which it was written, and its text. The same state gives the same
+//! bytes. History is not in it: watches and lists of older versions are answered 410 by the server that continues.
 
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -68,6 +68,11 @@ fn damaged(what: impl ToString) -> RestoreError {
     RestoreError::Damaged(what.to_string())
 }
 
+fn expect(found: &str, expected: &str, what: &str) -> Result<(), RestoreError> {
+    let other = || RestoreError::OtherVersion { found: format!("{what} {found:?}"), expected: format!("{expected:?}") };
+    if found == expected { Ok(()) } else { Err(other()) }
+}
+
 impl ApiServer {
     /// The state of the server as it is now.
     pub fn snapshot(&self) -> Vec<u8> {
@@ -99,29 +104,31 @@ impl ApiServer {
         let rest = snapshot.strip_prefix(MAGIC.as_bytes()).ok_or(RestoreError::NoSnapshot)?;
         let end = memchr::memchr(b'\n', rest).ok_or(RestoreError::NoSnapshot)?;
         let (format, rest) = rest.split_at_checked(end).ok_or(RestoreError::NoSnapshot)?;
-        let expect = |found: &str, expected: &str, what: &str| {
-            let other =
-                || RestoreError::OtherVersion { found: format!("{what} {found:?}"), expected: format!("{expected:?}") };
-            if found == expected { Ok(()) } else { Err(other()) }
-        };
         expect(&String::from_utf8_lossy(format), FORMAT, "format")?;
         let mut reader = BufReader::new(GzDecoder::new(rest.get(1..).unwrap_or_default()));
+        Self::read(config, &mut reader).or_else(|error| {
+            // What a changed byte makes of a line may read like a mistake of another kind: the checksum tells.
+            std::io::copy(&mut reader, &mut std::io::sink()).map_err(damaged)?;
+            Err(error)
+        })
+    }
+
+    fn read(config: Config, reader: &mut BufReader<GzDecoder<&[u8]>>) -> Result<Self, RestoreError> {
         let next = |reader: &mut BufReader<GzDecoder<&[u8]>>| {
             let mut line = String::new();
             reader.read_line(&mut line).map_err(damaged)?;
             Ok::<_, RestoreError>(line)
         };
-        let head: Head =
-            serde_json::from_str(&next(&mut reader)?).map_err(|error| damaged(format!("its head: {error}")))?;
+        let head: Head = serde_json::from_str(&next(reader)?).map_err(|error| damaged(format!("its head: {error}")))?;
         expect(&head.kubernetes, &builtin().version, "Kubernetes")?;
         let epoch: Timestamp = head.time.parse().map_err(|error| damaged(format!("its time: {error}")))?;
         let server = Self::empty(Config { epoch, ..config }, head.entropy);
         // Definitions come first, since objects need them; their collection is not the first by name.
         let mut waiting = Vec::new();
         for number in 0..head.objects {
-            let place: Place = serde_json::from_str(&next(&mut reader)?)
+            let place: Place = serde_json::from_str(&next(reader)?)
                 .map_err(|error| damaged(format!("object {} of {}: {error}", number + 1, head.objects)))?;
-            let text = next(&mut reader)?;
+            let text = next(reader)?;
             if place.revision > head.revision {
                 let what = format!("{} {}: its version is above {}", place.collection, place.key, head.revision);
                 return Err(damaged(what));
@@ -133,7 +140,7 @@ impl ApiServer {
             }
         }
         // The end is where the checksum is compared.
-        if reader.read(&mut [0]).map_err(damaged)? > 0 || !reader.into_inner().into_inner().is_empty() {
+        if reader.read(&mut [0]).map_err(damaged)? > 0 || !reader.get_ref().get_ref().is_empty() {
             return Err(damaged("there is more after its end"));
         }
         for (place, text) in &waiting {
@@ -219,10 +226,12 @@ mod tests {
         for cut in [MAGIC.len() + 2, MAGIC.len() + 40, bytes.len() / 2, bytes.len() - 9, bytes.len() - 1] {
             assert!(matches!(restore(&bytes[..cut]), RestoreError::Damaged(_)), "cut at {cut}");
         }
-        // From the compressed data on: the head of gzip has a time and a system that mean nothing.
-        for at in (MAGIC.len() + 12..bytes.len()).step_by(7) {
+        // From the compressed data on: the head of gzip has a time and a system that mean nothing. What the server is at
+        // comes first, and every byte of it counts: some read as another Kubernetes.
+        let data = MAGIC.len() + 12;
+        for at in (data..data + 160).chain((data + 160..bytes.len()).step_by(7)) {
             let mut changed = bytes.clone();
-            changed[at] ^= 0x10;
+            changed[at] ^= 1 << (at % 8);
             assert!(matches!(restore(&changed), RestoreError::Damaged(_)), "changed at {at}");
         }
         let longer = [bytes.as_slice(), b"x"].concat();
