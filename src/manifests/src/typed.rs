@@ -31,13 +31,15 @@ impl<T> Typed<T> {
 pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>, Problem> {
     let mut unknown_fields = Vec::new();
     let open = Open::default();
-    let mut note = |path: serde_ignored::Path<'_>| {
+    // Without its own type: the code that reads a PodSpec would be compiled once for each kind that has one.
+    let note: &mut dyn FnMut(serde_ignored::Path<'_>) = &mut |path| {
         let mut field = String::new();
         write_ignored(&path, &mut field);
         let known = open.borrow().last().copied().unwrap_or_default();
         let nearest = last_name(&path).and_then(|name| nearest(name, known.iter().copied()));
         unknown_fields.push(UnknownField { path: field, nearest });
     };
+    let mut note = note;
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(Watched::new(value, &open), &mut track);
     match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
