@@ -87,15 +87,17 @@ impl Listener {
         let made = rcgen::generate_simple_self_signed(names)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut random = [0; 24];
-        provider.secure_random.fill(&mut random).map_err(|_| ListenerError::Token)?;
+        let (mut random, mut account_key) = ([0; 24], [0; 32]);
+        for secret in [random.as_mut_slice(), account_key.as_mut_slice()] {
+            provider.secure_random.fill(secret).map_err(|_| ListenerError::Token)?;
+        }
         let token = crate::defaults::hex(&random);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        server.accept_token(&token);
+        server.inner.tokens.lock().accept(&token, account_key);
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let service = Authenticated { server: server.clone(), service: faults.around(server.clone()) };
         let task = tokio::spawn(accept(socket, acceptor, service));
@@ -146,7 +148,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
-        self.server.forget_token(&self.token);
+        self.server.inner.tokens.lock().forget(&self.token);
     }
 }
 

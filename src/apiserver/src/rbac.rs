@@ -238,6 +238,7 @@ impl ApiServer {
         edit.push(rule(&[""], &["secrets"], &[read.as_slice(), &write].concat()));
         edit.push(rule(&[""], &["pods/eviction", "pods/exec", "pods/portforward", "pods/attach"], &["create"]));
         edit.push(rule(&[""], &["serviceaccounts"], &["impersonate"]));
+        edit.push(rule(&[""], &["serviceaccounts/token"], &["create"]));
         let all = [read.as_slice(), &write].concat();
         let admin = vec![
             rule(&["rbac.authorization.k8s.io"], &["rolebindings", "roles"], &all),

@@ -125,8 +125,8 @@ const GENERATION: &[&str] = &[
     "deviceclasses.resource.k8s.io",
     "resourceslices.resource.k8s.io",
 ];
-/// Subresources that need a kubelet, a cloud or an issuer behind them.
-const NOT_SERVED: &[&str] = &["attach", "exec", "log", "portforward", "proxy", "token"];
+/// Subresources that need a kubelet or a cloud behind them.
+const NOT_SERVED: &[&str] = &["attach", "exec", "log", "portforward", "proxy"];
 
 // === impl Resource ===
 

@@ -1,6 +1,6 @@
 //! The server: its parts, and how it is set up.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::expiry::Expiries;
 use crate::observe::{Metrics, RequestLog};
 use crate::resource::{Registry, Resource};
 use crate::store::{HistoryLimit, Store};
+use crate::tokens::Tokens;
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -82,8 +83,12 @@ pub struct Admission {
 pub struct User {
     /// The name.
     pub name: String,
+    /// What tells users of one name apart; may be empty.
+    pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
+    /// What else is known of the user, such as the pod that a token is bound to.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Default for Config {
@@ -124,7 +129,9 @@ impl Default for User {
     fn default() -> Self {
         Self {
             name: "kubernetes-admin".to_owned(),
+            uid: String::new(),
             groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+            extra: BTreeMap::new(),
         }
     }
 }
@@ -146,8 +153,7 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     /// Held while quota is counted and the object that it admits is written.
     pub(crate) quota: Mutex<crate::admission::Ledger>,
-    /// Those of the listeners that are there.
-    tokens: Mutex<BTreeSet<String>>,
+    pub(crate) tokens: Mutex<Tokens>,
     pub(crate) expiries: Expiries,
     pub(crate) metrics: Metrics,
     /// The roles as they were asked last.
@@ -177,7 +183,7 @@ impl ApiServer {
             expiries: Expiries::after(config.event_ttl),
             config,
             quota: Mutex::default(),
-            tokens: Mutex::default(),
+            tokens: Mutex::new(Tokens::seeded(seed)),
             metrics: Metrics::default(),
             policy: Mutex::default(),
         };
@@ -229,23 +235,6 @@ impl ApiServer {
     /// The present instant by the server's clock.
     pub fn now(&self) -> Timestamp {
         self.inner.clock.now()
-    }
-
-    /// Whose token it is: that of a listener stands for the default user.
-    pub(crate) fn token_user(&self, token: &str) -> Option<User> {
-        self.inner.tokens.lock().contains(token).then(|| self.inner.config.user.clone())
-    }
-
-    /// Accepts a token as that of the default user, beside those of other listeners.
-    #[cfg(feature = "listener")]
-    pub(crate) fn accept_token(&self, token: &str) {
-        self.inner.tokens.lock().insert(token.to_owned());
-    }
-
-    /// Accepts a token no longer.
-    #[cfg(feature = "listener")]
-    pub(crate) fn forget_token(&self, token: &str) {
-        self.inner.tokens.lock().remove(token);
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {

@@ -1,5 +1,6 @@
 //! The server as a `tower::Service`.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -156,7 +157,8 @@ fn impersonated(headers: &http::HeaderMap) -> Option<User> {
         groups.push(format!("system:serviceaccounts:{namespace}"));
     }
     groups.push("system:authenticated".to_owned());
-    Some(User { name, groups })
+    let uid = headers.get("impersonate-uid").map(text).unwrap_or_default();
+    Some(User { name, uid, groups, extra: BTreeMap::new() })
 }
 
 impl Call {
@@ -190,7 +192,11 @@ impl Call {
             accept: String::new(),
             content_type: String::new(),
             user_agent: String::new(),
-            user: User { name: format!("system:{manager}"), groups: vec!["system:masters".to_owned()] },
+            user: User {
+                name: format!("system:{manager}"),
+                groups: vec!["system:masters".to_owned()],
+                ..User::default()
+            },
             body: Bytes::new(),
             target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),

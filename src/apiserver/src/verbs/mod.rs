@@ -10,6 +10,7 @@ mod read;
 mod review;
 mod strategy;
 mod subresource;
+mod token;
 mod update;
 
 use std::sync::Arc;

@@ -31,6 +31,7 @@ impl Scope<'_> {
         match (self.subresource.as_str(), verb) {
             ("binding", _) => self.bind(name),
             ("eviction", _) => self.evict(name),
+            ("token", "create") => self.create_token(name),
             ("scale", "get") => self.scale_of(name).map(|value| Answer::Value { code: 200, value }),
             ("scale", _) => self.set_scale(name, verb),
             (_, "get") => self.get(name),

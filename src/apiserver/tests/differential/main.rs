@@ -87,6 +87,9 @@ impl Side {
     }
 }
 
+/// Random sequences where nobody asks for another count.
+const SEEDS: u64 = 8;
+
 /// What came of a number of requests.
 #[derive(Default)]
 struct Tally {
@@ -126,6 +129,16 @@ impl Tally {
                 let _ = writeln!(self.report, "{place}: {}: agrees, although: {why}", step.title);
             }
             Some(_) => self.deliberate += 1,
+        }
+    }
+
+    /// What README.md must say.
+    fn figure(&self) -> String {
+        let Self { requests, agreed, deliberate, .. } = self;
+        if *deliberate == 0 {
+            format!("{requests} requests: all agree")
+        } else {
+            format!("{requests} requests: {agreed} agree, {deliberate} differ as documented")
         }
     }
 
@@ -180,13 +193,16 @@ async fn every_scene_is_answered_as_by_the_real_server() {
         }
     }
     tally.finish("scenes");
+    if only.is_empty() {
+        world::assert_readme_says(&tally.figure());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_sequences_are_answered_as_by_the_real_server() {
     let Some((_real, theirs, _server, _listener, ours)) = both().await else { return };
     let mut tally = Tally::default();
-    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
+    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     for seed in 0..seeds {
         let namespace = format!("r-{seed}");
         make_namespace(&theirs, &namespace).await;
@@ -205,4 +221,7 @@ async fn random_sequences_are_answered_as_by_the_real_server() {
         }
     }
     tally.finish("random sequences");
+    if seeds == SEEDS {
+        world::assert_readme_says(&tally.figure());
+    }
 }

@@ -91,6 +91,13 @@ impl Drop for Real {
     }
 }
 
+/// Holds the figures of README.md to what a whole run found.
+#[allow(dead_code)] // Of the suites that README.md has a figure of.
+pub(crate) fn assert_readme_says(figure: &str) {
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains(&format!("| {figure}")), "README.md of berth-apiserver should say: {figure}");
+}
+
 /// This server behind its listener, as the real one is set up in hack/testenv.
 pub(crate) async fn ours() -> (ApiServer, Listener) {
     ours_with(Admission { storage_protection: true, ..Admission::default() }).await

@@ -194,4 +194,10 @@ async fn compare(what: &str, transcript: &str, flags: &[&str], admission: Admiss
     }
     eprintln!("{what}: {count} scripts, {agreed} agree, {deliberate} differ deliberately");
     assert!(report.is_empty(), "{report}");
+    let figure = if deliberate == 0 {
+        format!("{count} scripts: all agree")
+    } else {
+        format!("{count} scripts: {agreed} agree, {deliberate} differs as documented")
+    };
+    world::assert_readme_says(&figure);
 }

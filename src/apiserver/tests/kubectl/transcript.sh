@@ -11,6 +11,22 @@ kubectl auth whoami -o jsonpath='{.kind}'
 
 kubectl auth can-i create pods
 
+kubectl create serviceaccount robot
+kubectl create token robot -o jsonpath='{.kind} {.metadata.name} {.spec}'
+kubectl create token robot --duration 1h --audience vault -o jsonpath='{.spec}'
+kubectl create token robot --duration 1m
+kubectl create token nobody
+kubectl create token robot | tr -cd . | wc -c
+
+kubectl --token "$(kubectl create token robot)" auth whoami -o jsonpath='{.status.userInfo.username} {.status.userInfo.groups}'
+kubectl create secret generic key
+bound() { kubectl create token robot --bound-object-kind Secret --bound-object-name key; }
+kubectl --token "$(bound)" auth whoami -o jsonpath='{.status.userInfo.username}'
+# The real server remembers for ten seconds whom it let in.
+token=$(bound)
+kubectl delete secret key
+kubectl --token "$token" auth whoami
+
 kubectl api-resources --api-group=apps
 
 kubectl api-resources --api-group=policy -o wide
