@@ -17,6 +17,7 @@ use crate::decision::{
 use crate::displaced::reference;
 use crate::drawing::{self, Drawing};
 use crate::existing::{self, Existing};
+use crate::expected::ExpectedNodes;
 use crate::joining::Place;
 use crate::terms;
 
@@ -31,6 +32,8 @@ pub struct Options {
     /// The schedulers whose pods are bound (`spec.schedulerName`); `None`: those of all. Pods of others are planned, and
     /// expected to be bound by their scheduler.
     pub scheduler_names: Option<BTreeSet<String>>,
+    /// Pods that nodes were launched for: they come to these, and no others are launched for them.
+    pub expected: ExpectedNodes,
 }
 
 /// Whether there is enough to decide from.
@@ -60,9 +63,9 @@ pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decisio
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
     let (universe, solution, drawing) = if options.launches {
-        drawing::solve(&mut cluster, &options.solve)
+        drawing::solve_beside(&mut cluster, &options.solve, &options.expected)
     } else {
-        let existing = existing::bind(&mut cluster, &options.solve);
+        let existing = existing::bind(&mut cluster, &options.solve, &options.expected);
         (Universe::default(), Solution::default(), Drawing::of_existing(existing))
     };
     let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };
@@ -138,6 +141,12 @@ impl Answer<'_> {
             }
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
+        let settled = self.drawing.settled().iter().map(|(pod, node)| Nomination {
+            object: self.member(MemberKind::Pod, pod),
+            node: self.node(*node),
+            after_evictions: false,
+        });
+        decision.nominations.extend(settled);
         for (node, pods) in self.drawing.all_preempted() {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
             decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));

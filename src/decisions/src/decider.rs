@@ -10,6 +10,7 @@ use crate::decide::{Options, bind_only, decide, expect_synced};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
+use crate::expected::Rows;
 
 /// How pods are placed on nodes that exist before any is launched.
 pub(crate) const QUEUE: Queue =
@@ -74,6 +75,7 @@ impl Decider {
         let kept = kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| Kept::new(tracked, &options.solve));
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
+        scheduler.expect(Rows::new(cluster, &options.expected).to_schedule());
         let Trial { left, placements } = scheduler.try_out(QUEUE)?;
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });

@@ -7,6 +7,7 @@ use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
 use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
+use crate::expected::ExpectedNodes;
 use crate::joining::{Joined, Place, join};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
@@ -36,7 +37,16 @@ pub struct Also<'a> {
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
 /// that no place takes together with their owners are planned without.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
-    let existing = existing::bind(cluster, options);
+    solve_beside(cluster, options, &ExpectedNodes::new())
+}
+
+/// Does the same beside pods that are expected on nodes which were launched for them.
+pub(crate) fn solve_beside(
+    cluster: &mut Cluster,
+    options: &Options,
+    expected: &ExpectedNodes,
+) -> (Universe, Solution, Drawing) {
+    let existing = existing::bind(cluster, options, expected);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut drawing = Drawing::new(existing, draws, cluster);
@@ -93,6 +103,11 @@ impl Drawing {
     /// What was bound to existing nodes, by node.
     pub(crate) fn on_existing(&self) -> impl Iterator<Item = (usize, &[Placement])> {
         self.existing.on_nodes.iter().map(|(node, placements)| (*node, placements.as_slice()))
+    }
+
+    /// Who is to come to a node that was launched for it.
+    pub(crate) fn settled(&self) -> &[(Box<str>, usize)] {
+        &self.existing.settled
     }
 
     /// Who gives way, by node.

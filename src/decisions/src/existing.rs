@@ -9,6 +9,7 @@ use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::decider::QUEUE;
+use crate::expected::{ExpectedNodes, Rows};
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
@@ -22,12 +23,21 @@ pub(crate) struct Existing {
     pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
     pub(crate) stand_ins: KeyedMap<Box<str>, (Sym, u32, u32)>,
+    /// Pods that are to come to nodes that were launched for them, by `namespace/name`, and the node's index.
+    pub(crate) settled: Vec<(Box<str>, usize)>,
     /// By spec.
     pub(crate) refusals: FxHashMap<u32, Vec<(String, u32)>>,
 }
 
-/// Binds what finds a node that exists: it is pending no more.
-pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
+/// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
+pub(crate) fn bind(cluster: &mut Cluster, options: &Options, expected: &ExpectedNodes) -> Existing {
+    let rows = Rows::new(cluster, expected);
+    let mut existing = bind_now(cluster, options, &rows);
+    existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
+    existing
+}
+
+fn bind_now(cluster: &mut Cluster, options: &Options, rows: &Rows) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
@@ -39,6 +49,7 @@ pub(crate) fn bind(cluster: &mut Cluster, options: &Options) -> Existing {
     expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    scheduler.expect(rows.to_schedule());
     let left = scheduler.run(QUEUE);
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {

@@ -21,6 +21,7 @@ mod decision;
 mod displaced;
 mod drawing;
 mod existing;
+mod expected;
 mod joining;
 mod terms;
 #[cfg(test)]
@@ -36,5 +37,6 @@ pub use decision::{
 };
 pub use displaced::Displaced;
 pub use drawing::{Also, Drawing, solve};
+pub use expected::ExpectedNodes;
 pub use joining::Place;
 pub use terms::{Unit, quantities};

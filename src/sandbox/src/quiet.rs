@@ -40,8 +40,10 @@ impl Quiet {
     /// Once nothing has changed for long enough: what has no place, with its reason. `None` before.
     pub(crate) fn settled(&self) -> Option<Vec<String>> {
         let waited = self.since.elapsed();
-        // What is on its way is waited for longer, since boots and drains take their time; but not for ever.
-        let patience = if self.n_moving == 0 { self.patience } else { self.patience * 24 };
+        // What is on its way is waited for longer, since boots and drains take their time; but not for ever. So is what
+        // nobody has said anything about yet.
+        let is_moving = self.n_moving > 0 || self.left.values().any(String::is_empty);
+        let patience = if is_moving { self.patience * 24 } else { self.patience };
         (waited >= patience).then(|| {
             let why = |(name, reason): (&String, &String)| {
                 if reason.is_empty() { name.clone() } else { format!("{name}: {reason}") }

@@ -8,6 +8,7 @@ mod ceilings;
 mod claims;
 mod disruption;
 mod evictions;
+mod expected;
 mod garbage;
 mod gauges;
 mod live;

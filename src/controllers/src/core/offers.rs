@@ -51,8 +51,10 @@ impl Core {
         }
         let is_known = self.class_status.get(&class) == Some(&status);
         let wait = match &status {
+            // Files often have NodePools before their node classes.
+            Err(CloudError::NotFound { .. }) => Duration::from_secs(1),
             // Somebody may be about to mend it.
-            Ok(NodeClassStatus::NotReady { .. }) | Err(CloudError::NotFound { .. }) => Duration::from_secs(5),
+            Ok(NodeClassStatus::NotReady { .. }) => Duration::from_secs(5),
             Ok(NodeClassStatus::Ready { .. }) => PERIOD,
             Err(_) => Duration::ZERO,
         };

@@ -101,6 +101,21 @@ impl Core {
         }
     }
 
+    /// Whether the cloud has not said yet what the nodes of some NodePool can be: it would seem that there are none.
+    pub(super) fn awaits_offers(&self) -> bool {
+        let classes = self.view.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.as_ref());
+        let mut classes = classes.filter(|class| self.provider.serves(class)).map(class_key);
+        classes.any(|class| !self.asked_classes.contains(&class) || !self.class_status.contains_key(&class))
+    }
+
+    /// Why a NodePool has no instance types, where its node class is to blame.
+    pub(super) fn blamed_class(&self, pool: &str) -> Option<String> {
+        let pool = self.view.pools.get(&pool.to_owned())?;
+        let (status, reason, message) = self.class_condition(pool);
+        let why = if message.is_empty() { reason } else { message };
+        (status != Status::True).then(|| format!("its node class cannot be used: {why}"))
+    }
+
     /// Whether nodes of a NodePool may be launched.
     pub(super) fn is_pool_usable(&self, pool: &NodePool) -> bool {
         let class = pool.spec.template.spec.node_class_ref.as_ref();

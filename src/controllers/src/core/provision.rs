@@ -16,15 +16,19 @@ use rustc_hash::FxHasher;
 use super::ceilings::Spend;
 use super::pools::{HASH_VERSION, template_hash};
 use super::recall::backoff_message;
+use super::schedule::pod_name;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
 use crate::metrics::Counter;
 use crate::notice::Notice;
+use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
 /// How often what found no place is planned again although nothing changed.
 const RETRY: Duration = Duration::from_secs(30);
+/// How often it is looked whether pods came to the nodes that were launched for them.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// A pod for which so many nodes were launched, and that was bound to none, waits before the next.
 const PATIENCE: u32 = 2;
 /// The first and the longest wait of such a pod.
@@ -36,7 +40,19 @@ pub(super) struct Planned {
     /// The NodeClaim that it waits for.
     pub(super) claim: String,
     pub(super) n_launches: u32,
+    /// When the last was launched, together with others.
     pub(super) last: Timestamp,
+    /// The pod that is to come to that node, if that is one.
+    pub(super) pod: Option<PodName>,
+    /// The uid of its controller: its pods are alike.
+    pub(super) owner: String,
+}
+
+impl Planned {
+    /// Nothing yet.
+    pub(super) const fn none(now: Timestamp) -> Self {
+        Self { claim: String::new(), n_launches: 0, last: now, pod: None, owner: String::new() }
+    }
 }
 
 impl Core {
@@ -52,6 +68,9 @@ impl Core {
         self.batch = None;
         if self.is_storm(now) {
             return self.queue.add_at(Job::Provision, after(now, RETRY));
+        }
+        if self.awaits_offers() {
+            return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         }
         let Some(decision) = self.decide(true, now) else {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
@@ -74,6 +93,10 @@ impl Core {
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
         }
+        if !decision.nominations.is_empty() {
+            // Not all may come where they are expected.
+            self.queue.add_at(Job::Provision, after(now, LOOK_AGAIN));
+        }
         let (n_bound, n_launched) = (decision.bindings.len(), decision.launches.len() - n_put_off);
         if n_bound + n_launched > 0 {
             tracing::info!(n_bound, n_launched, n_put_off, n_refused = decision.refusals.len(), "planned");
@@ -87,10 +110,14 @@ impl Core {
             return false;
         }
         let Ok(name) = self.create_claim(launch, spend, now) else { return false };
+        // Who draws from a Reservation finds it by itself.
+        let is_plain = launch.reservations.is_empty() && launch.draws.is_empty();
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
-            let planned = self.planned.entry(uid.to_owned());
-            let planned = planned.or_insert_with(|| Planned { claim: String::new(), n_launches: 0, last: now });
+            let pod = (is_plain && object.key.kind == berth_state::Kind::Pod).then(|| pod_name(object));
+            let owner = pod.as_ref().map(|pod| self.owner_of(pod)).unwrap_or_default();
+            let planned = self.planned.entry(uid.to_owned()).or_insert_with(|| Planned::none(now));
+            (planned.pod, planned.owner) = (pod, owner);
             planned.claim.clone_from(&name);
             planned.n_launches = planned.n_launches.saturating_add(1);
             planned.last = now;

@@ -43,7 +43,7 @@ impl Core {
         });
         let in_vain: Vec<(String, u32)> = pods.chain(reservations).collect();
         for (uid, n_launches) in in_vain {
-            self.planned.insert(uid, Planned { claim: String::new(), n_launches, last: now });
+            self.planned.insert(uid, Planned { n_launches, ..Planned::none(now) });
         }
     }
 }

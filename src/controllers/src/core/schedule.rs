@@ -19,6 +19,8 @@ use crate::notice::Notice;
 use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
+/// How it ends what a NodePool says that has no instance type at all.
+const NO_TYPE: &str = ": no instance type meets its requirements";
 /// The first and the longest delay after a pod could not be bound.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -38,13 +40,17 @@ impl Core {
             solve: self.options.solve.clone(),
             launches,
             scheduler_names: self.options.scheduler_names.clone(),
+            expected: self.expected_pods(now),
         };
         let span = tracing::info_span!("decision", launches, cause = self.take_cause());
         self.decision = span.clone();
         let _entered = span.enter();
         self.decided = Some(self.decided.unwrap_or(false) || launches);
         match self.decider.decide(&mut self.state, &options, now) {
-            Ok(decision) => Some(decision),
+            Ok(decision) => {
+                self.swap_expected(&decision.bindings, &options.expected);
+                Some(decision)
+            }
             Err(error) => {
                 tracing::debug!(%error, "nothing can be decided yet");
                 None
@@ -185,7 +191,11 @@ impl Core {
             .count();
         let n_nodes = self.view.nodes.values().count() + in_flight;
         for refusal in refusals {
-            let message = why_unschedulable(n_nodes, &refusal.reasons, self.view.pools.values().next().is_some());
+            let message = why_unschedulable(
+                n_nodes,
+                &self.blaming_classes(&refusal.reasons),
+                self.view.pools.values().next().is_some(),
+            );
             for object in &refusal.objects {
                 match object.key.kind {
                     berth_state::Kind::Pod => self.explain_pod(object, &message, now),
@@ -194,6 +204,18 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// A NodePool without instance types is told with what is wrong with its node class, if something is.
+    fn blaming_classes(&self, reasons: &[(String, u32)]) -> Vec<(String, u32)> {
+        let mut reasons = reasons.to_vec();
+        for (reason, _) in &mut reasons {
+            let pool = reason.strip_prefix("NodePool ").and_then(|rest| rest.strip_suffix(NO_TYPE));
+            if let Some((pool, why)) = pool.and_then(|pool| Some((pool, self.blamed_class(pool)?))) {
+                *reason = format!("NodePool {pool}: {why}");
+            }
+        }
+        reasons
     }
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {

@@ -10,6 +10,7 @@ mod disruption;
 mod guard;
 mod leaders;
 mod no_pool;
+mod plan_comes_true;
 mod planted;
 mod restart;
 mod rooms;

@@ -10,6 +10,7 @@ mod assess;
 mod bindings;
 mod choose;
 mod diagnose;
+mod expected;
 mod groups;
 mod hold;
 mod index;
@@ -33,6 +34,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
+pub use expected::Expected;
 pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
 pub use queue::Queue;
@@ -133,6 +135,7 @@ pub struct Scheduler<'a> {
     nominated: FxHashMap<usize, Vec<ClassId>>,
     /// By Reservation: the node where it was held last.
     places: Vec<Option<u32>>,
+    expectations: expected::Expectations,
     members: Members,
     /// Running pods that Reservations were bound to.
     bound_to: FxHashMap<Eviction, u32>,
@@ -175,6 +178,7 @@ impl<'a> Scheduler<'a> {
             kept: None,
             nominated: FxHashMap::default(),
             places: places(cluster),
+            expectations: expected::Expectations::default(),
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
             gone: None,

@@ -96,6 +96,7 @@ impl<'a> Scheduler<'a> {
             kept: None,
             nominated: FxHashMap::default(),
             places: paused.places,
+            expectations: super::expected::Expectations::default(),
             domains: paused.domains,
             members: Members::default(),
             bound_to: FxHashMap::default(),

@@ -7,7 +7,7 @@ use berth_model::{ClassId, Constraint, MemberKind};
 use rustc_hash::FxHashMap;
 
 use super::groups::stands;
-use super::{Placed, Scheduler};
+use super::{Expected, Placed, Scheduler};
 
 /// How the queue is worked off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,12 +50,19 @@ impl Scheduler<'_> {
         loop {
             let mut failed: BTreeMap<Place, u32> = BTreeMap::new();
             let mut has_progressed = false;
+            self.expect_those_left();
+            let mut level = None;
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
             let mut unbound: Vec<u32> = Vec::new();
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
                 let (Reverse(priority), _, row, id) = place;
+                if level.replace(priority) != Some(priority) {
+                    waiting.insert(place, count);
+                    has_progressed |= self.come_as_expected(priority, &mut waiting, queue) > 0;
+                    continue;
+                }
                 while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
                     match self.pre_allocate(reservation) {
                         Some(_) => has_progressed = true,
@@ -81,6 +88,8 @@ impl Scheduler<'_> {
                 }
             }
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
+                self.expect_those_left();
+                self.expect(Expected::new());
                 return summed(failed.into_iter().map(|((.., id), count)| (id, count)).collect());
             }
             (waiting, binding) = (failed, unbound);

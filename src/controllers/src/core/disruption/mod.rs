@@ -174,6 +174,7 @@ impl Core {
                 launches: true,
                 // Who else binds pods is expected to find the same places.
                 scheduler_names: None,
+                expected: self.expected_pods(now),
             },
             eviction_price: self.options.eviction_price,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
@@ -190,6 +191,8 @@ impl Core {
         let mut kept = BTreeMap::new();
         let replacements: BTreeSet<&String> =
             self.disrupting.commands.values().flat_map(|command| &command.replacements).collect();
+        let expected = self.expected_pods(now);
+        let expected: BTreeSet<&str> = expected.values().map(|node| &**node).collect();
         for (name, node) in self.view.nodes.iter() {
             let claim = self.view.claims_of_node(node).next();
             let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
@@ -199,7 +202,7 @@ impl Core {
                 Some("node is not ready".to_owned())
             } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
                 Some("pods of nodes that it replaces are about to come".to_owned())
-            } else if self.is_expected(name) {
+            } else if self.is_expected(name) || expected.contains(name.as_str()) {
                 Some("node is nominated for a pending pod".to_owned())
             } else {
                 // What could not be moved has gone meanwhile where the node is empty.
