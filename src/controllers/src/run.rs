@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_cloudprovider::{CloudProvider, tag};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kube::Client;
@@ -151,7 +152,13 @@ impl Controllers {
                 () = until(wake) => Input::Tick,
             };
             core.handle(input, self.clock.now());
-            // What came together is taken in together, before anything is done about it.
+            // What came together is taken in together, before anything is done about it: a decision may take long, and who
+            // waits for its turn with each answer binds a pod a decision.
+            for _ in 0..CHANNEL {
+                let Some(Some(answered)) = outside.next().now_or_never() else { break };
+                core.handle(answered, self.clock.now());
+                outside.start();
+            }
             for _ in 0..CHANNEL {
                 match events.try_recv() {
                     Ok(observed) => core.handle(Input::Observed(observed), self.clock.now()),

@@ -76,11 +76,11 @@ impl Rows {
             let Cluster { pending, nodes: all, specs, symbols, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id as usize) else { continue };
             let Some(spec) = specs.get(row.spec as usize) else { continue };
-            let mut places = nodes.into_iter().flat_map(|(node, count)| (0..count).map(move |_| node)).peekable();
+            let mut free = nodes.into_iter().flat_map(|(node, count)| (0..count).map(move |_| node)).peekable();
             row.members.retain(|run| {
                 let is_full = |node: &usize| all.get(*node).is_none_or(|node| !spec.requests.fits(&node.free));
-                while places.next_if(is_full).is_some() {}
-                let next = places.next_if(|_| run.numbers.is_none());
+                while free.next_if(is_full).is_some() {}
+                let next = free.next_if(|_| run.numbers.is_none());
                 let Some((node, at)) = next.and_then(|at| Some((all.get_mut(at)?, at))) else { return true };
                 node.free.subtract(&spec.requests);
                 node.pods.push(BoundPod {

@@ -9,6 +9,7 @@ use berth_decisions::Binding;
 use jiff::Timestamp;
 
 use super::Core;
+use super::provision::Planned;
 use super::schedule::pod_name;
 use crate::claim::conditions;
 use crate::clock::elapsed;
@@ -22,19 +23,19 @@ const MOST: Duration = Duration::from_secs(60);
 impl Core {
     /// Pods whose node comes up, or did a moment ago, and its name or its NodeClaim's.
     pub(super) fn expected_pods(&self, now: Timestamp) -> berth_decisions::ExpectedNodes {
-        let claims: BTreeMap<&str, Option<(&str, Duration)>> = self
-            .planned
-            .values()
-            .filter(|planned| planned.pod.is_some())
-            .map(|planned| (planned.claim.as_str(), self.coming(&planned.claim, now)))
-            .collect();
-        let coming = self.planned.values().filter(|planned| {
-            claims.get(planned.claim.as_str()).is_some_and(|known| known.is_some_and(|(_, up)| up.is_zero()))
-        });
-        let batches: BTreeSet<Timestamp> = coming.map(|planned| planned.last).collect();
+        let waits = |uid: &String, pod: &PodName| {
+            self.view.pods.get(pod).is_some_and(|known| known.node.is_none() && known.uid == *uid)
+        };
+        let planned = self.planned.iter().filter_map(|(uid, planned)| Some((uid, planned, planned.pod.as_ref()?)));
+        let planned: Vec<(&Planned, &PodName)> =
+            planned.filter(|(uid, _, pod)| waits(uid, pod)).map(|(_, planned, pod)| (planned, pod)).collect();
+        let claims: BTreeMap<&str, Option<(&str, Duration)>> =
+            planned.iter().map(|(planned, _)| (planned.claim.as_str(), self.coming(&planned.claim, now))).collect();
+        let comes_up = |claim: &str| claims.get(claim).is_some_and(|known| known.is_some_and(|(_, up)| up.is_zero()));
+        let batches: BTreeSet<Timestamp> =
+            planned.iter().filter(|(planned, _)| comes_up(&planned.claim)).map(|(planned, _)| planned.last).collect();
         let mut expected = berth_decisions::ExpectedNodes::new();
-        for planned in self.planned.values() {
-            let Some(PodName { namespace, name }) = &planned.pod else { continue };
+        for (planned, PodName { namespace, name }) in planned {
             let Some(Some((node, up))) = claims.get(planned.claim.as_str()) else { continue };
             if *up <= GRACE || (*up <= MOST && batches.contains(&planned.last)) {
                 expected.insert(format!("{namespace}/{name}").into(), (*node).into());

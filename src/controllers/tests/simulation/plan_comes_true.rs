@@ -11,9 +11,9 @@ use crate::{repeat, seeds};
 struct Dice(u64);
 
 impl Dice {
-    fn of(&mut self, sides: u64) -> u64 {
+    fn of(&mut self, sides: u64) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
+        usize::try_from((self.0 >> 33) % sides).unwrap()
     }
 }
 
@@ -21,7 +21,7 @@ impl Dice {
 fn deployment(name: &str, dice: &mut Dice) -> (Value, usize) {
     let replicas = 3 + dice.of(20);
     let labels = json!({"app": name});
-    let (cpu, memory) = ([100, 250, 500, 1000][dice.of(4) as usize], [128, 256, 512, 1024][dice.of(4) as usize]);
+    let (cpu, memory) = ([100, 250, 500, 1000][dice.of(4)], [128, 256, 512, 1024][dice.of(4)]);
     let mut spec = json!({"containers": [{"name": "c", "image": "c",
         "resources": {"requests": {"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")}}}]});
     let selector = json!({"matchLabels": labels});
@@ -41,7 +41,7 @@ fn deployment(name: &str, dice: &mut Dice) -> (Value, usize) {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
         "replicas": replicas, "selector": selector,
         "template": {"metadata": {"labels": labels}, "spec": spec}}});
-    (deployment, replicas as usize)
+    (deployment, replicas)
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ pub(crate) const NOW: Time = Time::UNIX_EPOCH;
 
 fn options() -> Options {
     let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
-    Options { launches: true, solve, scheduler_names: None }
+    Options { launches: true, solve, ..Options::default() }
 }
 
 fn binding() -> Options {

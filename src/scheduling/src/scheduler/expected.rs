@@ -9,7 +9,9 @@ use super::queue::Place;
 use super::{Placed, Queue, Scheduler};
 
 /// By row of the input: nodes by index, and how many of the row's pods are expected there.
-pub type Expected = BTreeMap<u32, VecDeque<(usize, u32)>>;
+pub type Expected = BTreeMap<u32, Nodes>;
+/// Nodes by index, and how many pods each.
+type Nodes = VecDeque<(usize, u32)>;
 
 /// Where pods are expected while a queue is worked off.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +53,7 @@ impl Scheduler<'_> {
         }
         let of_level = waiting.iter().filter(|((priority, ..), _)| priority.0 == level);
         let places: Vec<(Place, u32)> = of_level.map(|(place, count)| (*place, *count)).collect();
-        let mut rows: Vec<(Place, u32, VecDeque<(usize, u32)>)> = Vec::new();
+        let mut rows: Vec<(Place, u32, Nodes)> = Vec::new();
         for (place, count) in places {
             let expected = self.expectations.rows.remove(&place.2);
             rows.extend(expected.map(|expected| (place, count, expected)));

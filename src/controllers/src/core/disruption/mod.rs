@@ -29,6 +29,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 const NEXT_PART: Duration = Duration::from_secs(1);
 /// Nodes are looked at again after this time although nothing changed: schedules of budgets open and close.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+/// For how long nodes are not looked at while pods come to new ones.
+const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 /// A storm needs so many nodes at least: of two nodes one is half.
 const STORM_NODES: usize = 3;
 /// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
@@ -47,6 +49,8 @@ pub(super) struct Disrupting {
     put_back: BTreeMap<String, PutBack>,
     /// Whether something changed since the last round began.
     has_changed: bool,
+    /// Since when nodes are not looked at, as pods come to new ones.
+    put_off: Option<Timestamp>,
     /// When the last round began.
     began: Option<Timestamp>,
     /// Nodes that this round has asked about; `None` between rounds.
@@ -134,7 +138,7 @@ impl Core {
         if self.options.only_lifecycle || self.is_storm(now) || !self.disrupting.is_due(now) {
             return;
         }
-        if !self.disrupting.is_settled() {
+        if !self.disrupting.is_settled() || self.puts_off_disruption(now) {
             return self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
         }
         let mut options = self.disruption_options(now);
@@ -162,6 +166,18 @@ impl Core {
         for command in found.commands.into_iter().filter(|command| command.batch == 0) {
             self.begin(&command, now);
         }
+    }
+
+    /// Whether pods come to new nodes just now: binding goes first, and what nodes cost shows once all is in its place. For
+    /// a minute at most, as in a busy cluster some always do.
+    fn puts_off_disruption(&mut self, now: Timestamp) -> bool {
+        let is_busy = self.batch.is_some() || !self.expected_pods(now).is_empty();
+        if !is_busy {
+            self.disrupting.put_off = None;
+            return false;
+        }
+        let since = *self.disrupting.put_off.get_or_insert(now);
+        elapsed(since, now) < MOST_PUT_OFF
     }
 
     /// How nodes are looked at now, and which are not.
