@@ -19,6 +19,8 @@ const UNWATCHED: [berth_state::Kind; 3] =
 
 /// What comes within this time is placed together: a decision looks at all of the cluster.
 const GATHER: Duration = Duration::from_millis(20);
+/// Refusals within this time are answered together.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// The state's kind of a kind that it knows.
 pub(super) fn state_kind(kind: Kind) -> Option<berth_state::Kind> {
@@ -62,7 +64,7 @@ impl Core {
             self.apply(event, now);
         }
         if is_end_of_claim(observed) {
-            self.replan_at_once();
+            self.replan_at_once(now);
         }
         if matches!(observed, Observed::Listed(..)) {
             self.read_again();
@@ -110,11 +112,12 @@ impl Core {
         }
     }
 
-    /// What a launch was refused for is planned anew, without waiting for more.
-    pub(super) fn replan_at_once(&mut self) {
+    /// What launches were refused for is planned anew, together with what else is refused in the same moment: one by one
+    /// they would get more nodes.
+    pub(super) fn replan_at_once(&mut self, now: Timestamp) {
         if self.has_waiting {
             self.batch = None;
-            self.queue.add(Job::Provision);
+            self.queue.add_at(Job::Provision, after(now, MOMENT));
         }
     }
 

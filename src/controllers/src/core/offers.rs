@@ -71,7 +71,7 @@ impl Core {
                 self.queue.add(Job::Pool(pool));
             }
             self.tell_offers(now);
-            self.replan_at_once();
+            self.replan_at_once(now);
         }
     }
 
