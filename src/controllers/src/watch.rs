@@ -5,7 +5,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, watcher};
-use kube::runtime::{WatchStreamExt, utils::Backoff};
 use kube::{Api, Client, Resource as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
@@ -13,26 +12,18 @@ use tokio::sync::mpsc::Sender;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 
-/// Delays after errors of a watch: they double and never jitter, so that a simulation is repeatable.
-#[derive(Debug, Default)]
-struct Delays {
-    n_failures: u32,
-}
+/// How long a kind that the server does not know is left alone: somebody may define it.
+const UNKNOWN: Duration = Duration::from_secs(60);
+/// The first delay after an error of a watch. Delays double and never jitter, so that a simulation is repeatable.
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(30);
 
-impl Iterator for Delays {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let delay = Duration::from_millis(200).saturating_mul(2_u32.saturating_pow(self.n_failures));
-        self.n_failures = self.n_failures.saturating_add(1);
-        Some(delay.min(Duration::from_secs(30)))
+/// How long to wait before a watch is taken up again that has failed so many times since it told something.
+fn delay(n_failures: u32, is_unknown: bool) -> Duration {
+    if is_unknown {
+        return UNKNOWN;
     }
-}
-
-impl Backoff for Delays {
-    fn reset(&mut self) {
-        self.n_failures = 0;
-    }
+    SHORTEST.saturating_mul(2_u32.saturating_pow(n_failures)).min(LONGEST)
 }
 
 /// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`]; an object that cannot be read
@@ -43,11 +34,25 @@ where
     Object: From<K>,
 {
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    let stream = watcher(api, watcher::Config::default()).backoff(Delays::default());
+    let stream = watcher(api, watcher::Config::default());
     futures::pin_mut!(stream);
     let mut listing: Option<Vec<Object>> = None;
     let mut is_told = false;
+    let mut n_failures = 0;
     while let Some(event) = stream.next().await {
+        // That a list begins says nothing: it comes before each one that fails.
+        let pause = match &event {
+            Ok(watcher::Event::Init) => None,
+            Ok(_) => {
+                n_failures = 0;
+                None
+            }
+            Err(error) => {
+                let delay = delay(n_failures, is_unknown_kind(error));
+                n_failures += 1;
+                Some(delay)
+            }
+        };
         let told = match event {
             Ok(watcher::Event::Init) => {
                 listing = Some(Vec::new());
@@ -81,6 +86,10 @@ where
                 return;
             }
         }
+        // The watcher asks again when it is asked for more.
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
+        }
     }
 }
 
@@ -90,4 +99,36 @@ fn unreadable(kind: Kind, invalid: kube::core::error_boundary::InvalidObject) ->
 
 fn is_unknown_kind(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use berth_api::NodeOverlay;
+    use berth_apiserver::{ApiServer, Config, RequestLog};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unknown_kind_is_asked_for_once_a_minute_although_each_list_begins() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&count);
+        let log = RequestLog::new(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
+        let (sender, _receiver) = tokio::sync::mpsc::channel(16);
+        let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, sender);
+        drop(tokio::time::timeout(Duration::from_secs(599), watching).await);
+        assert_eq!(count.load(Ordering::Relaxed), 10);
+    }
+
+    #[test]
+    fn delays_double_to_half_a_minute() {
+        let delays: Vec<u64> = (0..10).map(|n| u64::try_from(delay(n, false).as_millis()).unwrap()).collect();
+        assert_eq!(delays, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+        assert_eq!(delay(u32::MAX, false), LONGEST);
+    }
 }
