@@ -33,11 +33,12 @@ declare -A allowed=(
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
     [berth-telemetry]="berth-controllers"
     [berth-simulate]="berth-api berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-sandbox"
+    [berth-page]="berth-api berth-plan berth-quantity"
     [berth-controller-manager]="berth-quantity berth-schedule"
     [berth-kubelet]="berth-api berth-quantity"
     [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-disruption berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-apiserver]="berth-quantity berth-schedule"
-    [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-controllers berth-plan berth-sandbox berth-simulate berth-telemetry"
+    [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-cloudprovider berth-controllers berth-page berth-plan berth-sandbox berth-simulate berth-telemetry"
 )
 pure=(quantity catalogue model convert state scheduling packing provisioning decisions disruption)
 

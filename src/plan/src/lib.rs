@@ -43,6 +43,7 @@ pub use berth_provisioning::{Effort, MaxShare, ShareKey};
 pub use decimal::{ParseMoneyError, exact as dollars, parse_money};
 pub use error::PlanError;
 pub use explain::{ExplainError, Explanation, Kind, ObjectRef, ParseObjectError};
+pub use html::STYLE as PAGE_STYLE;
 pub use max_share::{ParseShareError, UnkeepableShares, parse_max_share};
 pub use options::Options;
 pub use plan::{Plan, Timings, plan_change, plan_documents, plan_inputs, plan_objects};

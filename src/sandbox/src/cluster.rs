@@ -73,6 +73,10 @@ pub async fn run(
     Box::pin(begin(&parts, &options, &mut moment)).await?;
     // Whatever runs beside ends when this function does.
     let Parts { server, client, cloud, kubelets, mut happened, mut tasks } = parts;
+    if let Some(on_begun) = &options.on_begun {
+        // Whoever wanted to know may have gone.
+        drop(on_begun.send((client.clone(), cloud.clone())));
+    }
     let _kubectl = match &options.kubeconfig {
         Some(path) => {
             let kubectl = Served::start(server, path).await?;

@@ -37,6 +37,9 @@ pub struct Options {
     pub without_berth: bool,
     /// Where metrics and health of Berth's controllers are asked for, once they run.
     pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
+    /// Who is told once the cluster runs and has the objects to begin with: a recorder, a page.
+    pub on_begun:
+        Option<tokio::sync::mpsc::UnboundedSender<(kube::Client, berth_cloudprovider_fake::cloud::FakeCloud)>>,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             story: false,
             without_berth: false,
             on_metrics: None,
+            on_begun: None,
         }
     }
 }

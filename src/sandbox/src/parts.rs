@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::FakeNodeClassSpec;
 use berth_apiserver::{Admission, ApiServer, Config};
 use berth_catalogue::Catalogue;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, FakeCloud, NodeClass};
@@ -142,7 +143,22 @@ impl Parts {
             self.cloud.set_node_class(&class, NodeClass::default());
             apply::node_class(client, &class).await?;
         }
-        apply::missing_reservations(client, &self.cloud.reservation_definitions()).await?;
+        for object in objects {
+            if let Object::FakeNodeClass(class) = object
+                && class.spec == FakeNodeClassSpec::default()
+            {
+                // Else NodePools that come with it would wait until the cloud is asked again.
+                self.cloud.set_node_class(&class.name_any(), NodeClass::default());
+            }
+        }
+        let mut definitions = self.cloud.reservation_definitions();
+        for object in objects {
+            if let Object::FakeCapacityReservation(own) = object {
+                // It says itself how many it holds.
+                definitions.remove(own.id());
+            }
+        }
+        apply::missing_reservations(client, &definitions).await?;
         let passed_over = apply::objects(client, objects).await?;
         let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
         // Whoever starts with nothing but kubectl wants to see nodes, too.

@@ -31,10 +31,15 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             }
             Ok(())
         }
-        Action::Delete { api_version, kind, namespace, name } => {
+        Action::Delete { api_version, kind, namespace, name, may_be_gone } => {
+            if &**kind == "Pod" {
+                // It does not come again.
+                world.of_trace.remove(&(namespace.to_string(), name.to_string()));
+            }
             let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
             match api.delete(name, &DeleteParams::background()).await {
                 Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if *may_be_gone && status.code == 404 => Ok(()),
                 Err(error) => Err(format!("unable to delete {kind} {name}: {}", said(&error))),
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::GoDuration;
-use berth_catalogue::{CapacityType, Catalogue, Money};
+use berth_catalogue::{Catalogue, Money};
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
 use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
@@ -14,10 +14,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::error::SimulateError;
-use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Paid, Scenario};
-use crate::step::{Action, MOST_PODS, MOST_STEPS, Offering, Origin, Step};
+use crate::population::{self, TooMany};
+use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
+use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
 use crate::trace;
 
+/// What happens by itself does not happen more often.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// The longest simulation.
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
 
@@ -40,20 +43,29 @@ pub struct Simulation {
     pub(crate) consolidation: Consolidation,
     pub(crate) steps: Arc<Vec<Step>>,
     pub(crate) traces: Arc<Vec<String>>,
+    /// Whether a NodePool is made where there is none.
+    pub(crate) may_make_pool: bool,
     pub(crate) warnings: Vec<String>,
 }
 
 // === impl Simulation ===
 
 impl Simulation {
-    /// Reads a scenario, and all that it refers to.
+    /// Reads a scenario, and all that it refers to; or a trace, which is its own scenario.
     ///
     /// # Errors
     /// Names the file, the field, its line and what was expected.
     pub fn read(path: &Path) -> Result<Self, SimulateError> {
-        let file = File::open(path, KIND)?;
         let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
-        Loader { file, folder, warnings: Vec::new() }.load()
+        if trace::is_one(path) {
+            let file = File::new(&path.display().to_string(), KIND, "");
+            return Loader { file, folder, warnings: Vec::new() }.load_trace(path);
+        }
+        let file = File::open(path, KIND)?;
+        let loader = Loader { file, folder, warnings: Vec::new() };
+        let scenario: Scenario = loader.file.parse(API_VERSION)?;
+        let duration = loader.length("duration", &scenario.duration)?;
+        loader.load(&scenario, duration, None)
     }
 
     /// What was passed over.
@@ -80,6 +92,9 @@ impl Simulation {
             Origin::Trace(file, line) => {
                 format!("{}:{line}", self.traces.get(file).map_or("trace", String::as_str))
             }
+            Origin::Exported(file, event) => {
+                format!("{}: events[{event}]", self.traces.get(file).map_or("trace", String::as_str))
+            }
         }
     }
 }
@@ -93,26 +108,41 @@ struct Loader {
 // === impl Loader ===
 
 impl Loader {
-    fn load(mut self) -> Result<Simulation, SimulateError> {
-        let scenario: Scenario = self.file.parse(API_VERSION)?;
+    /// A trace alone: what was recorded with it, or else an empty cluster, and no longer than it takes.
+    fn load_trace(self, path: &Path) -> Result<Simulation, SimulateError> {
+        let mut steps = Vec::new();
+        let read = trace::read(path, 0, &mut steps)?;
+        let duration = Duration::from_millis(read.end);
+        let scenario = match &read.recorded {
+            Some(recorded) => recorded.scenario.clone(),
+            None => Scenario::default(),
+        };
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        self.load(&scenario, duration, Some((name, steps, read)))
+    }
+
+    fn load(
+        mut self,
+        scenario: &Scenario,
+        duration: Duration,
+        alone: Option<(String, Vec<Step>, trace::Read)>,
+    ) -> Result<Simulation, SimulateError> {
         let start = match &scenario.start {
             None => "2026-01-01T00:00:00Z".parse(),
             Some(text) => text.parse(),
         };
-        let start: Timestamp = start.map_err(|_| {
+        let mut start: Timestamp = start.map_err(|_| {
             let found = scenario.start.as_deref().unwrap_or_default();
             self.wrong("start", format!("found {found:?}, expected a time such as 2026-01-31T12:00:00Z"))
         })?;
-        let duration = self.length("duration", &scenario.duration)?;
         if duration.is_zero() || duration > LONGEST {
-            let found = scenario.duration.as_str();
-            return Err(self
-                .wrong("duration", format!("found {found}, expected more than 0s, and at most 9600h"))
-                .into());
+            let found = duration.as_secs_f64();
+            let message = format!("found {found} seconds, expected more than 0s, and at most 9600h");
+            return Err(self.wrong("duration", message).into());
         }
         let mut objects = self.files("manifests", &scenario.manifests)?;
         objects.extend(self.inline("objects", &scenario.objects)?);
-        let catalogue = match &scenario.instance_types {
+        let mut catalogue = match &scenario.instance_types {
             None => berth_cloudprovider_fake::catalogue(),
             Some(name) => self.catalogue(name)?,
         };
@@ -124,14 +154,26 @@ impl Loader {
         for (index, event) in scenario.events.iter().enumerate() {
             self.event(index, event, duration, &mut steps)?;
         }
-        let mut n_pods = 0_u64;
         for (index, name) in scenario.traces.iter().enumerate() {
             let path = self.folder.join(name);
             if !path.exists() {
                 let problem = format!("found {name:?}, expected a file: there is no {}", path.display());
                 return Err(self.wrong(&format!("traces[{index}]"), problem).into());
             }
-            n_pods = n_pods.max(trace::read(&path, index, &mut steps)?);
+            self.warnings.extend(trace::read(&path, index, &mut steps)?.warnings);
+        }
+        let mut traces = scenario.traces.clone();
+        let mut is_recorded = false;
+        if let Some((name, of_trace, read)) = alone {
+            start = read.start.unwrap_or(start);
+            self.warnings.extend(read.warnings);
+            if let Some(of_cloud) = read.recorded.as_ref().and_then(|recorded| recorded.catalogue.as_ref()) {
+                let place = format!("{name}: line 1: catalogue");
+                catalogue = berth_catalogue::read(of_cloud.to_string().as_bytes(), &place)?;
+            }
+            is_recorded = read.recorded.is_some();
+            traces = vec![name];
+            steps = of_trace;
         }
         if steps.len() > MOST_STEPS {
             let message = format!("found {} things that happen, expected at most {MOST_STEPS}", steps.len());
@@ -139,9 +181,12 @@ impl Loader {
         }
         // Stable: what happens at the same time happens in the order in which it is written.
         steps.sort_by_key(|step| step.at);
-        let cloud = self.cloud(&scenario)?;
-        let controllers = self.controllers(&scenario)?;
-        Ok(Simulation {
+        if is_recorded {
+            objects = objects_of_the_start(&mut steps);
+        }
+        let cloud = self.cloud(scenario)?;
+        let controllers = self.controllers(scenario)?;
+        let simulation = Simulation {
             name: String::new(),
             file: self.file,
             start,
@@ -155,9 +200,16 @@ impl Loader {
             controllers,
             consolidation: scenario.settings.consolidation,
             steps: Arc::new(steps),
-            traces: Arc::new(scenario.traces.clone()),
+            traces: Arc::new(traces),
+            may_make_pool: !is_recorded,
             warnings: self.warnings,
-        })
+        };
+        population::check(&simulation.objects, &simulation.steps).map_err(|TooMany { origin, pods }| {
+            let place = origin.map_or_else(|| simulation.file.place("objects"), |origin| simulation.place(origin));
+            let message = format!("found {pods} pods at the same time, expected at most {MOST_PODS}");
+            SimulateError::Step { place, message }
+        })?;
+        Ok(simulation)
     }
 
     fn wrong(&self, path: &str, message: impl Into<String>) -> ManifestError {
@@ -272,7 +324,16 @@ impl Loader {
             gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
             ..SolveOptions::default()
         };
-        controllers.timings = Timings::default();
+        let mut timings = Timings::default();
+        for (field, value, of) in [
+            ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
+            ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),
+        ] {
+            if let Some(value) = value {
+                *of = self.length(&format!("settings.{field}"), value)?.max(SHORTEST_PERIOD);
+            }
+        }
+        controllers.timings = timings;
         Ok(controllers)
     }
 
@@ -348,6 +409,7 @@ impl Loader {
                 kind: delete.kind.as_str().into(),
                 namespace: delete.namespace.as_str().into(),
                 name: delete.name.as_str().into(),
+                may_be_gone: false,
             });
         }
         if let Some(reservation) = &event.reservation {
@@ -383,12 +445,17 @@ impl Loader {
     }
 }
 
-fn offering(instance_type: &str, zone: Option<&String>, paid: Paid) -> Offering {
-    let capacity_type = match paid {
-        Paid::OnDemand => CapacityType::OnDemand,
-        Paid::Spot => CapacityType::Spot,
-    };
-    Offering { instance_type: instance_type.to_owned(), zone: zone.cloned(), capacity_type }
+/// Takes the objects out of the steps that were there when a recording began.
+fn objects_of_the_start(steps: &mut Vec<Step>) -> Vec<Object> {
+    let mut objects = Vec::new();
+    steps.retain(|step| match &step.action {
+        Action::Apply(applied) if step.at == 0 => {
+            objects.extend(applied.iter().cloned());
+            false
+        }
+        _ => true,
+    });
+    objects
 }
 
 pub(crate) const fn effort(effort: scenario::Effort) -> Effort {

@@ -12,16 +12,20 @@ pub(crate) const API_VERSION: &str = "berth.sh/v1alpha1";
 pub(crate) const KIND: &str = "Scenario";
 
 /// A scenario as it is written. Files are relative to it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Scenario {
     #[allow(dead_code, reason = "checked before")]
+    #[cfg_attr(test, schemars(extend("const" = API_VERSION)))]
     pub(crate) api_version: String,
     #[allow(dead_code, reason = "checked before")]
+    #[cfg_attr(test, schemars(extend("const" = KIND)))]
     pub(crate) kind: String,
     /// What the clocks show at the start, RFC 3339.
     pub(crate) start: Option<String>,
     /// How long it takes.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) duration: GoDuration,
     /// Decides names, ids and chance.
     #[serde(default)]
@@ -51,15 +55,20 @@ pub(crate) struct Scenario {
 
 /// How the cloud behaves.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Cloud {
     /// From a launch until the machine runs.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) boot_delay: Option<GoDuration>,
     /// The most that a boot takes beyond that.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) boot_jitter: Option<GoDuration>,
     /// How long a machine takes to shut down.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) shutdown_delay: Option<GoDuration>,
     /// How long before its end a spot interruption is announced.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) spot_notice: Option<GoDuration>,
     /// The chance of a spot instance to be interrupted within its first hour.
     pub(crate) spot_interruption_within_an_hour: Option<f64>,
@@ -69,6 +78,7 @@ pub(crate) struct Cloud {
 
 /// How Berth plans and acts.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settings {
     /// How much work a decision takes for a cheaper plan.
@@ -84,10 +94,17 @@ pub(crate) struct Settings {
     /// What becomes of the consolidation that NodePools ask for.
     #[serde(default)]
     pub(crate) consolidation: Consolidation,
+    /// How often the cloud is asked what it offers.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) offers_period: Option<GoDuration>,
+    /// For how long an offering that had no instance left is left alone.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) exhausted_for: Option<GoDuration>,
 }
 
 /// As `--effort`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Effort {
     Low,
@@ -98,6 +115,7 @@ pub(crate) enum Effort {
 
 /// What becomes of the consolidation that NodePools ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) enum Consolidation {
     /// As each NodePool says.
     #[default]
@@ -110,13 +128,17 @@ pub(crate) enum Consolidation {
 
 /// Something that happens. Exactly one of the actions is there.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
     /// How long after the start.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) at: GoDuration,
     /// It happens again, each time so long after the last.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) every: Option<GoDuration>,
     /// It happens no more from then on, after the start.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) until: Option<GoDuration>,
     pub(crate) scale: Option<Scale>,
     pub(crate) apply: Option<Apply>,
@@ -130,6 +152,7 @@ pub(crate) struct Event {
 
 /// A workload gets another number of replicas.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Scale {
     #[serde(default)]
@@ -142,6 +165,7 @@ pub(crate) struct Scale {
 
 /// What can be scaled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) enum Scaled {
     #[default]
     Deployment,
@@ -153,6 +177,7 @@ pub(crate) enum Scaled {
 
 /// Objects are created, or changed to what is given.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Apply {
     #[serde(default)]
@@ -163,6 +188,7 @@ pub(crate) struct Apply {
 
 /// An object is deleted.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delete {
     pub(crate) api_version: String,
@@ -174,6 +200,7 @@ pub(crate) struct Delete {
 
 /// A capacity reservation holds another number of instances.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Reservation {
     pub(crate) id: String,
@@ -183,6 +210,7 @@ pub(crate) struct Reservation {
 
 /// An offering has so many instances left. Nobody is told: it shows when a launch is refused.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stock {
     pub(crate) instance_type: String,
@@ -196,6 +224,7 @@ pub(crate) struct Stock {
 
 /// An offering has another price.
 #[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Price {
     pub(crate) instance_type: String,
@@ -209,6 +238,7 @@ pub(crate) struct Price {
 
 /// What can run out, and has a price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Paid {
     #[default]
@@ -218,6 +248,7 @@ pub(crate) enum Paid {
 
 /// Some of the machines that run, by chance where more of them fit.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machines {
     pub(crate) node: Option<String>,
@@ -230,4 +261,34 @@ pub(crate) struct Machines {
 
 fn default_namespace() -> String {
     "default".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Editors complete and check scenarios by it. To write it anew: `BLESS=1 cargo test -p berth-simulate schema`.
+    #[test]
+    fn the_published_schema_is_that_of_scenarios() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
+        let schema = serde_json::to_string_pretty(&schemars::schema_for!(Scenario)).unwrap() + "\n";
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &schema).unwrap();
+        }
+        let published = std::fs::read_to_string(&path).unwrap();
+        assert!(published == schema, "docs/scenario.schema.json is of other scenarios; this is theirs:\n{schema}");
+    }
+
+    #[test]
+    fn the_schema_knows_every_action_and_refuses_what_is_unknown() {
+        let schema = serde_json::to_value(schemars::schema_for!(Scenario)).unwrap();
+        assert_eq!(schema["additionalProperties"], false);
+        let event = schema.pointer("/$defs/Event/properties").unwrap();
+        for action in ["scale", "apply", "delete", "reservation", "stock", "interrupt", "kill", "price"] {
+            assert!(event.get(action).is_some(), "{action}");
+        }
+        assert_eq!(schema["required"], serde_json::json!(["apiVersion", "kind", "duration"]));
+    }
 }

@@ -6,7 +6,7 @@ use berth_catalogue::{CapacityType, Money};
 use berth_manifests::Object;
 use serde_json::Value;
 
-use crate::scenario::{Machines, Scaled};
+use crate::scenario::{Machines, Paid, Scaled};
 
 /// Something that happens at a time.
 #[derive(Debug, Clone)]
@@ -25,15 +25,33 @@ pub(crate) enum Origin {
     Event(usize),
     /// A line of a trace: which file, and which line from 1.
     Trace(usize, usize),
+    /// An event of a trace of SimKube: which file, and which event from 0.
+    Exported(usize, usize),
 }
 
 /// What happens.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    Scale { kind: Scaled, namespace: Arc<str>, name: Arc<str>, replicas: u32 },
+    Scale {
+        kind: Scaled,
+        namespace: Arc<str>,
+        name: Arc<str>,
+        replicas: u32,
+    },
     Apply(Arc<Vec<Object>>),
-    Delete { api_version: Arc<str>, kind: Arc<str>, namespace: Arc<str>, name: Arc<str> },
-    Reservation { id: Arc<str>, count: Option<u32>, used_by_others: Option<u32> },
+    /// With `may_be_gone`, it is no mistake if there is none.
+    Delete {
+        api_version: Arc<str>,
+        kind: Arc<str>,
+        namespace: Arc<str>,
+        name: Arc<str>,
+        may_be_gone: bool,
+    },
+    Reservation {
+        id: Arc<str>,
+        count: Option<u32>,
+        used_by_others: Option<u32>,
+    },
     Stock(Offering, Option<u32>),
     Price(Offering, Money),
     Interrupt(Arc<Machines>),
@@ -47,6 +65,15 @@ pub(crate) struct Offering {
     pub(crate) instance_type: String,
     pub(crate) zone: Option<String>,
     pub(crate) capacity_type: CapacityType,
+}
+
+/// An offering as scenarios and traces name it.
+pub(crate) fn offering(instance_type: &str, zone: Option<&String>, paid: Paid) -> Offering {
+    let capacity_type = match paid {
+        Paid::OnDemand => CapacityType::OnDemand,
+        Paid::Spot => CapacityType::Spot,
+    };
+    Offering { instance_type: instance_type.to_owned(), zone: zone.cloned(), capacity_type }
 }
 
 /// A pod that comes, and runs for a while.

@@ -106,12 +106,20 @@ impl Simulation {
     /// # Errors
     /// An object is refused, or something is to be done to what is not there.
     pub fn run(&self) -> Result<Outcome, SimulateError> {
+        self.run_and_tell(|_, _| {})
+    }
+
+    /// As [`run`](Self::run), and tells what happens in the cloud, which is what decisions come to: when, and what.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_and_tell(&self, mut tell: impl FnMut(Timestamp, &CloudEvent)) -> Result<Outcome, SimulateError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .map_err(SimulateError::Runtime)?;
-        runtime.block_on(World::play(self))
+        runtime.block_on(World::play(self, &mut tell))
     }
 }
 
@@ -142,7 +150,10 @@ pub(crate) struct World<'s> {
 // === impl World ===
 
 impl<'s> World<'s> {
-    async fn play(simulation: &'s Simulation) -> Result<Outcome, SimulateError> {
+    async fn play(
+        simulation: &'s Simulation,
+        tell: &mut impl FnMut(Timestamp, &CloudEvent),
+    ) -> Result<Outcome, SimulateError> {
         let mut world = Self::start(simulation).await?;
         let mut watches = watch_all(&world.parts.client);
         let end = world.start + simulation.duration;
@@ -155,7 +166,10 @@ impl<'s> World<'s> {
             let wake = [due, noticed].into_iter().flatten().fold(next_sample, Instant::min).min(end);
             tokio::select! {
                 biased;
-                Some(event) = world.parts.happened.recv() => world.happened(event),
+                Some(event) = world.parts.happened.recv() => {
+                    tell(world.parts.cloud.now(), &event);
+                    world.happened(event);
+                }
                 Some(seen) = watches.next() => world.seen(seen).await,
                 () = tokio::time::sleep_until(wake) => {
                     let now = Instant::now();
@@ -209,7 +223,7 @@ impl<'s> World<'s> {
                 parts.cloud.set_reservation(&id, FakeReservation { total, ..definition });
             }
         }
-        let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), true).await?;
+        let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), simulation.may_make_pool).await?;
         let mut notes = Vec::new();
         for passed_over in begun.passed_over {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));

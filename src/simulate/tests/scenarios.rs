@@ -218,3 +218,32 @@ fn what_cannot_be_done_when_its_time_comes_names_the_event() {
     let error = read(&folder, &text).run().unwrap_err().to_string();
     assert!(error.contains("scenario.yaml:30: events[0]: unable to scale Deployment default/none"), "{error}");
 }
+
+#[test]
+fn more_pods_than_there_may_be_are_refused_where_they_are_asked_for() {
+    let folder = Folder::new("too-many");
+    folder.write("catalogue.yaml", CATALOGUE);
+    let path = folder.write("scenario.yaml", &scenario("on-demand", 1_000_000, ""));
+    let error = Simulation::read(&path).unwrap_err().to_string();
+    assert!(error.ends_with("found 1000000 pods at the same time, expected at most 200000"), "{error}");
+    // Two that are few enough alone are too many together.
+    let more =
+        "events: [{at: 1m, scale: {name: web, replicas: 150000}}, {at: 2m, scale: {name: other, replicas: 60000}}]";
+    let path = folder.write("scenario.yaml", &scenario("on-demand", 1, more));
+    let error = Simulation::read(&path).unwrap_err().to_string();
+    assert!(error.contains("events[1]") && error.contains("found 210000 pods"), "{error}");
+}
+
+#[test]
+fn a_trace_alone_is_a_scenario() {
+    let folder = Folder::new("alone");
+    let pod = "{\"metadata\":{\"labels\":{\"app\":\"a\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"1\"}}}]}}";
+    let text = format!(
+        "{{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}}\n{{\"template\":\"a\",\"pod\":{pod}}}\n\
+         {{\"at\":60,\"create\":\"a\",\"name\":\"x\",\"runsFor\":600}}\n{{\"at\":1200,\"end\":true}}\n"
+    );
+    let path = folder.write("trace.jsonl", &text);
+    let outcome = Simulation::read(&path).unwrap().run().unwrap();
+    assert_eq!((outcome.pods.total, outcome.nodes.launched), (1, 1));
+    assert!((outcome.hours - 1.0 / 3.0).abs() < 1e-6, "{}", outcome.hours);
+}

@@ -1,5 +1,6 @@
 //! What happens in the cloud, for whoever plays the machines and tells the story.
 
+use berth_catalogue::Money;
 use berth_cloudprovider::{CloudError, Instance, Interruption, NodeClaimKey, ProviderId};
 use k8s_openapi::api::core::v1::Taint;
 use std::collections::BTreeMap;
@@ -58,4 +59,13 @@ pub enum CloudEvent {
     },
     /// An instance is terminated: its slot is free, and nothing is paid for it any more.
     Terminated(ProviderId),
+}
+
+/// What was said of an offering from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarketChange {
+    /// So many instances are left; `None` is no limit.
+    Stock(Option<u32>),
+    /// It costs so much an hour.
+    Price(Money),
 }

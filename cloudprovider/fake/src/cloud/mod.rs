@@ -47,7 +47,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 pub use config::{CloudConfig, CloudFaults};
-pub use events::{CloudEvent, Machine};
+pub use events::{CloudEvent, Machine, MarketChange};
 pub use node_class::NodeClass;
 pub use observe::Prices;
 pub use provider::NODE_CLASS;
@@ -154,9 +154,12 @@ impl FakeCloud {
     /// Says how many more instances of a paid offering there are; `None` is no limit. Nobody is told: a stock-out shows
     /// when a launch is refused.
     pub fn set_stock(&self, offering: &OfferingKey, left: Option<u32>) {
-        self.with(|world, _| match left {
-            Some(left) => world.stock.insert(offering.clone(), left),
-            None => world.stock.remove(offering),
+        self.with(|world, now| {
+            world.note(now, offering, MarketChange::Stock(left));
+            match left {
+                Some(left) => world.stock.insert(offering.clone(), left),
+                None => world.stock.remove(offering),
+            }
         });
     }
 
@@ -198,7 +201,19 @@ impl FakeCloud {
     /// Sets the price of a paid offering, for instances that run, too. Whether the cloud's own catalogue has it; those that
     /// node classes bring stay as they are.
     pub fn set_price(&self, offering: &OfferingKey, price: Money) -> bool {
-        self.with(|world, _| world.set_price(offering, price))
+        self.with(|world, now| {
+            let is_known = world.set_price(offering, price);
+            if is_known {
+                world.note(now, offering, MarketChange::Price(price));
+            }
+            is_known
+        })
+    }
+
+    /// What [`set_stock`](Self::set_stock) and [`set_price`](Self::set_price) were told, without the first `skip`: a recorder
+    /// asks for what is new to it.
+    pub fn market_changes(&self, skip: usize) -> Vec<(Timestamp, OfferingKey, MarketChange)> {
+        self.look(|world, _| world.market.iter().skip(skip).cloned().collect())
     }
 
     /// Looks at the cloud as it is now, or changes it, and wakes [`run`](Self::run).

@@ -12,10 +12,12 @@ use jiff::Timestamp;
 use super::clock::later;
 use super::config::CloudConfig;
 use super::dice::Dice;
-use super::events::{CloudEvent, Machine};
+use super::events::{CloudEvent, Machine, MarketChange};
 use super::node_class::NodeClass;
 use super::reservation::Reserved;
 
+/// Changes of the market that are remembered.
+const MOST_NOTED: usize = 100_000;
 /// How long the cloud remembers a terminated instance and its token.
 const MEMORY: Duration = Duration::from_secs(3600);
 
@@ -67,6 +69,8 @@ pub(super) struct World {
     pub(super) members: BTreeMap<String, BTreeSet<ProviderId>>,
     pub(super) tokens: BTreeMap<LaunchToken, ProviderId>,
     pub(super) outbox: VecDeque<CloudEvent>,
+    /// What was said of stocks and prices from outside.
+    pub(super) market: Vec<(Timestamp, OfferingKey, MarketChange)>,
     timers: BTreeMap<(Timestamp, u64), Timer>,
     n_timers: u64,
     pub(super) n_launched: u64,
@@ -88,6 +92,7 @@ impl World {
             members: BTreeMap::new(),
             tokens: BTreeMap::new(),
             outbox: VecDeque::new(),
+            market: Vec::new(),
             timers: BTreeMap::new(),
             n_timers: 0,
             n_launched: 0,
@@ -102,6 +107,13 @@ impl World {
         }
         world.catalogue = catalogue;
         world
+    }
+
+    /// Remembers what was said of an offering, for recorders.
+    pub(super) fn note(&mut self, now: Timestamp, offering: &OfferingKey, change: MarketChange) {
+        if self.market.len() < MOST_NOTED {
+            self.market.push((now, offering.clone(), change));
+        }
     }
 
     pub(super) fn at(&mut self, time: Timestamp, timer: Timer) {

@@ -15,7 +15,8 @@ use crate::Plan;
 use berth_decisions::Deal;
 
 const PAGE: &str = include_str!("assets/page.html");
-const STYLE: &str = include_str!("assets/style.css");
+/// The style of pages: colours in light and dark, figures, tables and dialogs.
+pub const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = concat!(
     include_str!("assets/plan.js"),
     include_str!("assets/search.js"),

@@ -1,17 +1,16 @@
 //! The trace file: JSON lines, in the order of time or not.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::error::SimulateError;
-use crate::scenario::Scaled;
-use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template};
+use super::{Fault, Read, Recorded, objects};
+use crate::scenario::{self, Paid, Scaled};
+use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template, offering};
 
 /// The longest line: an object as the API server takes it, and a little more.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
@@ -20,10 +19,15 @@ const LONGEST_LINE: usize = 4 * 1024 * 1024;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Line {
-    /// Of the first line.
+    /// Of the first line, as all up to `catalogue`.
     api_version: Option<String>,
-    /// Of the first line.
     kind: Option<String>,
+    /// What the clock showed.
+    start: Option<String>,
+    /// What the recorder knew: `seed`, `settings`, `cloud` and `reservationPrices`, as in a scenario.
+    scenario: Option<Map<String, Value>>,
+    /// The instance catalogue, as its file.
+    catalogue: Option<Value>,
     /// The name of a template, with `pod`.
     template: Option<String>,
     /// A Pod without name.
@@ -42,6 +46,14 @@ struct Line {
     apply: Option<Value>,
     /// An object is deleted.
     delete: Option<Deleted>,
+    /// A pod of a workload has ended, or a pod that came before.
+    ran: Option<Ran>,
+    /// An offering has so many instances left.
+    stock: Option<Stock>,
+    /// An offering has another price.
+    price: Option<Price>,
+    /// The trace ends here.
+    end: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,30 +74,56 @@ struct Deleted {
     #[serde(default)]
     namespace: String,
     name: String,
+    /// It may be gone already.
+    #[serde(default)]
+    if_there: bool,
 }
 
-/// Reads a trace, which is the file with this index among those of the scenario, and adds what happens to the steps. The
-/// answer is how many pods there are at a time at most, if each starts as soon as it comes.
-pub(crate) fn read(path: &Path, file: usize, steps: &mut Vec<Step>) -> Result<u64, SimulateError> {
-    let failed = |source| SimulateError::Read { path: path.to_owned(), source };
-    let reader = BufReader::new(File::open(path).map_err(failed)?);
-    read_lines(reader, &path.display().to_string(), file, steps).map_err(|error| match error {
-        Fault::Io(source) => failed(source),
-        Fault::Line(line, message) => {
-            SimulateError::Trace { file: path.display().to_string(), place: format!("line {line}"), message }
-        }
-    })
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Ran {
+    kind: String,
+    namespace: String,
+    name: String,
+    seconds: f64,
 }
 
-enum Fault {
-    Io(std::io::Error),
-    Line(usize, String),
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Stock {
+    instance_type: String,
+    zone: Option<String>,
+    #[serde(default)]
+    capacity_type: Paid,
+    left: Option<u32>,
 }
 
-fn read_lines(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec<Step>) -> Result<u64, Fault> {
-    let mut templates: BTreeMap<String, Arc<Template>> = BTreeMap::new();
-    // Comings and goings: at, and one more or one fewer.
-    let mut population: Vec<(u64, i64)> = Vec::new();
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Price {
+    instance_type: String,
+    zone: Option<String>,
+    #[serde(default)]
+    capacity_type: Paid,
+    dollars: f64,
+}
+
+/// What names a workload or a pod: kind, namespace and name.
+type Name = (String, String, String);
+
+/// Reads a trace, which is the file with this index among those of the scenario, and adds what happens to the steps.
+pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec<Step>) -> Result<Read, Fault> {
+    let mut reading = Reading {
+        name,
+        file,
+        first: steps.len(),
+        steps,
+        templates: BTreeMap::new(),
+        created: BTreeMap::new(),
+        ran: BTreeMap::new(),
+        skipped: BTreeSet::new(),
+        read: Read::default(),
+    };
     let mut text = Vec::new();
     for number in 1.. {
         text.clear();
@@ -93,66 +131,79 @@ fn read_lines(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec
         if limited.read_until(b'\n', &mut text).map_err(Fault::Io)? == 0 {
             break;
         }
-        let wrong = |message: String| Fault::Line(number, message);
         if text.len() >= LONGEST_LINE {
-            return Err(wrong(format!("expected a line of at most {LONGEST_LINE} bytes")));
+            return Err(Fault::line(number, format!("expected a line of at most {LONGEST_LINE} bytes")));
         }
-        if text.trim_ascii().is_empty() {
+        if number > 1 && text.trim_ascii().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_slice(&text).map_err(|error| wrong(in_words(&error)))?;
-        if number == 1 {
-            let header = (line.api_version.as_deref(), line.kind.as_deref());
-            if header != (Some(crate::scenario::API_VERSION), Some("Trace")) {
-                let expected = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}"#;
-                return Err(wrong(format!("expected {expected} as the first line")));
-            }
-            continue;
+        let line: Line = serde_json::from_slice(&text).map_err(|error| Fault::line(number, in_words(&error)))?;
+        let read = if number == 1 { reading.header(line) } else { reading.line(number, line) };
+        read.map_err(|message| Fault::line(number, message))?;
+    }
+    Ok(reading.finish())
+}
+
+/// What was read so far.
+struct Reading<'r> {
+    name: &'r str,
+    file: usize,
+    /// How many steps there were before.
+    first: usize,
+    steps: &'r mut Vec<Step>,
+    templates: BTreeMap<String, Arc<Template>>,
+    /// Where pods that came are in the steps, by namespace and name.
+    created: BTreeMap<(String, String), usize>,
+    /// How long pods of workloads ran, in milliseconds.
+    ran: BTreeMap<Name, Vec<u64>>,
+    skipped: BTreeSet<String>,
+    read: Read,
+}
+
+impl Reading<'_> {
+    fn header(&mut self, line: Line) -> Result<(), String> {
+        let header = (line.api_version.as_deref(), line.kind.as_deref());
+        if header != (Some(scenario::API_VERSION), Some("Trace")) {
+            let expected = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}"#;
+            return Err(format!("expected {expected} as the first line"));
         }
-        if steps.len() >= MOST_STEPS {
-            return Err(wrong(format!("found more than {MOST_STEPS} things that happen, expected at most as many")));
+        if let Some(start) = line.start {
+            let start: Timestamp = start
+                .parse()
+                .map_err(|_| format!("start: found {start:?}, expected a time such as 2026-01-31T12:00:00Z"))?;
+            self.read.start = Some(start);
+        }
+        if let Some(fields) = line.scenario {
+            self.read.recorded = Some(Box::new(recorded(fields, line.catalogue)?));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, number: usize, line: Line) -> Result<(), String> {
+        if self.steps.len() >= MOST_STEPS {
+            return Err(format!("found more than {MOST_STEPS} things that happen, expected at most as many"));
         }
         if let Some(template) = line.template {
-            let pod = line.pod.ok_or_else(|| wrong("template: expected pod beside it".to_owned()))?;
-            let template_of = self::template(&template, pod).map_err(wrong)?;
-            templates.insert(template, Arc::new(template_of));
-            continue;
+            let pod = line.pod.ok_or("template: expected pod beside it")?;
+            let template_of = self::template(&template, pod)?;
+            self.templates.insert(template, Arc::new(template_of));
+            return Ok(());
         }
-        let at = line.at.ok_or_else(|| wrong("expected at, in seconds after the start".to_owned()))?;
-        let at =
-            millis(at).ok_or_else(|| wrong(format!("at: found {at}, expected seconds after the start, 0 or more")))?;
+        let at = line.at.ok_or("expected at, in seconds after the start")?;
+        let at = millis(at).ok_or_else(|| format!("at: found {at}, expected seconds after the start, 0 or more"))?;
+        self.read.end = self.read.end.max(at);
         let action = if let Some(create) = line.create {
-            let template = templates.get(&create).cloned();
-            let template = template
-                .ok_or_else(|| wrong(format!("create: found {create:?}, expected a template of a line before")))?;
-            let name = line.name.ok_or_else(|| wrong("create: expected name beside it".to_owned()))?;
-            let runs_for = match line.runs_for {
-                None => None,
-                Some(seconds) => Some(millis(seconds).ok_or_else(|| {
-                    wrong(format!("runsFor: found {seconds}, expected seconds, 0 or more: a pod ends after it came"))
-                })?),
-            };
-            population.push((at, 1));
-            if let Some(runs_for) = runs_for {
-                population.push((at.saturating_add(runs_for), -1));
-            }
-            Action::Pod(Arrival { template, name: name.into(), runs_for })
+            self.create(&create, line.name, line.runs_for)?
         } else if let Some(scale) = line.scale {
             let replicas = u32::try_from(scale.replicas).ok().filter(|count| u64::from(*count) <= MOST_PODS);
             let replicas = replicas.ok_or_else(|| {
-                wrong(format!("scale.replicas: found {}, expected a count from 0 to {MOST_PODS}", scale.replicas))
+                format!("scale.replicas: found {}, expected a count from 0 to {MOST_PODS}", scale.replicas)
             })?;
             Action::Scale { kind: scale.kind, namespace: scale.namespace.into(), name: scale.name.into(), replicas }
         } else if let Some(value) = line.apply {
-            let mut objects = Vec::new();
-            let place = format!("{name}:{number}");
-            let text = value.to_string();
-            let options = berth_manifests::Options::default();
-            berth_manifests::read_from(&place, text.as_bytes(), &options, |_, object| {
-                objects.push(object);
-                Ok::<(), berth_manifests::ManifestError>(())
-            })
-            .map_err(|error| wrong(format!("apply: {error}")))?;
+            let place = format!("{}:{number}", self.name);
+            let objects =
+                objects::read(&place, &value, &mut self.skipped).map_err(|error| format!("apply: {error}"))?;
             Action::Apply(Arc::new(objects))
         } else if let Some(delete) = line.delete {
             Action::Delete {
@@ -160,28 +211,110 @@ fn read_lines(mut reader: impl BufRead, name: &str, file: usize, steps: &mut Vec
                 kind: delete.kind.into(),
                 namespace: delete.namespace.into(),
                 name: delete.name.into(),
+                may_be_gone: delete.if_there,
+            }
+        } else if let Some(ran) = line.ran {
+            return self.ran(ran);
+        } else if let Some(own) = line.stock {
+            Action::Stock(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), own.left)
+        } else if let Some(own) = line.price {
+            let price = berth_catalogue::Money::from_f64(own.dollars).filter(|price| !price.is_negative());
+            let price = price
+                .ok_or_else(|| format!("price.dollars: found {}, expected dollars an hour, 0 or more", own.dollars))?;
+            Action::Price(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), price)
+        } else if line.end == Some(true) {
+            return Ok(());
+        } else {
+            return Err("expected create, scale, apply, delete, ran, stock, price or end".to_owned());
+        };
+        if let Action::Pod(arrival) = &action {
+            let ended = at.saturating_add(arrival.runs_for.unwrap_or(0));
+            self.read.end = self.read.end.max(ended);
+            self.created.insert((arrival.template.namespace.clone(), arrival.name.to_string()), self.steps.len());
+        }
+        self.steps.push(Step { at, origin: Origin::Trace(self.file, number), action });
+        Ok(())
+    }
+
+    fn create(&self, create: &str, name: Option<String>, runs_for: Option<f64>) -> Result<Action, String> {
+        let template = self.templates.get(create).cloned();
+        let template =
+            template.ok_or_else(|| format!("create: found {create:?}, expected a template of a line before"))?;
+        let name = name.ok_or("create: expected name beside it")?;
+        let runs_for = match runs_for {
+            None => None,
+            Some(seconds) => Some(millis(seconds).ok_or_else(|| {
+                format!("runsFor: found {seconds}, expected seconds, 0 or more: a pod ends after it came")
+            })?),
+        };
+        Ok(Action::Pod(Arrival { template, name: name.into(), runs_for }))
+    }
+
+    /// Something has ended: the pod that came, or one of a workload.
+    fn ran(&mut self, ran: Ran) -> Result<(), String> {
+        let Ran { kind, namespace, name, seconds } = ran;
+        let Some(millis) = millis(seconds) else {
+            return Err(format!(
+                "ran.seconds: found {seconds}, expected seconds, 0 or more: a pod ends after it began"
+            ));
+        };
+        if kind == "Pod" {
+            let step = self.created.get(&(namespace, name)).and_then(|index| self.steps.get_mut(*index));
+            if let Some(Step { action: Action::Pod(arrival), .. }) = step {
+                arrival.runs_for = Some(millis.max(1));
             }
         } else {
-            return Err(wrong("expected create, scale, apply or delete".to_owned()));
-        };
-        steps.push(Step { at, origin: Origin::Trace(file, number), action });
+            self.ran.entry((kind, namespace, name)).or_default().push(millis.max(1));
+        }
+        Ok(())
     }
-    let most = peak(population);
-    if most > MOST_PODS {
-        return Err(Fault::Line(1, format!("found {most} pods at the same time, expected at most {MOST_PODS}")));
+
+    fn finish(self) -> Read {
+        let Self { steps, first, ran, skipped, mut read, .. } = self;
+        let lengths: BTreeMap<Name, u64> =
+            ran.into_iter().filter_map(|(name, times)| Some((name, objects::median(times)?))).collect();
+        if !lengths.is_empty() {
+            for step in steps.iter_mut().skip(first) {
+                if let Action::Apply(applied) = &mut step.action {
+                    set_lengths(applied, &lengths);
+                }
+            }
+        }
+        read.warnings = super::passed_over(skipped);
+        read
     }
-    Ok(most)
 }
 
-/// How many there are at a time at most.
-fn peak(mut population: Vec<(u64, i64)>) -> u64 {
-    population.sort_unstable();
-    let (mut now, mut most) = (0_i64, 0_i64);
-    for (_, change) in population {
-        now += change;
-        most = most.max(now);
+/// Lets the pods of workloads run as long as they did.
+fn set_lengths(applied: &mut Arc<Vec<berth_manifests::Object>>, lengths: &BTreeMap<Name, u64>) {
+    for object in Arc::make_mut(applied) {
+        let metadata = object.metadata();
+        let name = metadata.name.clone().unwrap_or_default();
+        let namespace = metadata.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let Some(&millis) = lengths.get(&(object.kind().to_owned(), namespace, name)) else { continue };
+        let Ok(mut value) = object.to_value() else { continue };
+        objects::set_runs_for(&mut value, millis);
+        // It was read before, and an annotation changes nothing about that.
+        if let Ok(mut read) = objects::read("", &value, &mut BTreeSet::new())
+            && let Some(with) = read.pop()
+        {
+            *object = with;
+        }
     }
-    most.unsigned_abs()
+}
+
+/// What a recorder knew, from the header's fields.
+fn recorded(mut fields: Map<String, Value>, catalogue: Option<Value>) -> Result<Recorded, String> {
+    const KNOWN: [&str; 4] = ["seed", "settings", "cloud", "reservationPrices"];
+    if let Some(other) = fields.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        return Err(format!("scenario.{other}: expected seed, settings, cloud or reservationPrices"));
+    }
+    fields.insert("apiVersion".to_owned(), scenario::API_VERSION.into());
+    fields.insert("kind".to_owned(), scenario::KIND.into());
+    // Set once the end is known.
+    fields.insert("duration".to_owned(), "1s".into());
+    let scenario = serde_json::from_value(Value::Object(fields)).map_err(|error| format!("scenario: {error}"))?;
+    Ok(Recorded { scenario, catalogue })
 }
 
 /// Whole milliseconds of seconds that make sense.
@@ -220,20 +353,42 @@ mod tests {
 
     const HEAD: &str = "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n{\"template\":\"a\",\"pod\":{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}\n";
 
-    fn read(lines: &str) -> Result<(u64, usize), String> {
+    fn read_steps(lines: &str) -> Result<(Read, Vec<Step>), String> {
         let mut steps = Vec::new();
-        match read_lines(format!("{HEAD}{lines}").as_bytes(), "t", 0, &mut steps) {
-            Ok(most) => Ok((most, steps.len())),
-            Err(Fault::Line(line, message)) => Err(format!("line {line}: {message}")),
+        match super::read(format!("{HEAD}{lines}").as_bytes(), "t", 0, &mut steps) {
+            Ok(read) => Ok((read, steps)),
+            Err(Fault::Place(line, message)) => Err(format!("{line}: {message}")),
             Err(Fault::Io(error)) => Err(error.to_string()),
         }
     }
 
+    fn read(lines: &str) -> Result<(u64, usize), String> {
+        read_steps(lines).map(|(read, steps)| (read.end, steps.len()))
+    }
+
     #[test]
-    fn pods_are_counted_as_they_come_and_go() {
-        let lines = "{\"at\":0,\"create\":\"a\",\"name\":\"x\",\"runsFor\":10}\n{\"at\":10,\"create\":\"a\",\"name\":\"y\"}\n\n\
-                     {\"at\":5.5,\"create\":\"a\",\"name\":\"z\",\"runsFor\":1}\n";
-        assert_eq!(read(lines), Ok((2, 3)));
+    fn a_trace_ends_with_its_last_pod_or_where_it_says() {
+        let lines =
+            "{\"at\":0,\"create\":\"a\",\"name\":\"x\",\"runsFor\":12}\n{\"at\":10,\"create\":\"a\",\"name\":\"y\"}\n";
+        assert_eq!(read(lines), Ok((12_000, 2)));
+        assert_eq!(read(&format!("{lines}\n{{\"at\":60,\"end\":true}}")), Ok((60_000, 2)));
+    }
+
+    #[test]
+    fn what_ended_later_in_a_record_ends_so_when_it_is_played() {
+        let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j","namespace":"n"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}"#;
+        let lines = format!(
+            "{{\"at\":0,\"create\":\"a\",\"name\":\"x\"}}\n{{\"at\":1,\"apply\":{job}}}\n\
+             {{\"at\":40,\"ran\":{{\"kind\":\"Pod\",\"namespace\":\"default\",\"name\":\"x\",\"seconds\":39}}}}\n\
+             {{\"at\":70,\"ran\":{{\"kind\":\"Job\",\"namespace\":\"n\",\"name\":\"j\",\"seconds\":65.5}}}}\n"
+        );
+        let (_, steps) = read_steps(&lines).unwrap();
+        let Action::Pod(arrival) = &steps[0].action else { panic!("{:?}", steps[0]) };
+        assert_eq!(arrival.runs_for, Some(39_000));
+        let Action::Apply(objects) = &steps[1].action else { panic!("{:?}", steps[1]) };
+        let value = objects[0].to_value().unwrap();
+        let path = "/spec/template/metadata/annotations/berth.sh~1runs-for";
+        assert_eq!(value.pointer(path).and_then(Value::as_str), Some("65500ms"));
     }
 
     #[test]
@@ -259,8 +414,16 @@ mod tests {
                 "{\"at\":1,\"create\":\"b\",\"name\":\"x\"}",
                 "line 3: create: found \"b\", expected a template of a line before",
             ),
-            ("{\"at\":1}", "line 3: expected create, scale, apply or delete"),
+            ("{\"at\":1}", "line 3: expected create, scale, apply, delete, ran, stock, price or end"),
             ("{", "line 3: column 1: EOF while parsing an object"),
+            (
+                "{\"at\":1,\"ran\":{\"kind\":\"Job\",\"namespace\":\"n\",\"name\":\"x\",\"seconds\":-2}}",
+                "line 3: ran.seconds: found -2, expected seconds, 0 or more: a pod ends after it began",
+            ),
+            (
+                "{\"at\":1,\"price\":{\"instanceType\":\"m\",\"dollars\":-2}}",
+                "line 3: price.dollars: found -2, expected dollars an hour, 0 or more",
+            ),
         ] {
             assert_eq!(read(line).unwrap_err(), expected);
         }

@@ -1,10 +1,103 @@
-//! Traces: what happened to a cluster, or could have, one thing a line.
+//! Traces: what happened to a cluster, or could have, one thing a line; those of SimKube, too.
 
 mod generate;
 mod lines;
+mod objects;
 mod openb;
+mod simkube;
 mod write;
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::error::SimulateError;
+use crate::scenario::Scenario;
+use crate::step::Step;
+
 pub use generate::{GenerateOptions, generate};
-pub(crate) use lines::read;
 pub use openb::{OpenbOptions, OpenbSummary, openb};
+pub(crate) use write::Lines;
+
+/// The largest trace of SimKube, which is in memory as a whole.
+const LARGEST: u64 = 512 * 1024 * 1024;
+
+/// What a trace says beside its steps.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// Milliseconds from its start to the last thing that happens, or to what it calls its end.
+    pub(crate) end: u64,
+    /// What the clock showed at the start, of a trace that was recorded.
+    pub(crate) start: Option<Timestamp>,
+    /// What a recorder knew of the cluster beside its objects.
+    pub(crate) recorded: Option<Box<Recorded>>,
+    /// What was passed over.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a recorder knew of the cluster beside its objects.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// Seed, settings and cloud.
+    pub(crate) scenario: Scenario,
+    /// The instance catalogue.
+    pub(crate) catalogue: Option<Value>,
+}
+
+/// Why a trace cannot be used.
+#[derive(Debug)]
+enum Fault {
+    Io(std::io::Error),
+    /// Where in the file, or nothing, and what was expected.
+    Place(String, String),
+}
+
+impl Fault {
+    fn line(number: usize, message: impl Into<String>) -> Self {
+        Self::Place(format!("line {number}"), message.into())
+    }
+}
+
+/// Reads a trace, which is the file with this index among those of the scenario, and adds what happens to the steps.
+pub(crate) fn read(path: &Path, file: usize, steps: &mut Vec<Step>) -> Result<Read, SimulateError> {
+    read_any(path, file, steps).map_err(|error| match error {
+        Fault::Io(source) => SimulateError::Read { path: path.to_owned(), source },
+        Fault::Place(place, message) => SimulateError::Trace { file: path.display().to_string(), place, message },
+    })
+}
+
+fn read_any(path: &Path, file: usize, steps: &mut Vec<Step>) -> Result<Read, Fault> {
+    let mut reader = BufReader::new(File::open(path).map_err(Fault::Io)?);
+    let first = std::io::BufRead::fill_buf(&mut reader).map_err(Fault::Io)?.first().copied();
+    if !first.is_some_and(simkube::is_one) {
+        return lines::read(reader, &path.display().to_string(), file, steps);
+    }
+    let mut bytes = Vec::new();
+    reader.take(LARGEST + 1).read_to_end(&mut bytes).map_err(Fault::Io)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Fault::Place(String::new(), format!("expected a file of at most {LARGEST} bytes")));
+    }
+    simkube::read(&bytes, file, steps)
+}
+
+/// Whether a file is a trace, so that it can be simulated without a scenario.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let mut head = [0; 256];
+    let Ok(n) = File::open(path).and_then(|mut file| file.read(&mut head)) else { return false };
+    let head = head.get(..n).unwrap_or_default();
+    // The first line of a trace has its kind; that of a scenario in JSON has another.
+    let is_lines = || {
+        let text = String::from_utf8_lossy(head.split(|byte| *byte == b'\n').next().unwrap_or_default());
+        text.starts_with('{') && text.replace(' ', "").contains("\"kind\":\"Trace\"")
+    };
+    head.first().copied().is_some_and(simkube::is_one) || is_lines()
+}
+
+/// The sentence about kinds that were passed over.
+fn passed_over(skipped: BTreeSet<String>) -> Vec<String> {
+    skipped.into_iter().map(|kind| format!("objects of kind {kind} are passed over: nothing here needs them")).collect()
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::scenario::API_VERSION;
 
 /// Writes the lines of a trace.
-pub(super) struct Lines<W>(W);
+pub(crate) struct Lines<W>(W);
 
 // === impl Lines ===
 
@@ -18,7 +18,16 @@ impl<W: Write> Lines<W> {
         Ok(Self(writer))
     }
 
-    pub(super) fn template(&mut self, name: &str, pod: &Value) -> io::Result<()> {
+    /// Begins a trace with what its first line says beside what it is.
+    pub(crate) fn begin_with(mut writer: W, header: &Value) -> io::Result<Self> {
+        let rest = header.to_string();
+        // What it is comes first, so that nobody need read the rest to know.
+        let rest = rest.trim_start_matches('{');
+        writeln!(writer, "{{\"apiVersion\":\"{API_VERSION}\",\"kind\":\"Trace\",{rest}")?;
+        Ok(Self(writer))
+    }
+
+    pub(crate) fn template(&mut self, name: &str, pod: &Value) -> io::Result<()> {
         self.line(&json!({"template": name, "pod": pod}))
     }
 
@@ -36,7 +45,12 @@ impl<W: Write> Lines<W> {
         self.line(&json!({"at": at, "apply": object}))
     }
 
-    fn line(&mut self, line: &Value) -> io::Result<()> {
+    /// Sees to it that what was written can be read.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+
+    pub(crate) fn line(&mut self, line: &Value) -> io::Result<()> {
         writeln!(self.0, "{line}")
     }
 }

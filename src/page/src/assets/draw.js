@@ -1,0 +1,210 @@
+const byId = (id) => document.getElementById(id);
+const whole = new Intl.NumberFormat("en");
+const dollars = (value) => "$" + (value >= 100 ? whole.format(Math.round(value)) : value.toFixed(value >= 10 ? 2 : 3));
+const percent = (part, of) => (of > 0 ? Math.round((100 * part) / of) + "%" : "–");
+const KINDS = [["reserved", "On slots"], ["on-demand", "On-demand"], ["spot", "Spot"], ["other", "Not of a NodePool"]];
+const BAD = new Set(["PodsFailed", "PodsStay", "LaunchRefused", "Interrupted", "MachineDied", "NodesLost"]);
+const LARGE = 120;
+
+function time(at) {
+  const seconds = Math.floor(at / 1000);
+  const two = (value) => String(value).padStart(2, "0");
+  const hours = Math.floor(seconds / 3600);
+  return (hours ? hours + ":" + two(Math.floor(seconds / 60) % 60) : Math.floor(seconds / 60)) + ":" + two(seconds % 60);
+}
+
+function element(tag, text, className) {
+  const out = document.createElement(tag);
+  if (text !== undefined) out.textContent = text;
+  if (className) out.className = className;
+  return out;
+}
+
+function drawFigures() {
+  const now = sums();
+  const nodes = Object.values(now.kinds).reduce((a, b) => a + b, 0);
+  const parts = KINDS.filter(([kind]) => now.kinds[kind]).map(([kind, name]) => whole.format(now.kinds[kind]) + " " + name.toLowerCase());
+  const figures = [
+    ["Nodes", whole.format(nodes), parts.join(", ")],
+    ["Cost an hour", dollars(now.price), "slots aside"],
+    ["Without reservations", dollars(now.without), now.without > now.price ? dollars(now.without - now.price) + " more" : "the same"],
+    ["Pods on nodes", whole.format(now.running), now.waiting ? whole.format(now.waiting) + " waiting" : "none waiting"],
+    ["CPU used", percent(now.cpuUsed, now.cpu), (now.cpuUsed / 1000).toFixed(1) + " of " + (now.cpu / 1000).toFixed(1)],
+    ["Memory used", percent(now.memoryUsed, now.memory), (now.memoryUsed / 1024).toFixed(0) + " of " + (now.memory / 1024).toFixed(0) + " GiB"],
+  ];
+  if (now.total) figures.push(["Slots used", whole.format(now.used) + " of " + whole.format(now.total), ""]);
+  const list = byId("figures");
+  while (list.children.length > figures.length) list.lastChild.remove();
+  figures.forEach(([name, value, more], index) => {
+    let item = list.children[index];
+    if (!item) {
+      item = element("div");
+      const dd = element("dd");
+      dd.append(element("span"), element("small"));
+      item.append(element("dt"), dd);
+      list.append(item);
+    }
+    set(item.children[0], name);
+    set(item.children[1].children[0], value);
+    set(item.children[1].children[1], more);
+  });
+}
+
+function set(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+const bars = new Map();
+
+function drawNodes() {
+  const host = byId("nodes");
+  const small = state.nodes.size > LARGE;
+  for (const [kind, title] of KINDS) {
+    let section = byId("kind-" + kind);
+    if (!section) {
+      section = element("section", undefined, "kind " + kind);
+      section.id = "kind-" + kind;
+      const grid = element("div", undefined, "bars");
+      section.append(element("h3"), grid);
+      host.append(section);
+    }
+    const names = [];
+    for (const [name, node] of state.nodes) if ((node.capacityType in { reserved: 1, "on-demand": 1, spot: 1 } ? node.capacityType : "other") === kind) names.push(name);
+    section.hidden = !names.length;
+    names.sort();
+    section.children[0].replaceChildren(title + " ", element("span", whole.format(names.length)));
+    const grid = section.children[1];
+    grid.classList.toggle("small", small);
+    // Only what is new or has moved is touched.
+    let before = grid.firstChild;
+    for (const name of names) {
+      const bar = barOf(name, state.nodes.get(name));
+      if (bar === before) before = before.nextSibling;
+      else grid.insertBefore(bar, before);
+    }
+    while (before) {
+      const next = before.nextSibling;
+      before.remove();
+      before = next;
+    }
+  }
+  for (const name of [...bars.keys()]) if (!state.nodes.has(name)) bars.delete(name);
+  if (!state.nodes.size && !byId("none")) {
+    const none = element("p", "No node.");
+    none.id = "none";
+    host.append(none);
+  } else if (state.nodes.size) byId("none")?.remove();
+}
+
+function barOf(name, node) {
+  let known = bars.get(name);
+  if (known && known.node === node) return known.bar;
+  if (!known) {
+    const bar = element("button");
+    bar.type = "button";
+    bar.append(element("b"), element("span"));
+    for (let index = 0; index < 2; index++) {
+      const use = element("span", undefined, "use");
+      use.append(element("i"));
+      bar.append(use);
+    }
+    bar.addEventListener("click", () => openNode(name));
+    known = { bar };
+    bars.set(name, known);
+  }
+  known.node = node;
+  const { bar } = known;
+  bar.className = "node " + node.state;
+  set(bar.children[0], node.instanceType || name);
+  set(bar.children[1], node.state === "ready" ? whole.format(node.pods) + (node.pods === 1 ? " pod, " : " pods, ") + (node.reservation || node.zone) : node.state + (node.zone ? ", " + node.zone : ""));
+  const width = (used, of) => (of > 0 ? Math.min(100, (100 * used) / of).toFixed(1) : 0) + "%";
+  bar.children[2].firstChild.style.width = width(node.cpuUsed, node.cpu);
+  bar.children[3].firstChild.style.width = width(node.memoryUsed, node.memory);
+  bar.setAttribute("aria-label", `${name}: ${node.instanceType} ${node.capacityType} ${node.zone}, ${node.state}, ${node.pods} pods, CPU ${percent(node.cpuUsed, node.cpu)}, memory ${percent(node.memoryUsed, node.memory)}`);
+  bar.title = name;
+  return bar;
+}
+
+function drawWaiting() {
+  const groups = [...state.waiting.values()].sort((a, b) => b.pods - a.pods || (a.of < b.of ? -1 : 1));
+  byId("waiting").hidden = !groups.length;
+  byId("waiting-list").replaceChildren(...groups.slice(0, 12).map((group) => {
+    const item = element("li");
+    const open = element("button", group.of);
+    open.type = "button";
+    open.addEventListener("click", () => openWaiting(group));
+    const head = element("h3");
+    head.append(open, element("span", " " + whole.format(group.pods) + (group.pods === 1 ? " pod" : " pods")));
+    item.append(head, element("p", group.why || "nothing was said yet: a node is on its way, or the next plan looks"));
+    return item;
+  }), ...(groups.length > 12 ? [element("li", "and " + whole.format(groups.length - 12) + " workloads more")] : []));
+}
+
+function drawTable(id, heads, rows) {
+  byId(id + "-section").hidden = !rows.length;
+  const row = (tag, cells) => {
+    const out = element("tr");
+    out.append(...cells.map((cell, index) => element(tag, String(cell), index && typeof cell === "number" ? "n" : "")));
+    return out;
+  };
+  byId(id).replaceChildren(row("th", heads), ...rows.map((cells) => row("td", cells)));
+}
+
+let saidLast;
+
+function drawSaid() {
+  const last = state.said.at(-1);
+  if (last === saidLast && byId("said").children.length === state.said.length) return;
+  saidLast = last;
+  byId("said").replaceChildren(...state.said.toReversed().map((said) => {
+    const item = element("li", undefined, BAD.has(said.event) ? "bad" : said.event);
+    item.append(element("time", time(said.at)), element("span", said.message));
+    return item;
+  }));
+}
+
+const PLOTS = [
+  ["Nodes", "", [["on slots", "--c2", (now) => now.kinds.reserved], ["on-demand", "--c0", (now) => now.kinds["on-demand"]], ["spot", "--c3", (now) => now.kinds.spot]]],
+  ["Dollars an hour, slots aside", "$", [["as it is", "--c0", (now) => now.price], ["without reservations", "--c1", (now) => now.without]]],
+  ["Pods that wait", "", [["waiting", "--c5", (now) => now.waiting]]],
+];
+const plots = [];
+
+function drawPlots() {
+  const host = byId("plots");
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  PLOTS.forEach(([title, unit, lines], index) => {
+    if (!host.children[index]) {
+      const figure = element("figure");
+      figure.append(element("figcaption", title));
+      host.append(figure);
+    }
+    const figure = host.children[index];
+    const width = Math.max(240, figure.clientWidth);
+    const data = [state.history.map((now) => now.at / 1000), ...lines.map(([, , of]) => state.history.map(of))];
+    if (!plots[index]) {
+      const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      const series = lines.map(([label, name]) => ({ label, stroke: () => colour(name), width: 1.6, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }), value: (_, value) => (value == null ? "–" : unit ? dollars(value) : whole.format(value)) }));
+      plots[index] = new uPlot({
+        width, height: 170, cursor: { y: false },
+        scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, unit ? 0.1 : 1)] } },
+        axes: [{ ...axis, values: (_, all) => all.map((value) => time(value * 1000)) }, { ...axis, size: 54, values: (_, all) => all.map((value) => (unit ? unit + Number(value.toFixed(3)) : Number.isInteger(value) ? whole.format(value) : "")) }],
+        series: [{ label: "at", value: (_, value) => (value == null ? "–" : time(value * 1000)) }, ...series],
+      }, data, figure);
+      return;
+    }
+    if (plots[index].width !== width) plots[index].setSize({ width, height: 170 });
+    plots[index].setData(data);
+  });
+}
+
+function draw() {
+  drawFigures();
+  drawWaiting();
+  drawNodes();
+  drawTable("slots", ["Reservation", "Used", "Slots", "State"], [...state.slots].sort().map(([id, own]) => [id, own.used, own.total, own.state]));
+  drawTable("rooms", ["Name", "Phase", "Node", "Owners"], [...state.rooms].sort().map(([name, own]) => [name, own.phase, own.node, own.owners]));
+  drawSaid();
+  drawPlots();
+  redrawDetails();
+}

@@ -1,0 +1,262 @@
+//! The recorder: what people and their tools do to a cluster, as a trace that can be played again.
+//!
+//! It watches what is asked for (workloads, pods without an owner, NodePools, Reservations, …) and what the fake cloud is
+//! told, and writes a line for each change. What controllers make of it is no part of the trace: a replay makes its own.
+
+mod kinds;
+mod memory;
+mod redact;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use berth_catalogue::{Catalogue, Money};
+use berth_cloudprovider::OfferingKey;
+use berth_cloudprovider_fake::cloud::{FakeCloud, MarketChange};
+use berth_controllers::{Effort, Options as Controllers};
+use futures::stream::{BoxStream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{WatchStreamExt, utils::Backoff};
+use kube::{Api, Client};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use crate::trace::Lines;
+use kinds::{KINDS, Kind};
+use memory::{Memory, Noted};
+
+/// What a recording begins with, and what a replay needs to know beside objects.
+#[derive(Debug, Clone)]
+pub struct RecordOptions {
+    /// Decides names, ids and chance.
+    pub seed: u64,
+    /// How nodes are planned and how often the cloud is asked.
+    pub controllers: Controllers,
+    /// How long a machine takes to boot.
+    pub boot_delay: Duration,
+    /// What it offers.
+    pub catalogue: Catalogue,
+}
+
+/// What came of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recorded {
+    /// Lines that were written.
+    pub lines: u64,
+}
+
+/// A watch that fails is tried again after a while; one of a kind that the server does not know, too, since definitions
+/// may be installed later.
+struct Pause;
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_secs(30))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
+}
+
+/// Records what is done to a cluster until `until`. What is there at the start is at second 0 of the trace.
+///
+/// # Errors
+/// What the writer says; nothing more is recorded then.
+pub async fn record(
+    client: Client,
+    cloud: FakeCloud,
+    options: RecordOptions,
+    writer: impl Write,
+    until: impl Future<Output = ()>,
+) -> io::Result<Recorded> {
+    let (start, began) = (Instant::now(), cloud.now());
+    let lines = Lines::begin_with(writer, &header(&options, began))?;
+    let mut recorder = Recorder { client, cloud, lines, began, n_lines: 1, n_changes: 0, memory: Memory::default() };
+    let mut watches = watch_all(&recorder.client);
+    tokio::pin!(until);
+    loop {
+        tokio::select! {
+            biased;
+            Some((kind, event)) = watches.next() => {
+                let at = start.elapsed();
+                recorder.market()?;
+                recorder.take(kind, event, at).await?;
+                recorder.lines.flush()?;
+            }
+            () = &mut until => break,
+        }
+    }
+    recorder.market()?;
+    recorder.line(json!({"at": seconds(start.elapsed()), "end": true}))?;
+    recorder.lines.flush()?;
+    Ok(Recorded { lines: recorder.n_lines })
+}
+
+fn watch_all(client: &Client) -> BoxStream<'static, (Kind, Event<DynamicObject>)> {
+    let watch = |kind: &Kind| {
+        let (kind, api) = (*kind, Api::<DynamicObject>::all_with(client.clone(), &kind.resource()));
+        let stream = watcher(api, watcher::Config::default()).backoff(Pause);
+        stream.filter_map(move |event| async move { event.ok().map(|event| (kind, event)) }).boxed()
+    };
+    futures::stream::select_all(KINDS.iter().map(watch)).boxed()
+}
+
+struct Recorder<W> {
+    client: Client,
+    cloud: FakeCloud,
+    lines: Lines<W>,
+    /// What the cloud's clock showed at the start.
+    began: Timestamp,
+    n_lines: u64,
+    /// How many changes of the market were written.
+    n_changes: usize,
+    memory: Memory,
+}
+
+// === impl Recorder ===
+
+impl<W: Write> Recorder<W> {
+    fn line(&mut self, line: Value) -> io::Result<()> {
+        self.n_lines += 1;
+        self.lines.line(&line)
+    }
+
+    /// Writes what the cloud was told of stocks and prices.
+    fn market(&mut self) -> io::Result<()> {
+        let changes = self.cloud.market_changes(self.n_changes);
+        self.n_changes += changes.len();
+        for (time, key, change) in changes {
+            let since = Duration::try_from(time.duration_since(self.began)).unwrap_or_default();
+            let mut fields = offering(&key);
+            let word = match change {
+                MarketChange::Stock(left) => {
+                    fields.extend(left.map(|left| ("left".to_owned(), left.into())));
+                    "stock"
+                }
+                MarketChange::Price(price) => {
+                    fields.insert("dollars".to_owned(), dollars(price));
+                    "price"
+                }
+            };
+            self.line(json!({"at": seconds(since), word: fields}))?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, kind: Kind, event: Event<DynamicObject>, at: Duration) -> io::Result<()> {
+        let mut noted = Vec::new();
+        match event {
+            Event::Init => self.memory.list_begins(kind),
+            Event::InitApply(object) => self.memory.listed(kind, &object, &mut noted),
+            Event::InitDone => self.memory.list_ends(kind, &mut noted),
+            Event::Apply(object) => self.memory.applied(kind, &object, &mut noted),
+            Event::Delete(object) => self.memory.deleted(kind, &object, &mut noted),
+        }
+        for one in noted {
+            // What was there when the recording began was there at its start.
+            let at = if one.is_of_the_start() { 0.0.into() } else { seconds(at) };
+            self.write(at, one).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, at: Value, noted: Noted) -> io::Result<()> {
+        match noted {
+            Noted::Applied { object, .. } => {
+                if let Some(catalogue) = self.catalogue_of(&object).await {
+                    self.line(json!({"at": at, "apply": catalogue}))?;
+                }
+                self.line(json!({"at": at, "apply": object}))
+            }
+            Noted::Scaled { kind, namespace, name, replicas } => {
+                let scale = json!({"kind": kind, "namespace": namespace, "name": name, "replicas": replicas});
+                self.line(json!({"at": at, "scale": scale}))
+            }
+            Noted::Template { name, pod } => self.lines.template(&name, &pod),
+            Noted::Created { template, name, .. } => self.line(json!({"at": at, "create": template, "name": name})),
+            Noted::Deleted { kind, namespace, name } => {
+                let mut fields =
+                    json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "ifThere": true});
+                if let Some(fields) = fields.as_object_mut().filter(|_| !namespace.is_empty()) {
+                    fields.insert("namespace".to_owned(), namespace.into());
+                }
+                self.line(json!({"at": at, "delete": fields}))
+            }
+            Noted::Ran { kind, namespace, name, millis } => {
+                let seconds = seconds(Duration::from_millis(millis));
+                let ran = json!({"kind": kind, "namespace": namespace, "name": name, "seconds": seconds});
+                self.line(json!({"at": at, "ran": ran}))
+            }
+        }
+    }
+
+    /// The ConfigMap with the catalogue of a node class.
+    async fn catalogue_of(&self, object: &Value) -> Option<Value> {
+        if object.get("kind").and_then(Value::as_str) != Some("FakeNodeClass") {
+            return None;
+        }
+        let reference = object.pointer("/spec/instanceTypes")?;
+        let text = |field: &str| reference.get(field).and_then(Value::as_str);
+        let (namespace, name, key) = (text("namespace")?, text("name")?, text("key")?);
+        let map = Api::<ConfigMap>::namespaced(self.client.clone(), namespace).get_opt(name).await.ok()??;
+        let data = map.data?.remove(key)?;
+        Some(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+            "data": {key: data}}))
+    }
+}
+
+fn header(options: &RecordOptions, start: Timestamp) -> Value {
+    let RecordOptions { seed, controllers, boot_delay, catalogue } = options;
+    let gates = &controllers.convert;
+    let gates = [
+        ("ReservedCapacity", gates.reserved_capacity),
+        ("NodeOverlay", gates.node_overlay),
+        ("StaticCapacity", gates.static_capacity),
+        ("SpotToSpotConsolidation", gates.spot_to_spot_consolidation),
+        ("NodeRepair", gates.node_repair),
+    ];
+    let gates: Vec<String> = gates.iter().map(|(name, is_on)| format!("{name}={is_on}")).collect();
+    let length = |length: Duration| format!("{}ms", length.as_millis());
+    let effort = match controllers.solve.effort {
+        Effort::Low => "low",
+        Effort::High => "high",
+        _ => "default",
+    };
+    let settings = json!({
+        "effort": effort,
+        "nodeCost": dollars(Money::from_pico_dollars(controllers.solve.node_cost.pico())),
+        "gpuTypesForAnyPod": controllers.solve.gpu_types_for_any_pod,
+        "featureGates": gates.join(","),
+        "offersPeriod": length(controllers.timings.offers_period),
+        "exhaustedFor": length(controllers.timings.exhausted_for),
+    });
+    let cloud = json!({"bootDelay": length(*boot_delay)});
+    // It was read from such a text.
+    let catalogue: Value =
+        catalogue.to_json().ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    json!({"start": start.to_string(), "scenario": {"seed": seed, "settings": settings, "cloud": cloud},
+        "catalogue": catalogue})
+}
+
+fn offering(key: &OfferingKey) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("instanceType".to_owned(), key.instance_type.as_str().into());
+    fields.extend(key.zone.as_ref().map(|zone| ("zone".to_owned(), zone.as_str().into())));
+    fields.insert("capacityType".to_owned(), key.capacity_type.as_str().into());
+    fields
+}
+
+fn dollars(money: Money) -> Value {
+    money.as_f64().into()
+}
+
+/// Seconds, to the millisecond.
+fn seconds(duration: Duration) -> Value {
+    (Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)).as_secs_f64()).into()
+}

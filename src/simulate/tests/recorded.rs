@@ -1,0 +1,101 @@
+//! What was recorded of a sandbox, played again.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use berth_cloudprovider::Instance;
+use berth_cloudprovider_fake::cloud::CloudEvent;
+use berth_sandbox::{Ended, Options};
+use berth_simulate::{Outcome, RecordOptions, Simulation, Variation, record, variants};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::oneshot;
+
+/// What came of decisions: when each instance was launched, and what it is.
+type Launches = Vec<(String, String)>;
+
+fn launch(instance: &Instance) -> (String, String) {
+    (instance.launched_at.to_string(), instance.offering.to_string())
+}
+
+/// Plays the sandbox's story in virtual time, and records it.
+async fn play_story(to: &Path) -> Launches {
+    let (on_begun, mut begun) = unbounded_channel();
+    let catalogue = berth_sandbox::story_catalogue().unwrap();
+    let options = Options {
+        story: true,
+        catalogue: catalogue.clone(),
+        on_begun: Some(on_begun),
+        ..Options::new("2026-01-01T00:00:00Z".parse().unwrap())
+    };
+    let record_options = RecordOptions {
+        seed: options.seed,
+        controllers: options.controllers.clone(),
+        boot_delay: options.boot_delay,
+        catalogue,
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let path = to.to_owned();
+    let recorder = tokio::spawn(async move {
+        let (client, cloud) = begun.recv().await.unwrap();
+        let file = std::fs::File::create(&path).unwrap();
+        let until = async { drop(stopped.await) };
+        record(client, cloud.clone(), record_options, file, until).await.unwrap();
+        cloud
+    });
+    let ended = berth_sandbox::run(options, |_| {}, tokio::time::sleep(Duration::from_secs(1800))).await.unwrap();
+    assert_eq!(ended, Ended::Settled);
+    stop.send(()).unwrap();
+    let cloud = recorder.await.unwrap();
+    // The cloud remembers what has gone for an hour.
+    let mut instances = cloud.instances();
+    instances.sort_by_key(|instance| (instance.launched_at, instance.provider_id.0.clone()));
+    instances.iter().map(launch).collect()
+}
+
+fn replay(simulation: &Simulation) -> (Launches, Outcome) {
+    let mut launched = Vec::new();
+    let outcome = simulation.run_and_tell(|_, event| {
+        if let CloudEvent::Launched { instance, .. } = event {
+            launched.push((**instance).clone());
+        }
+    });
+    launched.sort_by_key(|instance| (instance.launched_at, instance.provider_id.0.clone()));
+    (launched.iter().map(launch).collect(), outcome.unwrap())
+}
+
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+#[test]
+fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
+    let path = Removed(std::env::temp_dir().join(format!("berth-recorded-{}.jsonl", std::process::id())));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let story = runtime.block_on(play_story(&path.0));
+    assert!(story.len() > 6, "{story:?}");
+
+    let text = std::fs::read_to_string(&path.0).unwrap();
+    assert!(text.contains("\"scale\"") && text.contains("\"stock\""), "{text}");
+    // Of what controllers made there is nothing.
+    for kind in ["ReplicaSet\"", "NodeClaim\"", "\"Pod\"", "\"Node\""] {
+        assert!(!text.contains(&format!("\"kind\":\"{kind}")), "{kind}: {text}");
+    }
+
+    let simulation = Simulation::read(&path.0).unwrap();
+    let (played, outcome) = replay(&simulation);
+    assert_eq!(played, story);
+    assert_eq!(outcome.pods.evictions, replay(&simulation).1.pods.evictions);
+
+    let halved: Variation = "reservation.cr-web=2".parse().unwrap();
+    let (with_two, less) = replay(&variants(&simulation, &[halved]).unwrap()[0]);
+    assert_ne!(with_two, story);
+    let on_slots = |all: &Launches| all.iter().filter(|(_, what)| what.contains("reserved")).count();
+    assert!(on_slots(&with_two) < on_slots(&story), "{with_two:?}");
+    assert!(less.cost.nodes > outcome.cost.nodes, "{} and {}", less.cost.nodes, outcome.cost.nodes);
+}
