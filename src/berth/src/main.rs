@@ -11,6 +11,7 @@ mod crds;
 mod explain;
 mod input;
 mod kustomize;
+mod onlookers;
 mod output;
 mod plan;
 mod progress;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use berth_controllers::{Clock, Controllers, LeaseOptions};
 use berth_sandbox::{Host, HostOptions};
+use berth_simulate::RecordOptions;
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -18,6 +19,7 @@ use kube::{Api, Client};
 
 use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
+use crate::onlookers::{self, OnlookerArgs, Story};
 use crate::{cluster, telemetry};
 
 /// The kinds without which nothing can be done.
@@ -64,6 +66,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     controllers: ControllerArgs,
     #[command(flatten)]
+    onlookers: OnlookerArgs,
+    #[command(flatten)]
     telemetry: telemetry::TelemetryArgs,
 }
 
@@ -80,6 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for warning in warnings {
         crate::output::to_stderr(format_args!("warning: {warning}"));
     }
+    let onlookers = args.onlookers.open()?;
     args.telemetry.start_log(Some(telemetry::Level::Info));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -94,12 +99,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let options = HostOptions {
             now,
             seed: RandomState::new().hash_one(now),
-            catalogue,
+            catalogue: catalogue.clone(),
             boot_delay: Duration::from_secs(2),
             is_dry: args.dry_run,
         };
-        let host = Host::start(client.clone(), options, |line| {
+        let (seed, boot_delay) = (options.seed, options.boot_delay);
+        let story = Story::default();
+        let told = Arc::clone(&story);
+        let host = Host::start(client.clone(), options, move |line| {
             tracing::info!(target: "berth_sandbox::cloud", event = line.event, "{}", line.message);
+            onlookers::say(&told, line.event, &line.message);
         });
         let host = host.await?;
         let mut options = args.controllers.options(&solve);
@@ -112,12 +121,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             identity: identity(),
             ..LeaseOptions::default()
         });
+        let beside = if onlookers.is_any() {
+            let record = RecordOptions { seed, controllers: options.clone(), boot_delay, catalogue };
+            let title = format!("Berth: {context}");
+            Some(onlookers.begin(&client, host.cloud(), &title, true, record, &story).await?)
+        } else {
+            None
+        };
         let controllers = Controllers::new(client, Arc::new(host.cloud().clone()), Clock::starting_at(now), options);
         let (controllers, metrics) = controllers.with_metrics();
-        let controllers = if args.dry_run { controllers.dry(say) } else { controllers };
+        let would = move |line: &str| {
+            say(line);
+            onlookers::say(&story, "WouldDo", line);
+        };
+        let controllers = if args.dry_run { controllers.dry(would) } else { controllers };
         let _server = args.telemetry.serve(metrics).await?;
         tracing::info!(context, provider = "fake", dry_run = args.dry_run, "started");
         controllers.run(stopped()).await;
+        if let Some(beside) = beside {
+            beside.end().await?;
+        }
         tracing::info!("ended");
         anyhow::Ok(())
     });

@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use berth_plan::{Input, Validate};
 use berth_sandbox::{Ended, Line, Options};
+use berth_simulate::RecordOptions;
 use clap::ValueEnum;
 
 use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
+use crate::onlookers::{self, OnlookerArgs, Story};
 use crate::telemetry::TelemetryArgs;
 
 /// Run a cluster in this process: API server, controllers, a cloud in memory, nodes that join, and Berth
@@ -39,6 +41,8 @@ pub(crate) struct Args {
     /// Leave Berth and its cloud to another process, such as berth run: a cluster alone
     #[arg(long, requires = "kubeconfig")]
     without_berth: bool,
+    #[command(flatten)]
+    onlookers: OnlookerArgs,
     #[command(flatten)]
     telemetry: TelemetryArgs,
     /// Output format
@@ -87,6 +91,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let timings = options.controllers.timings.clone();
     options.controllers = berth_controllers::Options { timings, ..args.controllers.options(&solve) };
+    let onlookers = args.onlookers.open()?;
+    let record_options = RecordOptions {
+        seed: options.seed,
+        controllers: options.controllers.clone(),
+        boot_delay: options.boot_delay,
+        catalogue: options.catalogue.clone(),
+    };
     args.telemetry.start_log(None);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -96,25 +107,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let ended = runtime.block_on(async {
         let (on_metrics, mut metrics) = tokio::sync::mpsc::unbounded_channel();
         options.on_metrics = Some(on_metrics);
-        let serve = async {
-            match metrics.recv().await {
-                Some(metrics) => args.telemetry.serve(metrics).await,
-                None => Ok(None),
+        let (on_begun, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        options.on_begun = Some(on_begun);
+        let story = Story::default();
+        let look_on = async {
+            let mut beside = (None, None);
+            if args.telemetry.serves()
+                && let Some(metrics) = metrics.recv().await
+            {
+                beside.0 = args.telemetry.serve(metrics).await?;
             }
+            if onlookers.is_any()
+                && let Some((client, cloud)) = begun.recv().await
+            {
+                let title = "Berth sandbox";
+                beside.1 = Some(onlookers.begin(&client, &cloud, title, false, record_options, &story).await?);
+            }
+            anyhow::Ok(beside)
         };
-        let sandbox = berth_sandbox::run(options, |line| tell(line, args.output), stopped());
-        tokio::pin!(sandbox, serve);
-        if !args.telemetry.serves() {
-            return anyhow::Ok(sandbox.await?);
-        }
-        tokio::select! {
+        let tell = |line: &Line| {
+            tell(line, args.output);
+            onlookers::say(&story, line.event, &line.message);
+        };
+        let sandbox = berth_sandbox::run(options, tell, stopped());
+        tokio::pin!(sandbox, look_on);
+        let (ended, beside) = tokio::select! {
             biased;
-            served = &mut serve => {
-                let _server = served?;
-                Ok(sandbox.await?)
+            beside = &mut look_on => {
+                let beside = beside?;
+                (sandbox.await?, Some(beside))
             }
-            ended = &mut sandbox => Ok(ended?),
+            ended = &mut sandbox => (ended?, None),
+        };
+        if let Some((_, Some(onlookers))) = beside {
+            onlookers.end().await?;
         }
+        anyhow::Ok(ended)
     });
     // Nothing is left to wait for: what ran has ended with the sandbox.
     runtime.shutdown_background();

@@ -1,0 +1,155 @@
+//! What `sandbox` and `run` share: who looks on, such as a recorder and a page.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context, Result};
+use berth_cloudprovider::ProviderId;
+use berth_page::{Page, PageOptions, Server};
+use berth_simulate::{FakeCloud, RecordOptions, record};
+use kube::Client;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::output::to_stderr;
+
+/// Who looks on.
+#[derive(Clone, clap::Args)]
+pub(crate) struct OnlookerArgs {
+    /// Write what is done to the cluster to this file, as a trace that `berth simulate` plays again
+    #[arg(long, value_name = "FILE")]
+    record_trace: Option<PathBuf>,
+    /// Serve a page on loopback that shows the cluster as it changes; without an address, on a free port
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    page: Option<SocketAddr>,
+    /// Write what the page shows to this file at the end: one page that plays it again
+    #[arg(long, value_name = "FILE.html")]
+    record: Option<PathBuf>,
+}
+
+/// The files that are written, opened before anything begins.
+pub(crate) struct Opened {
+    args: OnlookerArgs,
+    trace: Option<File>,
+    recording: Option<File>,
+}
+
+/// The page, once there is one; told the story.
+pub(crate) type Story = Arc<OnceLock<Page>>;
+
+/// Those who look on, until they are told that it is over.
+pub(crate) struct Onlookers {
+    recorder: Option<(oneshot::Sender<()>, JoinHandle<std::io::Result<()>>, PathBuf)>,
+    recording: Option<(File, PathBuf)>,
+    page: Option<Page>,
+    _server: Option<Server>,
+}
+
+// === impl OnlookerArgs ===
+
+impl OnlookerArgs {
+    /// Makes the files, so that one that cannot be made is told at once.
+    pub(crate) fn open(&self) -> Result<Opened> {
+        let create = |path: &Option<PathBuf>| match path {
+            Some(path) => File::create(path).map(Some).with_context(|| format!("unable to write {}", path.display())),
+            None => Ok(None),
+        };
+        Ok(Opened { args: self.clone(), trace: create(&self.record_trace)?, recording: create(&self.record)? })
+    }
+}
+
+// === impl Opened ===
+
+impl Opened {
+    /// Whether anybody looks on.
+    pub(crate) fn is_any(&self) -> bool {
+        self.trace.is_some() || self.recording.is_some() || self.args.page.is_some()
+    }
+
+    /// Lets them begin to look.
+    pub(crate) async fn begin(
+        self,
+        client: &Client,
+        cloud: &FakeCloud,
+        title: &str,
+        with_events: bool,
+        options: RecordOptions,
+        story: &Story,
+    ) -> Result<Onlookers> {
+        let page = (self.recording.is_some() || self.args.page.is_some()).then(|| {
+            let priced = cloud.clone();
+            let price = move |id: &str| {
+                let prices = priced.prices(&ProviderId(id.to_owned()))?;
+                let (own, list) = (prices.own.as_f64(), prices.list.as_f64());
+                // On a slot, nothing is paid by the hour.
+                Some([own, if own > 0.0 { own } else { list }])
+            };
+            let options = PageOptions {
+                title: title.to_owned(),
+                price: Arc::new(price),
+                with_events,
+                records: self.recording.is_some(),
+            };
+            Page::start(client, options)
+        });
+        if let Some(page) = &page {
+            // There is one page.
+            drop(story.set(page.clone()));
+        }
+        let server = match (self.args.page, &page) {
+            (Some(address), Some(page)) => {
+                let server = Server::start(address, page.clone()).await?;
+                to_stderr(format_args!("the page: http://{}/", server.address()));
+                Some(server)
+            }
+            _ => None,
+        };
+        let recorder = self.trace.zip(self.args.record_trace).map(|(file, path)| {
+            let (stop, stopped) = oneshot::channel::<()>();
+            let (client, cloud) = (client.clone(), cloud.clone());
+            let until = async { drop(stopped.await) };
+            let task =
+                tokio::spawn(
+                    async move { record(client, cloud, options, BufWriter::new(file), until).await.map(drop) },
+                );
+            (stop, task, path)
+        });
+        Ok(Onlookers { recorder, recording: self.recording.zip(self.args.record), page, _server: server })
+    }
+}
+
+// === impl Onlookers ===
+
+impl Onlookers {
+    /// It is over: files are finished.
+    pub(crate) async fn end(self) -> Result<()> {
+        if let Some((stop, task, path)) = self.recorder {
+            // It may have ended by an error, which the task tells.
+            drop(stop.send(()));
+            task.await.context("the recorder ended early")?.with_context(|| unable_to_write(&path))?;
+        }
+        if let Some(((file, path), page)) = self.recording.zip(self.page) {
+            let mut writer = BufWriter::new(file);
+            let is_all = berth_page::write_recording(&page, &mut writer).with_context(|| unable_to_write(&path))?;
+            writer.flush().with_context(|| unable_to_write(&path))?;
+            if !is_all {
+                to_stderr(format_args!("warning: {}: too much happened, so its end is missing", path.display()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unable_to_write(path: &Path) -> String {
+    format!("unable to write {}", path.display())
+}
+
+/// Tells the page a sentence, if there is one.
+pub(crate) fn say(story: &Story, event: &str, message: &str) {
+    if let Some(page) = story.get() {
+        page.say(event, message);
+    }
+}
