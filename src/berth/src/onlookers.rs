@@ -128,7 +128,7 @@ impl Onlookers {
     pub(crate) async fn end(self) -> Result<()> {
         if let Some((stop, task, path)) = self.recorder {
             // It may have ended by an error, which the task tells.
-            drop(stop.send(()));
+            stop.send(()).ok();
             task.await.context("the recorder ended early")?.with_context(|| unable_to_write(&path))?;
         }
         if let Some(((file, path), page)) = self.recording.zip(self.page) {
