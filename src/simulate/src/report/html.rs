@@ -55,7 +55,11 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
         (
             "Without reservations",
             dollars(cost.without_reservations),
-            format!("{} than it was", difference(cost.without_reservations - cost.total)),
+            if (cost.without_reservations - cost.total).abs() < 0.005 {
+                "as it was".to_owned()
+            } else {
+                format!("{} than it was", difference(cost.without_reservations - cost.total))
+            },
         ),
         ("Slot-hours used", percent(used, slots), format!("{} of {}", tenths(used), tenths(slots))),
         ("Nodes launched", count(outcome.nodes.launched), format!("{} at a time at most", count(outcome.nodes.most))),

@@ -130,10 +130,10 @@ fn time_step(end: f64) -> (f64, &'static str) {
 }
 
 fn number(value: f64, step: f64) -> String {
-    if step >= 1.0 {
+    if step >= 1.0 && step.fract() == 0.0 {
         return grouped(&format!("{value:.0}"));
     }
-    let digits = if step >= 0.1 {
+    let digits = if step >= 0.1 || step > 1.0 {
         1
     } else if step >= 0.01 {
         2

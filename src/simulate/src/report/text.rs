@@ -30,6 +30,8 @@ pub(super) fn grouped(digits: &str) -> String {
 /// A number with one digit after the point, and groups of three before it.
 pub(super) fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
+    // The sum of nothing is -0.
+    let text = if text == "-0.0" { "0.0".to_owned() } else { text };
     match text.split_once('.') {
         Some((whole, fraction)) if !whole.starts_with('-') => format!("{}.{fraction}", grouped(whole)),
         _ => text,
