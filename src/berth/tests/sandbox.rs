@@ -59,3 +59,47 @@ fn bad_input_is_told_and_starts_nothing() {
         assert!(run.stderr.starts_with(expected), "{args:?}: {}", run.stderr);
     }
 }
+
+#[test]
+fn what_is_recorded_can_be_simulated_and_looked_at() {
+    let folder = std::env::temp_dir().join(format!("berth-sandbox-recorded-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (trace, page) = (folder.join("trace.jsonl"), folder.join("page.html"));
+    let (trace, page) = (trace.to_str().unwrap(), page.to_str().unwrap());
+    let (files, types) = ("examples/reserved-first", "examples/catalogues/four-slots.yaml");
+    let run = berth(&[
+        "sandbox",
+        "-f",
+        files,
+        "--instance-types",
+        types,
+        "--exit-when-settled",
+        "--record-trace",
+        trace,
+        "--record",
+        page,
+        "--page",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.starts_with("the page: http://127.0.0.1:"), "{}", run.stderr);
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains("\"instanceType\":\"m5.xlarge\"") && html.contains("14 pods pending"), "no node in the page");
+    let simulated = berth(&["simulate", trace, "-o", "json"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(simulated.code, 0, "{}", simulated.stderr);
+    let report: serde_json::Value = serde_json::from_str(&simulated.stdout).unwrap();
+    assert_eq!(report.pointer("/variants/0/nodes/launched"), Some(&5.into()), "{report:#}");
+}
+
+#[test]
+fn a_page_is_served_to_this_machine_alone_and_files_are_made_before_anything_begins() {
+    let run = with_input(
+        &["sandbox", "-f", "-", "--page", "0.0.0.0:0"],
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+    );
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+    assert!(run.stderr.contains("expected an address of this machine alone"), "{}", run.stderr);
+    let run = berth(&["sandbox", "--record-trace", "/nonexistent/trace.jsonl"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.starts_with("error: unable to write /nonexistent/trace.jsonl"), "{}", run.stderr);
+}
