@@ -67,8 +67,8 @@ impl Amounts {
         for (name, text) in list {
             let amount = || text.parse::<Quantity>().ok();
             match name.as_str() {
-                "cpu" => out.cpu = amount().and_then(|own| own.milli_ceil()).unwrap_or(0),
-                "memory" => out.memory = amount().and_then(|own| own.value_ceil()).unwrap_or(0) / (1024 * 1024),
+                "cpu" => out.cpu = amount().and_then(Quantity::milli_ceil).unwrap_or(0),
+                "memory" => out.memory = amount().and_then(Quantity::value_ceil).unwrap_or(0) / (1024 * 1024),
                 _ => {}
             }
         }
