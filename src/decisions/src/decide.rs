@@ -88,11 +88,11 @@ pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decisio
     Ok(decision)
 }
 
-struct Answer<'a> {
-    state: &'a State,
-    options: &'a Options,
-    cluster: &'a Cluster,
-    drawing: &'a Drawing,
+pub(crate) struct Answer<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) options: &'a Options,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) drawing: &'a Drawing,
 }
 
 impl Answer<'_> {
@@ -211,7 +211,13 @@ impl Answer<'_> {
         }
     }
 
-    fn launch(&self, deal: &Deal<'_>, claims: &Claims, shares: &[Share], (at, copy): (usize, u32)) -> Launch {
+    pub(crate) fn launch(
+        &self,
+        deal: &Deal<'_>,
+        claims: &Claims,
+        shares: &[Share],
+        (at, copy): (usize, u32),
+    ) -> Launch {
         let cluster = self.cluster;
         let text = |sym| cluster.symbols.text(sym).to_owned();
         let type_name =

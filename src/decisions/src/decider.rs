@@ -22,18 +22,18 @@ pub(crate) const QUEUE: Queue =
 /// Launches, preemption, and Reservations that are to be placed are decided by [`decide`] itself.
 #[derive(Debug, Default)]
 pub struct Decider {
-    kept: Option<Kept>,
+    pub(crate) kept: Option<Kept>,
 }
 
 /// What is kept of one conversion of a cluster.
 #[derive(Debug)]
-struct Kept {
-    conversion: Conversion,
+pub(crate) struct Kept {
+    pub(crate) conversion: Conversion,
     /// How many changes of pods on nodes were taken in.
-    n_changes: usize,
-    solve: SolveOptions,
-    classes: LiveUniverse,
-    scheduler: Paused,
+    pub(crate) n_changes: usize,
+    pub(crate) solve: SolveOptions,
+    pub(crate) classes: LiveUniverse,
+    pub(crate) scheduler: Paused,
 }
 
 // === impl Decider ===
@@ -92,7 +92,7 @@ impl Decider {
 
 impl Decider {
     // What is kept, up to date.
-    fn kept_of(&mut self, tracked: Tracked<'_>, options: &Options) -> Kept {
+    pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>, options: &Options) -> Kept {
         let kept =
             self.kept.take().filter(|kept| kept.conversion == *tracked.conversion && kept.solve == options.solve);
         kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| Kept::new(tracked, &options.solve))

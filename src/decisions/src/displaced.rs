@@ -42,7 +42,7 @@ pub(crate) fn places(
 
 /// Pods that come again, by position, with their class: by priority, then rows of alike pods by their oldest. The pods are in
 /// the order of age.
-fn queue(cluster: &Cluster, classes: &LiveUniverse, pods: &[BoundPod]) -> Option<Vec<(usize, ClassId)>> {
+pub(crate) fn queue(cluster: &Cluster, classes: &LiveUniverse, pods: &[BoundPod]) -> Option<Vec<(usize, ClassId)>> {
     let mut rows: Vec<Row> = Vec::new();
     for (at, pod) in pods.iter().enumerate() {
         let Some(spec) = pod.replaced_by else { continue };

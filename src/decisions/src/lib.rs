@@ -23,6 +23,7 @@ mod drawing;
 mod existing;
 mod expected;
 mod joining;
+mod outlook;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -39,4 +40,5 @@ pub use displaced::Displaced;
 pub use drawing::{Also, Drawing, solve};
 pub use expected::ExpectedNodes;
 pub use joining::Place;
+pub use outlook::{Outlook, Question, Tally};
 pub use terms::{Unit, quantities};

@@ -135,6 +135,32 @@ impl Cluster {
         }
     }
 
+    /// The same without nodes, and nobody pending: what could be launched.
+    #[must_use]
+    pub fn without_nodes(&self) -> Self {
+        Cluster {
+            symbols: self.symbols.clone(),
+            well_known: self.well_known.clone(),
+            resource_names: self.resource_names.clone(),
+            namespaces: self.namespaces.clone(),
+            instance_types: self.instance_types.clone(),
+            slots: self.slots.clone(),
+            node_pools: self.node_pools.clone(),
+            nodes: Vec::new(),
+            reservations: self.reservations.clone(),
+            rules: self.rules.clone(),
+            storage_topologies: self.storage_topologies.clone(),
+            budgets: Vec::new(),
+            daemons: self.daemons.clone(),
+            specs: self.specs.clone(),
+            label_sets: self.label_sets.clone(),
+            pending: Vec::new(),
+            spec_ids: self.spec_ids.clone(),
+            label_set_ids: self.label_set_ids.clone(),
+            row_ids: FxHashMap::default(),
+        }
+    }
+
     /// The index of a spec, new or known.
     pub fn intern_spec(&mut self, spec: PodSpec) -> u32 {
         if let Some(&id) = self.spec_ids.get(&spec) {

@@ -1,0 +1,368 @@
+//! What would become of the pods of each of many nodes, if that node alone went: told without a whole decision where that
+//! can be, by what the scheduler keeps, a bound of what new nodes cost, and plans of the few pods that find no place.
+
+use berth_model::{
+    BoundPod, ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Money, Phase, Resources, Universe, Volumes,
+};
+use berth_provisioning::Floor;
+use berth_scheduling::Scheduler;
+use berth_state::{State, Time, is_remade};
+use k8s_openapi::api::core::v1::Pod;
+use rustc_hash::FxHashMap;
+
+use crate::deal::Deal;
+use crate::decide::{Answer, Options, expect_synced};
+use crate::decider::{Decider, Kept};
+use crate::decision::{DecideError, Launch};
+use crate::displaced::queue;
+use crate::drawing;
+
+/// A node to ask about.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Its name.
+    pub node: &'a str,
+    /// New nodes are of interest where they cost less than this, in dollars an hour.
+    pub below: Money,
+}
+
+/// What would become of the pods of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outlook {
+    /// All of them find other nodes that are up.
+    Fits {
+        /// How many pods move.
+        pods: usize,
+    },
+    /// Some need new nodes.
+    Launches {
+        /// How many pods need them.
+        pods: usize,
+        /// The nodes; the pods in them are those of the first node whose pods need the same.
+        launches: Vec<Launch>,
+    },
+    /// Some need new nodes, which cost as much as [`Question::below`] or more.
+    Dearer {
+        /// How many pods need them.
+        pods: usize,
+        /// What these cost at least.
+        floor: Money,
+    },
+    /// Some find no place, nor can a node be launched for them.
+    NoPlace {
+        /// How many pods find no other node that is up.
+        pods: usize,
+    },
+    /// Only a whole decision can tell.
+    Unknown,
+}
+
+/// How the questions were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Nodes whose pods find other nodes.
+    pub fits: usize,
+    /// Nodes of which a bound alone says that new nodes cost too much.
+    pub by_bound: usize,
+    /// Nodes for whose pods new nodes were planned, or whose like was.
+    pub searched: usize,
+    /// Plans that were made for them.
+    pub plans: usize,
+    /// Nodes of which only a whole decision can tell.
+    pub unknown: usize,
+}
+
+/// Pods that need new nodes, by class.
+type Left = Vec<(ClassId, u32)>;
+
+/// What was found of a node, by position.
+enum Found {
+    Unknown,
+    Fits {
+        node: usize,
+        pods: usize,
+    },
+    NoPlace {
+        node: usize,
+        pods: usize,
+    },
+    Dearer {
+        node: usize,
+        pods: usize,
+        floor: Money,
+    },
+    /// Pods by position on the node, and their classes: new nodes are to be planned for them.
+    Open {
+        node: usize,
+        pods: Vec<usize>,
+        left: Left,
+    },
+}
+
+impl Found {
+    fn node(&self) -> Option<usize> {
+        match self {
+            Found::Unknown => None,
+            Found::Fits { node, .. }
+            | Found::NoPlace { node, .. }
+            | Found::Dearer { node, .. }
+            | Found::Open { node, .. } => Some(*node),
+        }
+    }
+}
+
+impl Decider {
+    /// What would become of the pods of each of these nodes, if it alone went. Nothing changes, and pods that are pending
+    /// are not asked. At most so many plans of new nodes are made: what would need more is unknown.
+    ///
+    /// # Errors
+    /// The state does not know every kind yet.
+    pub fn outlooks(
+        &mut self,
+        state: &mut State,
+        questions: &[Question<'_>],
+        most_plans: usize,
+        options: &Options,
+        now: Time,
+    ) -> Result<(Vec<Outlook>, Tally), DecideError> {
+        expect_synced(state)?;
+        let unknown = || {
+            let tally = Tally { unknown: questions.len(), ..Tally::default() };
+            (vec![Outlook::Unknown; questions.len()], tally)
+        };
+        let Some(tracked) = state.tracked(now) else { return Ok(unknown()) };
+        let cluster = tracked.cluster;
+        let kept = self.kept_of(tracked, options);
+        let Kept { classes, scheduler, .. } = kept;
+        let universe = classes.universe();
+        let names: KeyedMap<berth_model::Sym, usize> =
+            cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
+        let mut scheduler = Scheduler::resume(cluster, universe, scheduler);
+        let mut market = Market::new(cluster, universe, options);
+        let found: Vec<Found> = questions
+            .iter()
+            .map(|question| {
+                let node = cluster.symbols.get(question.node).and_then(|name| names.get(&name).copied());
+                let known = node.and_then(|at| Some((at, cluster.nodes.get(at)?)));
+                let Some((node, known)) = known else { return Found::Unknown };
+                let Some(again) = queue(cluster, &classes, &known.pods) else { return Found::Unknown };
+                let ids: Vec<ClassId> = again.iter().map(|(_, id)| *id).collect();
+                match scheduler.try_without(node, &ids) {
+                    Some(places) => market.ask(node, &again, &places, question.below),
+                    None => Found::Unknown,
+                }
+            })
+            .collect();
+        let scheduler = scheduler.pause();
+        let Some(cluster) = state.last_cluster() else { return Ok(unknown()) };
+        let mut tally = Tally::default();
+        let mut planned: FxHashMap<Left, Option<Vec<Launch>>> = FxHashMap::default();
+        let mut supply: Option<Cluster> = None;
+        let mut outlooks = Vec::with_capacity(found.len());
+        for found in found {
+            if found.node().is_none_or(|node| loses_any(state, cluster, node)) {
+                tally.unknown += 1;
+                outlooks.push(Outlook::Unknown);
+                continue;
+            }
+            outlooks.push(match found {
+                Found::Unknown => Outlook::Unknown,
+                Found::Fits { pods, .. } => {
+                    tally.fits += 1;
+                    Outlook::Fits { pods }
+                }
+                Found::NoPlace { pods, .. } => {
+                    tally.by_bound += 1;
+                    Outlook::NoPlace { pods }
+                }
+                Found::Dearer { pods, floor, .. } => {
+                    tally.by_bound += 1;
+                    Outlook::Dearer { pods, floor }
+                }
+                Found::Open { node, pods, left } => {
+                    if !planned.contains_key(&left) {
+                        if tally.plans >= most_plans {
+                            tally.unknown += 1;
+                            outlooks.push(Outlook::Unknown);
+                            continue;
+                        }
+                        tally.plans += 1;
+                        let supply = supply.get_or_insert_with(|| cluster.without_nodes());
+                        let members = pods.iter().filter_map(|&at| cluster.nodes.get(node)?.pods.get(at));
+                        planned.insert(left.clone(), launches(state, options, supply, members));
+                    }
+                    tally.searched += 1;
+                    match planned.get(&left) {
+                        Some(Some(launches)) => Outlook::Launches { pods: pods.len(), launches: launches.clone() },
+                        _ => Outlook::NoPlace { pods: pods.len() },
+                    }
+                }
+            });
+        }
+        self.kept = Some(Kept { classes, scheduler, ..kept });
+        Ok((outlooks, tally))
+    }
+}
+
+impl Decider {
+    /// What the pods of each of these nodes are worth that would come again, in dollars an hour: what they would cost at
+    /// least on new nodes that are paid for, at dual prices that are the same for all nodes. The sum over the nodes is no
+    /// more than any packing of all these pods costs.
+    ///
+    /// # Errors
+    /// The state does not know every kind yet.
+    pub fn worths(
+        &mut self,
+        state: &mut State,
+        nodes: &[&str],
+        options: &Options,
+        now: Time,
+    ) -> Result<Vec<Money>, DecideError> {
+        expect_synced(state)?;
+        let Some(tracked) = state.tracked(now) else { return Ok(vec![Money::ZERO; nodes.len()]) };
+        let cluster = tracked.cluster;
+        let kept = self.kept_of(tracked, options);
+        let names: KeyedMap<berth_model::Sym, &berth_model::Node> =
+            cluster.nodes.iter().map(|node| (node.name, node)).collect();
+        let contents: Vec<Left> = nodes
+            .iter()
+            .map(|name| {
+                let node = cluster.symbols.get(name).and_then(|name| names.get(&name));
+                let pods = node.map_or(&[][..], |node| &node.pods);
+                let mut ids: Vec<ClassId> = pods.iter().filter_map(|pod| kept.classes.class_again(pod)).collect();
+                ids.sort_unstable();
+                ids.into_iter().map(|id| (id, 1)).collect()
+            })
+            .collect();
+        let worths = Floor::of_paid(cluster, kept.classes.universe(), &options.solve).split(&contents);
+        self.kept = Some(kept);
+        Ok(worths)
+    }
+}
+
+/// What may be launched for pods that find no place.
+struct Market<'a> {
+    cluster: &'a Cluster,
+    universe: &'a Universe,
+    floor: Floor<'a>,
+    /// Whether nothing that is not on a node has a say in what is launched: nobody waits for a place.
+    nobody_waits: bool,
+    /// Whether new nodes may be planned as if there were no others: no limits count those that are there.
+    is_separable: bool,
+    /// What is free on nodes that come up, which take pods before any is launched.
+    coming_up: Vec<&'a Resources>,
+}
+
+// === impl Market ===
+
+impl<'a> Market<'a> {
+    fn new(cluster: &'a Cluster, universe: &'a Universe, options: &Options) -> Self {
+        let waits = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
+        let is_limited = cluster.node_pools.iter().any(|pool| !pool.limits.is_empty() || pool.node_limit.is_some());
+        let has_reservations = cluster.reservations.iter().any(|known| known.phase == Phase::Pending);
+        let coming_up = cluster.nodes.iter().filter(|node| node.is_coming_up).map(|node| &node.free);
+        Market {
+            cluster,
+            universe,
+            floor: Floor::new(cluster, universe, &options.solve),
+            nobody_waits: !waits && !has_reservations,
+            is_separable: !is_limited && options.solve.max_shares.is_empty(),
+            coming_up: coming_up.collect(),
+        }
+    }
+
+    fn ask(&mut self, node: usize, again: &[(usize, ClassId)], places: &[Option<usize>], below: Money) -> Found {
+        let mut left: Left = Vec::new();
+        let mut pods = Vec::new();
+        for ((pod, id), place) in again.iter().zip(places) {
+            if place.is_none() {
+                pods.push(*pod);
+                match left.iter_mut().find(|(known, _)| known == id) {
+                    Some((_, count)) => *count += 1,
+                    None => left.push((*id, 1)),
+                }
+            }
+        }
+        if left.is_empty() {
+            return Found::Fits { node, pods: again.len() };
+        }
+        if !self.nobody_waits {
+            return Found::Unknown;
+        }
+        left.sort_unstable();
+        let elsewhere = |id: ClassId| {
+            let requests = self.spec(id).map(|spec| &spec.requests);
+            requests.is_none_or(|requests| self.coming_up.iter().any(|free| requests.fits(free)))
+        };
+        let is_elsewhere = left.iter().any(|(id, _)| elsewhere(*id));
+        let sure: Left = left.iter().filter(|(id, _)| !is_elsewhere || !elsewhere(*id)).copied().collect();
+        match self.floor.of(&sure) {
+            None => Found::NoPlace { node, pods: pods.len() },
+            Some(floor) if floor >= below || is_as_good(floor, below) => {
+                Found::Dearer { node, pods: pods.len(), floor }
+            }
+            Some(_) if is_elsewhere || !self.is_separable || left.iter().any(|(id, _)| !self.is_plain(*id)) => {
+                Found::Unknown
+            }
+            Some(_) => Found::Open { node, pods, left },
+        }
+    }
+
+    fn spec(&self, id: ClassId) -> Option<&'a berth_model::PodSpec> {
+        self.cluster.specs.get(self.universe.class(id)?.spec as usize)
+    }
+
+    /// Whether new nodes for pods of a class do not depend on who is on others.
+    fn is_plain(&self, id: ClassId) -> bool {
+        let (Some(class), Some(spec)) = (self.universe.class(id), self.spec(id)) else { return false };
+        let hostname = self.cluster.well_known.hostname;
+        let is_of_host = |counter: &berth_model::CounterId| {
+            self.universe.counters.get(counter.index()).is_some_and(|counter| counter.key == hostname)
+        };
+        let is_free = class.required.is_empty()
+            && class.preferred.together.is_empty()
+            && class.preferred.apart.is_empty()
+            && class.preferred.spread.is_empty()
+            && class.counts_in.iter().all(is_of_host);
+        is_free && spec.volumes == Volumes::default() && spec.reservation == berth_model::ReservationAsk::default()
+    }
+}
+
+/// Whether a bound is so near to a price that no saving of note is left: a hundred-thousandth.
+fn is_as_good(floor: Money, below: Money) -> bool {
+    floor.pico() >= below.pico() - below.pico() / 100_000
+}
+
+/// Whether a pod that no controller makes anew would be lost with a node.
+fn loses_any(state: &State, cluster: &Cluster, node: usize) -> bool {
+    let pods = cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
+    pods.iter().filter(|pod| pod.replaced_by.is_none()).any(|pod| {
+        let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
+        object.is_some_and(|object| is_remade(object))
+    })
+}
+
+/// The new nodes that pods need which find no place; `None` where some find none on new nodes either.
+fn launches<'p>(
+    state: &State,
+    options: &Options,
+    supply: &mut Cluster,
+    pods: impl Iterator<Item = &'p BoundPod>,
+) -> Option<Vec<Launch>> {
+    supply.set_pending(Vec::new());
+    for pod in pods {
+        let row = supply.pending_row(MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels)?;
+        row.members.push(MemberRun { name: pod.name.clone(), numbers: None });
+    }
+    let (universe, solution, drawing) = drawing::solve(supply, &options.solve);
+    if solution.unschedulable.iter().any(|left| left.count > 0) {
+        return None;
+    }
+    let answer = Answer { state, options, cluster: supply, drawing: &drawing };
+    let deal = Deal::new(supply, &universe, &solution);
+    let mut launches = Vec::new();
+    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+        launches.extend((0..claims.count).map(|copy| answer.launch(&deal, claims, shares, (at, copy))));
+    }
+    Some(launches)
+}
