@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
+use berth_model::Money;
 use berth_state::{Key, Kind, Object, ObjectRef, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::Options;
 use crate::budget::{Budgets, PoolNodes};
 use crate::drift::drift;
+use crate::expiring::{self, expiry};
 use crate::pdb::Limits;
 use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
@@ -44,6 +46,8 @@ pub(crate) struct Candidate {
     pub(crate) n_evictions: usize,
     pub(crate) is_empty: bool,
     pub(crate) drift: Option<&'static str>,
+    /// When it will be older than its `expireAfter`, and how long that is.
+    pub(crate) expires: Option<(Timestamp, SignedDuration)>,
     /// When it was made, by which drifted nodes are ordered.
     pub(crate) created: Option<Timestamp>,
     /// What keeps it whatever the method.
@@ -52,6 +56,13 @@ pub(crate) struct Candidate {
     pub(crate) unripe: Vec<Reason>,
     /// What keeps it from consolidation while pods are on it.
     pub(crate) unconsolidatable: Vec<Reason>,
+}
+
+impl Candidate {
+    /// Whether its rent is paid whether it is there or not.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.capacity_type == labels::RESERVED
+    }
 }
 
 /// A NodePool, as disruption sees it.
@@ -71,6 +82,10 @@ pub(crate) struct Survey {
     /// By name of the node.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) pools: BTreeMap<String, Pool>,
+    /// The list price of the smallest node that is paid for and that nothing keeps.
+    smallest_paid: Option<Money>,
+    /// Objects with a `karpenter.sh/do-not-disrupt` that means nothing, and what is wrong with it.
+    pub(crate) faults: Vec<(ObjectRef, String)>,
 }
 
 fn reason(text: impl Into<String>) -> Reason {
@@ -110,11 +125,22 @@ impl Survey {
                 with_reserved: options.reserved_capacity,
                 now,
             };
+            survey.faults.extend(facts.faults());
             let candidate = facts.candidate(prices, &limits);
             survey.count(pool.map(|pool| &**pool), &facts, &candidate);
             survey.candidates.push(candidate);
         }
+        expiring::mark(&mut survey, now);
+        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty());
+        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
+        survey.smallest_paid = paid.map(|price| price.list).min();
         survey
+    }
+
+    /// Whether a node that is paid for may move to the slot that this one would free: one that is no larger by the price
+    /// list.
+    pub(crate) fn wants_slot_of(&self, slot: &Candidate) -> bool {
+        self.smallest_paid.is_some_and(|smallest| smallest <= slot.price.unwrap_or_default().list)
     }
 
     fn count(&mut self, pool: Option<&NodePool>, facts: &Facts<'_>, candidate: &Candidate) {
@@ -134,6 +160,19 @@ impl Survey {
         entry.price += candidate.price.unwrap_or_default();
         entry.cost = [entry.cost, candidate.cost].into_iter().sum();
     }
+}
+
+/// What is wrong with a node's or a NodeClaim's `karpenter.sh/do-not-disrupt`.
+fn unreadable_on_node(value: &str) -> String {
+    format!(
+        "metadata.annotations[{}]: expected \"true\", found {value:?}: the node is not disrupted",
+        labels::DO_NOT_DISRUPT
+    )
+}
+
+fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default()).with_uid(metadata.uid.as_deref())
 }
 
 /// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
@@ -245,11 +284,31 @@ impl Facts<'_> {
             // Pods that cost nothing to move do not count, as in Karpenter.
             is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
+            expires: self.claim.and_then(expiry),
             created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, prices),
         }
+    }
+
+    /// What people should mend.
+    fn faults(&self) -> Vec<(ObjectRef, String)> {
+        let annotated = self.pods.iter().filter(|pod| {
+            pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::DO_NOT_DISRUPT))
+        });
+        let of_pods =
+            annotated.filter_map(|pod| Some((reference(Kind::Pod, &pod.metadata), pods::check_do_not_disrupt(pod)?)));
+        let mut faults: Vec<(ObjectRef, String)> = of_pods.collect();
+        let node = Some((Kind::Node, &self.node.metadata));
+        let claim = self.claim.map(|claim| (Kind::NodeClaim, &claim.metadata));
+        for (kind, metadata) in node.into_iter().chain(claim) {
+            let value = metadata.annotations.as_ref().and_then(|all| all.get(labels::DO_NOT_DISRUPT));
+            if let Some(value) = value.filter(|value| !matches!(value.as_str(), "true" | "false")) {
+                faults.push((reference(kind, metadata), unreadable_on_node(value)));
+            }
+        }
+        faults
     }
 
     fn is_going(&self) -> bool {
@@ -306,7 +365,7 @@ impl Facts<'_> {
             reasons.push(reason(if value == "true" {
                 format!("disruption is blocked through the {:?} annotation", labels::DO_NOT_DISRUPT)
             } else {
-                format!("{}: expected \"true\", found {value:?}", labels::DO_NOT_DISRUPT)
+                unreadable_on_node(value)
             }));
         }
         let mut of_pods: BTreeMap<String, usize> = BTreeMap::new();

@@ -80,6 +80,9 @@ pub struct Disruption {
     pub what_ifs: usize,
     /// Nodes that were asked about and stay: see [`Options::asked`](crate::Options::asked).
     pub asked: BTreeSet<String>,
+    /// Objects on which `karpenter.sh/do-not-disrupt` means nothing, by name, and what is wrong with it: they are protected
+    /// until it is mended.
+    pub faults: Vec<(ObjectRef, String)>,
     /// Whether the search stopped for want of what-ifs, and may have left something.
     pub is_cut_off: bool,
 }

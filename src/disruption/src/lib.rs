@@ -19,15 +19,18 @@ mod budget;
 mod candidate;
 mod command;
 mod drift;
+mod expiring;
 mod pdb;
 mod play;
 mod pods;
 mod prices;
 mod recheck;
+mod removal;
 mod search;
 mod simulate;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod worth;
 
 pub use berth_decisions::DecideError;
@@ -37,7 +40,9 @@ pub use command::{Command, Disruption, Kept, Method, Why};
 pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};
 pub use recheck::{Renewed, confirm, renew};
+pub use removal::{Removal, removal};
 pub use search::disrupt;
+pub use verdict::{Verdict, Verdicts, verdicts, what_if_of};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,6 +70,16 @@ pub struct Options {
     /// Nodes that were asked about before, by name, while nothing has changed since: they are not asked about again, nor
     /// are several nodes together.
     pub asked: BTreeSet<String>,
+}
+
+impl Options {
+    /// The same without what makes each what-if dearer and tells nothing: bounds, and what restrictions cost.
+    pub(crate) fn for_what_ifs(&self) -> Self {
+        let mut options = self.clone();
+        options.decisions.solve.bound = false;
+        options.decisions.solve.what_restrictions_cost = false;
+        options
+    }
 }
 
 impl Default for Options {

@@ -39,15 +39,12 @@ pub fn renew(
     options: &Options,
     now: Time,
 ) -> Result<Result<Renewed, Vec<Reason>>, DecideError> {
-    with_untainted(state, nodes, now, |state| {
-        let prices = Prices::of(state.cluster(now));
-        let survey = Survey::of(state, &prices, options, now);
-        let gone = match chosen(&survey, nodes, method, now) {
-            Ok(gone) => gone,
-            Err(reasons) => return Ok(Err(reasons)),
-        };
+    // What has begun goes on for half of what would begin it: else a command would come and go with small changes.
+    let price = berth_model::Money::from_pico(options.eviction_price.pico() / 2);
+    let options = &Options { eviction_price: price, ..options.for_what_ifs() };
+    again(state, nodes, method, options, now, |state, (prices, survey), gone| {
         let mut unripe: Vec<Reason> = Vec::new();
-        for candidate in &gone {
+        for candidate in gone {
             match method {
                 Method::Drift => {}
                 Method::Emptiness => unripe.extend(candidate.unripe.iter().cloned()),
@@ -61,20 +58,20 @@ pub fn renew(
         }
         let evictions = gone.iter().map(|candidate| candidate.n_evictions).sum();
         let mut price = crate::prices::Price::default();
-        for candidate in &gone {
+        for candidate in gone {
             price += candidate.price.unwrap_or_default();
         }
         if method == Method::Emptiness {
             return Ok(Ok(Renewed { launches: Vec::new(), savings: price.marginal, evictions }));
         }
-        let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
-        let verdict = what_if(state, &gone, &options.decisions, (&prices, &baseline), now)?;
+        let baseline = Baseline::of(state, &options.decisions, prices, now)?;
+        let verdict = what_if(state, gone, &options.decisions, (prices, &baseline), now)?;
         let mut replacement = match verdict {
             Verdict::Fails(reasons) => return Ok(Err(reasons)),
             Verdict::Fits(replacement) => replacement,
         };
         if method != Method::Drift
-            && let Err(reason) = worth(&gone, &mut replacement, options, (&prices, &survey))
+            && let Err(reason) = worth(gone, &mut replacement, options, (prices, survey))
         {
             return Ok(Err(vec![reason]));
         }
@@ -95,23 +92,36 @@ pub fn confirm(
     options: &Options,
     now: Time,
 ) -> Result<Result<(), Vec<Reason>>, DecideError> {
-    with_untainted(state, nodes, now, |state| {
-        let prices = Prices::of(state.cluster(now));
-        let survey = Survey::of(state, &prices, options, now);
-        let gone = match chosen(&survey, nodes, method, now) {
-            Ok(gone) => gone,
-            Err(reasons) => return Ok(Err(reasons)),
-        };
+    again(state, nodes, method, options, now, |state, _, gone| {
         if method == Method::Emptiness {
             return Ok(Ok(()));
         }
-        let Some(played) = play(state, &gone, &[], &options.decisions, now)? else {
+        let Some(played) = play(state, gone, &[], &options.decisions, now)? else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
             let reason = "not all pods would find a place on nodes that are up".to_owned();
             return Ok(Err(vec![Reason { reason, count }]));
         };
         played.undo(state, now);
         Ok(Ok(()))
+    })
+}
+
+/// Asks about a command's nodes as if they were not tainted, where they may still go together; else says why they may not.
+fn again<T>(
+    state: &mut State,
+    nodes: &[ObjectRef],
+    method: Method,
+    options: &Options,
+    now: Time,
+    ask: impl FnOnce(&mut State, (&Prices, &Survey), &[&Candidate]) -> Result<Result<T, Vec<Reason>>, DecideError>,
+) -> Result<Result<T, Vec<Reason>>, DecideError> {
+    with_untainted(state, nodes, now, |state| {
+        let prices = Prices::of(state.cluster(now));
+        let survey = Survey::of(state, &prices, options, now);
+        match chosen(&survey, nodes, method, now) {
+            Ok(gone) => ask(state, (&prices, &survey), &gone),
+            Err(reasons) => Ok(Err(reasons)),
+        }
     })
 }
 

@@ -206,17 +206,27 @@ fn nodes_move_to_slots_as_long_as_there_are_any() {
 }
 
 #[test]
-fn a_smaller_slot_replaces_a_larger_one_and_never_the_other_way() {
-    let slots = [("small", 0, "cr-small", 1), ("huge", 0, "cr-huge", 1)];
-    let of = |instance_type: &str| {
-        let objects = [free_pool(WITH_SLOTS), node("a", instance_type, "reserved"), pod("p", "a", "1500m", &json!({}))];
+fn a_smaller_slot_replaces_a_larger_one_that_a_paid_node_could_use_and_never_the_other_way() {
+    let slots = [("small", 0, "cr-small", 1), ("huge", 0, "cr-huge", 0)];
+    // Who may not be on a node with the first pod, and fits no small slot.
+    let apart = json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "p"}}}]}}}});
+    let of = |instance_type: &str, more: &[Object]| {
+        let mut objects =
+            vec![free_pool(WITH_SLOTS), node("a", instance_type, "reserved"), pod("p", "a", "1500m", &json!({}))];
+        objects.extend(more.iter().cloned());
         disrupted(&objects, &slots, &Options::default())
     };
-    let moved = of("huge");
+    let paid = [node("b", "medium", "on-demand"), pod("q", "b", "3", &apart)];
+    let moved = of("huge", &paid);
     assert_eq!(lines(&moved), ["0 SingleNodeConsolidation a > small cr-small $0.0000"]);
     assert_eq!(moved.commands[0].list_savings.to_string(), "1.4000");
-    let stays = of("small");
-    assert_eq!(reasons(&stays, "a"), [("can't replace with a cheaper node".to_owned(), 1)]);
+    let stays = of("small", &paid);
+    assert!(reasons(&stays, "a")[0].0.starts_with("its slot costs nothing"), "{stays:?}");
+    // Nobody pays for what the slot could hold: moving saves nothing.
+    let stays = of("huge", &[]);
+    assert_eq!(stays.commands, []);
+    assert!(reasons(&stays, "a")[0].0.starts_with("its slot costs nothing"), "{stays:?}");
 }
 
 #[test]
@@ -245,7 +255,7 @@ fn a_price_on_evictions_keeps_what_saves_less() {
     let at = |price: i128| Options { eviction_price: Money::from_pico(price * 1_000_000_000), ..Options::default() };
     assert_eq!(lines(&disrupted(&objects, &[], &at(66))), ["0 SingleNodeConsolidation a > small on-demand $0.2000"]);
     let kept = disrupted(&objects, &[], &at(67));
-    let text = "saves $0.2000/h, and disrupting it is priced at $0.2010/h";
+    let text = "saves at most $0.2000/h, and disrupting it is priced at $0.2010/h";
     assert_eq!(reasons(&kept, "a"), [(text.to_owned(), 2)]);
 }
 
@@ -368,6 +378,43 @@ fn pending_pods_are_no_cost_of_a_removal() {
     assert!(disruption.commands[0].savings > Money::ZERO);
 }
 
+fn claim_of(node: &str, created: &str, expire_after: &str) -> Object {
+    Object::from(typed::<berth_api::NodeClaim>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": format!("claim-{node}"), "uid": format!("claim-{node}"), "creationTimestamp": created},
+        "spec": {"requirements": [], "expireAfter": expire_after},
+        "status": {"nodeName": node, "providerID": format!("fake:///{node}"), "conditions": [
+            {"type": "Initialized", "status": "True", "reason": "Initialized", "message": "",
+                "lastTransitionTime": created}]}})))
+}
+
+#[test]
+fn nodes_that_expire_soon_are_replaced_before_that_as_budgets_allow() {
+    // At noon: in 20 minutes, in 40 (of which the budget lets one go at a time, 15 minutes each), and tomorrow.
+    let mut objects = vec![pool("pool", &json!({"budgets": [{"nodes": "1"}]}), ON_DEMAND)];
+    for (name, created) in [("a", "02:20"), ("b", "02:40"), ("c", "11:00")] {
+        objects.push(node(name, "small", "on-demand"));
+        objects.push(pod(&format!("p{name}"), name, "1500m", &json!({})));
+        objects.push(claim_of(name, &format!("2026-01-01T{created}:00Z"), "10h"));
+    }
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let drifted: Vec<(usize, &str)> = disruption
+        .commands
+        .iter()
+        .filter(|command| command.method == Method::Drift)
+        .map(|command| (command.batch, &*command.nodes[0].key.name))
+        .collect();
+    assert_eq!(drifted, [(0, "a"), (1, "b")], "{disruption:#?}");
+}
+
+#[test]
+fn a_mark_that_means_nothing_is_a_fault_of_its_object() {
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &protected("soon"))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let [(object, text)] = disruption.faults.as_slice() else { panic!("{disruption:?}") };
+    assert_eq!(object.key.full_name(), "default/p");
+    assert!(text.contains("expected \"true\" or a time such as 1h, found \"soon\""), "{text}");
+}
+
 /// Nodes of types and kinds, each with some pods.
 fn clusters() -> impl Strategy<Value = Vec<(usize, usize, Vec<u32>)>> {
     prop::collection::vec((0..4_usize, 0..3_usize, prop::collection::vec(1..16_u32, 0..4)), 1..7)
@@ -412,5 +459,45 @@ proptest! {
         let on_slots = disruption.commands.iter().flat_map(|command| &command.replacements);
         let used = on_slots.filter(|(_, launch)| launch.offering.reservation_id.as_deref() == Some("cr-1")).count();
         prop_assert!(used <= slots as usize);
+    }
+
+    /// What is told of a node without a whole decision is what a whole decision tells. Where new nodes cost too much, the
+    /// reason may be another.
+    #[test]
+    fn verdicts_are_those_of_the_full_what_if(cluster in clusters(), slots in 0..2_u32, price in 0..4_i128, ports in 0..3_usize) {
+        let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
+        for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
+            let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
+            let mut free = 1_000 * (2 << of_type);
+            objects.push(node(&name, instance_type, ["on-demand", "spot", "reserved"][*kind]));
+            for (j, eighths) in pods.iter().enumerate() {
+                let cpu = i64::from(*eighths) * 250;
+                let spec = match (j + ports) % 4 {
+                    0 => json!({"nodeSelector": {"topology.kubernetes.io/zone": "a"}}),
+                    1 => json!({"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}),
+                    2 => json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"like": "2"}}}]}}}),
+                    _ => json!({}),
+                };
+                if cpu <= free {
+                    free -= cpu;
+                    let labels = json!({"like": ((j + ports) % 4).to_string()});
+                    let more = json!({"metadata": {"labels": labels}, "spec": spec});
+                    objects.push(pod(&format!("p{i}-{j}"), &name, &format!("{cpu}m"), &more));
+                }
+            }
+        }
+        let mut state = state_of(&objects, &[("small", 0, "cr-1", slots)]);
+        let options = Options { eviction_price: Money::from_pico(price * 20_000_000_000), ..Options::default() };
+        let mut decider = berth_decisions::Decider::new();
+        let found = verdicts(&mut state, &mut decider, &options, now()).unwrap();
+        prop_assert_eq!(found.nodes.len(), cluster.len());
+        for (node, told) in &found.nodes {
+            let full = what_if_of(&mut state, node, &options, now()).unwrap();
+            match (told, &full) {
+                (Verdict::Unknown, _) | (Verdict::Stays(_), Verdict::Stays(_)) => {}
+                (told, full) => prop_assert_eq!(told, full, "{}", node),
+            }
+        }
     }
 }

@@ -14,6 +14,9 @@ const SPOT_TYPES: usize = 15;
 /// Of Balanced: the share of what a pool costs that is saved must be this part of the share of its disruption.
 const BALANCED_PART: i128 = 2;
 
+/// Why a node on a slot stays whose pods could do with a smaller one.
+pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node is small enough to move to it";
+
 /// What a removal is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Worth {
@@ -22,6 +25,15 @@ pub(crate) struct Worth {
     pub(crate) savings: Money,
     pub(crate) list_savings: Money,
     pub(crate) cost: DisruptionCost,
+}
+
+// === impl Worth ===
+
+impl Worth {
+    /// What is saved, by the list price where rent is not.
+    pub(crate) fn saved(self) -> Money {
+        if self.savings == Money::ZERO { self.list_savings } else { self.savings }
+    }
 }
 
 fn refusal(text: impl Into<String>, count: usize) -> Reason {
@@ -44,10 +56,13 @@ pub(crate) fn worth(
     let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
     let savings = now.marginal - replacement.price.marginal;
     let list_savings = now.list - replacement.price.list;
-    let disrupted = times(options.eviction_price, cost);
+    let disrupted = disrupted(options.eviction_price, cost);
     let all_of = |capacity_type: &str| gone.iter().all(|candidate| candidate.capacity_type == capacity_type);
     // Between slots, whose rent is paid, the smaller one is the cheaper one: then the larger is free for others.
     let is_among_slots = savings == Money::ZERO && all_of(labels::RESERVED);
+    if is_among_slots && list_savings > Money::ZERO && !gone.iter().any(|candidate| survey.wants_slot_of(candidate)) {
+        return Err(refusal(SAVES_NOTHING, n_pods));
+    }
     let saved = if is_among_slots { list_savings } else { savings };
     if saved <= Money::ZERO {
         let text = if replacement.launches.is_empty() {
@@ -84,8 +99,13 @@ pub(crate) fn worth(
     Ok(Worth { net, savings, list_savings, cost })
 }
 
+/// Dollars an hour that a node's replacement must cost less than for it to pay, as far as marginal prices tell.
+pub(crate) fn below(candidate: &Candidate, options: &Options) -> Money {
+    candidate.price.unwrap_or_default().marginal - disrupted(options.eviction_price, candidate.cost)
+}
+
 /// A price for each unit of disruption.
-fn times(price: Money, cost: DisruptionCost) -> Money {
+pub(crate) fn disrupted(price: Money, cost: DisruptionCost) -> Money {
     let parts = price.pico().saturating_mul(i128::from(cost.parts()));
     Money::from_pico(parts / i128::from(DisruptionCost::parts_in_one()))
 }

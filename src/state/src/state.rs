@@ -121,6 +121,24 @@ impl State {
         Kind::ALL.iter().copied().filter(|kind| !self.listed.contains(kind))
     }
 
+    /// A copy, to be asked while this one changes: it shares the objects, remembers no deletions, and converts the cluster
+    /// by itself.
+    #[must_use]
+    pub fn snapshot(&self) -> State {
+        State {
+            options: self.options.clone(),
+            entries: self.entries.clone(),
+            cloud: self.cloud.clone(),
+            listed: self.listed.clone(),
+            assumptions: self.assumptions.clone(),
+            next_assumption: self.next_assumption,
+            graves: BTreeMap::new(),
+            buried: VecDeque::new(),
+            built: None,
+            empty: Cluster::new(),
+        }
+    }
+
     /// The object of a key as it counts: the newest version that was observed with what is assumed of it.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.entries.get(key)?.current.as_ref()

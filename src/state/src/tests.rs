@@ -71,6 +71,21 @@ fn an_older_event_undoes_neither_a_change_nor_a_deletion() {
 }
 
 #[test]
+fn a_snapshot_knows_what_there_was_and_changes_by_itself() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 1, None)]);
+    state.assume(&pod_key("web").with_uid(Some("1")), Patch::Nominate { node: Some("n".into()) }).unwrap();
+    let mut snapshot = state.snapshot();
+    assert_eq!(snapshot.get(&pod_key("web")), state.get(&pod_key("web")), "what is assumed, too");
+    let node = Key::new(Kind::Node, "", "n").with_uid(None);
+    let write = snapshot.assume(&node, Patch::Remove).unwrap();
+    assert_eq!((snapshot.cluster(NOW).nodes.len(), state.cluster(NOW).nodes.len()), (0, 1));
+    state.apply(Event::Applied(mk_pod("web", "1", 2, Some("n"))), NOW).unwrap();
+    let settled = Event::Settled { assumption: write.assumption, outcome: Outcome::Refused };
+    snapshot.apply(settled, NOW).unwrap();
+    assert_eq!((n_pending(&mut snapshot), n_pending(&mut state)), (1, 0));
+}
+
+#[test]
 fn resource_versions_are_compared_as_numbers() {
     let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 9, None)]);
     state.apply(Event::Applied(mk_pod("web", "1", 10, Some("n"))), NOW).unwrap();

@@ -1,8 +1,10 @@
 //! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
 
+mod whole;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::DecideError;
+use berth_decisions::{DecideError, Decider};
 use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
@@ -14,6 +16,7 @@ use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
 use crate::simulate::{Baseline, Replacement, Verdict, what_if};
+use crate::verdict::{self, forecasts};
 use crate::worth::{Worth, worth};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -21,6 +24,7 @@ use crate::worth::{Worth, worth};
 /// # Errors
 /// The state does not know every kind yet.
 pub fn disrupt(state: &mut State, options: &Options, now: Time) -> Result<Disruption, DecideError> {
+    let options = &options.for_what_ifs();
     let mut search = Search::new(state, options, now)?;
     let found = search.run();
     let played = std::mem::take(&mut search.played);
@@ -31,6 +35,8 @@ pub fn disrupt(state: &mut State, options: &Options, now: Time) -> Result<Disrup
 
 struct Search<'s> {
     state: &'s mut State,
+    /// Answers for nodes one by one without a whole decision.
+    decider: Decider,
     options: &'s Options,
     now: Time,
     prices: Prices,
@@ -62,6 +68,7 @@ impl<'s> Search<'s> {
         let hourly_cost = hourly_cost(state, &prices);
         Ok(Search {
             state,
+            decider: Decider::new(),
             options,
             now,
             prices,
@@ -104,6 +111,7 @@ impl<'s> Search<'s> {
             settled_hourly_cost: hourly_cost(self.state, &self.prices),
             what_ifs: self.what_ifs,
             asked: self.asked,
+            faults: self.survey.faults,
             is_cut_off,
             commands: self.commands,
         }
@@ -277,68 +285,19 @@ impl<'s> Search<'s> {
         candidates
     }
 
-    /// The best of the first so many candidates; whether there is one.
-    fn several(&mut self) -> Result<bool, DecideError> {
-        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-        let mut candidates = self.consolidatable();
-        candidates.retain(|candidate| {
-            let count = taken.entry(candidate.pool.clone()).or_default();
-            *count += 1;
-            *count <= self.batches.most(&candidate.pool, Method::MultiNodeConsolidation)
-        });
-        let mut best: Option<(usize, Replacement, Worth)> = None;
-        let mut size = candidates.len();
-        while size >= 2 {
-            let first: Vec<&Candidate> = candidates.iter().take(size).collect();
-            let Some(verdict) = self.try_out(&first)? else { break };
-            if let Verdict::Fits(mut replacement) = verdict {
-                let worth = worth(&first, &mut replacement, self.options, (&self.prices, &self.survey));
-                if let Ok(worth) = worth
-                    && best.as_ref().is_none_or(|(_, _, known)| *known < worth)
-                {
-                    best = Some((size, replacement, worth));
-                }
-            }
-            size = (size * 2 / 3).min(size - 1);
-        }
-        let Some((size, replacement, worth)) = best else { return Ok(false) };
-        let chosen: Vec<Candidate> = candidates.into_iter().take(size).collect();
-        let (chosen, replacement, worth) = self.thinned(chosen, replacement, worth)?;
-        let chosen: Vec<&Candidate> = chosen.iter().collect();
-        let method = if chosen.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
-        self.carry_out(method, &chosen, &replacement, worth)
-    }
-
-    /// Leaves out nodes without which the rest is worth at least as much: their pods would move for nothing.
-    fn thinned(
-        &mut self,
-        mut chosen: Vec<Candidate>,
-        mut replacement: Replacement,
-        mut worth_of_all: Worth,
-    ) -> Result<(Vec<Candidate>, Replacement, Worth), DecideError> {
-        let mut at = chosen.len();
-        while at > 0 && chosen.len() > 1 {
-            at -= 1;
-            let rest: Vec<&Candidate> =
-                chosen.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, candidate)| candidate).collect();
-            let Some(verdict) = self.try_out(&rest)? else { break };
-            let Verdict::Fits(mut other) = verdict else { continue };
-            if let Ok(worth) = worth(&rest, &mut other, self.options, (&self.prices, &self.survey))
-                && worth.net >= worth_of_all.net
-            {
-                chosen.remove(at);
-                (replacement, worth_of_all) = (other, worth);
-            }
-        }
-        Ok((chosen, replacement, worth_of_all))
-    }
-
     /// Every candidate by itself; whether any was worth it.
     fn single(&mut self) -> Result<bool, DecideError> {
         let mut has_found = false;
-        for candidate in &self.consolidatable() {
+        let mut candidates = self.consolidatable();
+        candidates.retain(|candidate| !self.is_asked(candidate));
+        let mut verdicts = self.verdicts(&candidates)?;
+        for candidate in &candidates {
             let has_budget = self.batches.most(&candidate.pool, Method::SingleNodeConsolidation) > 0;
-            if self.is_asked(candidate) || !has_budget {
+            if !has_budget {
+                continue;
+            }
+            if let Some(verdict::Verdict::Stays(reasons)) = verdicts.remove(&candidate.node) {
+                self.stays(candidate, reasons);
                 continue;
             }
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
@@ -358,6 +317,17 @@ impl<'s> Search<'s> {
             self.stays(candidate, reasons);
         }
         Ok(has_found)
+    }
+
+    /// What is told of each candidate without a whole decision.
+    fn verdicts(&mut self, candidates: &[Candidate]) -> Result<BTreeMap<ObjectRef, verdict::Verdict>, DecideError> {
+        let candidates: Vec<&Candidate> = candidates.iter().collect();
+        let most_plans = self.options.most_what_ifs.saturating_sub(self.what_ifs);
+        let known = (&self.prices, &self.survey);
+        let (verdicts, tally) =
+            forecasts(self.state, &mut self.decider, &candidates, most_plans, self.options, known, self.now)?;
+        self.what_ifs += tally.plans;
+        Ok(verdicts)
     }
 
     /// Whether a caller who looks at a part at a time has the answer already.

@@ -1,0 +1,240 @@
+//! Measures verdicts on every node of a large cluster, and compares some of them with the full what-if.
+//!
+//! `cargo run --release -p berth-disruption --example verdicts -- [nodes] [pods] [what-ifs]`, 5000, 100000 and 10 where
+//! nothing is said.
+
+use std::time::Instant;
+
+use berth_api::NodePool;
+use berth_decisions::Decider;
+use berth_disruption::{Options, Verdict, verdicts, what_if_of};
+use berth_state::{Event, Kind, Object, State, Time};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+type Failure = Box<dyn std::error::Error>;
+
+const NOW: Time = Time::UNIX_EPOCH;
+const DEPLOYMENTS: usize = 2_000;
+/// vCPUs, and by family GiB for each and dollars an hour for each.
+const SIZES: [usize; 8] = [2, 4, 8, 16, 32, 48, 64, 96];
+const FAMILIES: [(usize, f64); 12] = [
+    (2, 0.0425),
+    (2, 0.0408),
+    (2, 0.0340),
+    (2, 0.0362),
+    (4, 0.0480),
+    (4, 0.0505),
+    (4, 0.0385),
+    (4, 0.0432),
+    (8, 0.0630),
+    (8, 0.0665),
+    (8, 0.0504),
+    (8, 0.0567),
+];
+/// How full nodes are, in percent of their CPUs, and how many of a hundred.
+const LOADS: [(usize, usize); 3] = [(95, 60), (70, 30), (30, 10)];
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
+    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
+    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
+    let n_what_ifs = arguments.next().transpose()?.unwrap_or(10);
+    let mut state = filled(n_nodes, n_pods)?;
+    let start = Instant::now();
+    state.cluster(NOW);
+    println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}", start.elapsed());
+    let options = Options::default();
+    let mut decider = Decider::new();
+    let mut last = None;
+    for again in ["for the first time", "again"] {
+        let start = Instant::now();
+        let found = verdicts(&mut state, &mut decider, &options, NOW)?;
+        println!("a verdict for every node, {again}: {:?}", start.elapsed());
+        last = Some(found);
+    }
+    let Some(found) = last else { return Ok(()) };
+    let tally = found.tally;
+    let share = |part: usize| {
+        100.0 * f64::from(u32::try_from(part).unwrap_or(u32::MAX))
+            / f64::from(u32::try_from(n_nodes).unwrap_or(u32::MAX))
+    };
+    println!(
+        "of the nodes: {:.1}% fit elsewhere, {:.1}% refused by the bound, {:.1}% searched ({} plans), {:.1}% unknown",
+        share(tally.fits),
+        share(tally.by_bound),
+        share(tally.searched),
+        tally.plans,
+        share(tally.unknown)
+    );
+    let count = |is: fn(&Verdict) -> bool| found.nodes.values().filter(|verdict| is(verdict)).count();
+    println!(
+        "verdicts: {} pay, {} stay, {} blocked, {} unknown",
+        count(|verdict| matches!(verdict, Verdict::Pays { .. })),
+        count(|verdict| matches!(verdict, Verdict::Stays(_))),
+        count(|verdict| matches!(verdict, Verdict::Blocked(_))),
+        count(|verdict| matches!(verdict, Verdict::Unknown))
+    );
+    let step = (n_nodes / n_what_ifs.max(1)).max(1);
+    let start = Instant::now();
+    let (mut same, mut asked) = (0, 0);
+    for (node, verdict) in found.nodes.iter().step_by(step).take(n_what_ifs) {
+        let full = what_if_of(&mut state, node, &options, NOW)?;
+        asked += 1;
+        let is_same = match (verdict, &full) {
+            (Verdict::Pays { savings: a, .. }, Verdict::Pays { savings: b, .. }) => a == b,
+            (Verdict::Stays(_), Verdict::Stays(_))
+            | (Verdict::Blocked(_), Verdict::Blocked(_))
+            | (Verdict::Unknown, _) => true,
+            _ => false,
+        };
+        same += usize::from(is_same);
+        if !is_same {
+            println!("{node}: {verdict:?}, and by the full what-if {full:?}");
+        }
+    }
+    if asked > 0 {
+        println!("{same} of {asked} as the full what-if has them, which takes {:?} each", start.elapsed() / asked);
+    }
+    Ok(())
+}
+
+fn filled(n_nodes: usize, n_pods: usize) -> Result<State, Failure> {
+    let mut state = State::new(berth_state::Options::default());
+    let (mut nodes, mut pods) = (Vec::with_capacity(n_nodes), Vec::with_capacity(n_pods));
+    let per_node = n_pods / n_nodes.max(1);
+    for i in 0..n_nodes {
+        let draw = mixed(i);
+        let (family, load) = (draw % FAMILIES.len(), load_of(draw / 100 % 100));
+        // As many pods on each, so the load decides its size.
+        let wanted: usize = (0..per_node).map(|k| cpu_of(i * per_node + k)).sum::<usize>() * 100 / load;
+        let size = SIZES.iter().copied().find(|size| size * 1000 >= wanted).unwrap_or(96);
+        nodes.push(node(i, size, family)?);
+        let mut room = (size * 1000, size * FAMILIES[family].0 * 1024);
+        for k in 0..per_node {
+            let pod_index = i * per_node + k;
+            let (cpu, memory) = (cpu_of(pod_index), memory_of(pod_index));
+            if room.0 < cpu || room.1 < memory {
+                continue;
+            }
+            room = (room.0 - cpu, room.1 - memory);
+            pods.push(pod(pod_index, i)?);
+        }
+    }
+    println!("{} pods are on nodes", pods.len());
+    for &kind in Kind::ALL {
+        let objects: Vec<Object> = match kind {
+            Kind::Node => std::mem::take(&mut nodes),
+            Kind::Pod => std::mem::take(&mut pods),
+            Kind::NodePool => vec![object::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+                "metadata": {"name": "pool", "uid": "pool"}, "spec": {"disruption": {"budgets": [{"nodes": "100%"}]},
+                "template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+                "requirements": []}}}}))?],
+            _ => Vec::new(),
+        };
+        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+    }
+    let catalogue = berth_catalogue::read(catalogue().to_string().as_bytes(), "types.json")?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    Ok(state)
+}
+
+// Numbers that look random, each by its place (splitmix64).
+fn mixed(at: usize) -> usize {
+    let mut z = (at as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    usize::try_from((z ^ (z >> 31)) >> 16).unwrap_or(0)
+}
+
+fn load_of(draw: usize) -> usize {
+    let mut sum = 0;
+    for (load, share) in LOADS {
+        sum += share;
+        if draw < sum {
+            return load;
+        }
+    }
+    100
+}
+
+fn cpu_of(pod: usize) -> usize {
+    [100, 250, 500, 1_000, 200, 400, 750, 1_500, 150, 300][mixed(pod) % DEPLOYMENTS % 10]
+}
+
+fn memory_of(pod: usize) -> usize {
+    [256, 512, 1_024, 2_048, 300, 700, 1_500][mixed(pod) % DEPLOYMENTS % 7]
+}
+
+fn object<T: DeserializeOwned>(value: Value) -> Result<Object, Failure>
+where
+    Object: From<T>,
+{
+    Ok(Object::from(serde_json::from_value::<T>(value)?))
+}
+
+fn name_of(size: usize, family: usize) -> String {
+    format!("f{family}.{size}")
+}
+
+fn zone_of(i: usize) -> String {
+    format!("zone-{}", i % 3)
+}
+
+fn node(i: usize, size: usize, family: usize) -> Result<Object, Failure> {
+    let room = json!({"cpu": size.to_string(), "memory": format!("{}Gi", size * FAMILIES[family].0), "pods": "250"});
+    object::<Node>(json!({
+        "metadata": {"name": format!("node-{i}"), "uid": format!("node-{i}"), "labels": {
+            "kubernetes.io/hostname": format!("node-{i}"), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            "karpenter.sh/nodepool": "pool", "karpenter.sh/capacity-type": "on-demand", "karpenter.sh/initialized": "true",
+            "node.kubernetes.io/instance-type": name_of(size, family), "topology.kubernetes.io/zone": zone_of(i)}},
+        "status": {"allocatable": room, "capacity": room}}))
+}
+
+fn catalogue() -> Value {
+    let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let mut types = Vec::new();
+    for (family, (memory, price)) in FAMILIES.iter().enumerate() {
+        for size in SIZES {
+            let cpus = f64::from(u32::try_from(size).unwrap_or(0));
+            let offerings: Vec<Value> = (0..3)
+                .map(|zone| {
+                    json!({"Price": (price * cpus * 1e4).round() / 1e4, "Requirements": [
+                        requirement("karpenter.sh/capacity-type", "on-demand"),
+                        requirement("topology.kubernetes.io/zone", &zone_of(zone))]})
+                })
+                .collect();
+            types.push(json!({"name": name_of(size, family), "architecture": "amd64", "operatingSystems": ["linux"],
+                "resources": {"cpu": size.to_string(), "memory": format!("{}Gi", size * memory), "pods": "250"},
+                "offerings": offerings}));
+        }
+    }
+    json!(types)
+}
+
+// One in ten of the Deployments has a spread over zones, one in ten wants no two of its pods on a node.
+fn pod(i: usize, on: usize) -> Result<Object, Failure> {
+    let deployment = mixed(i) % DEPLOYMENTS;
+    let app = json!({"matchLabels": {"app": format!("app-{deployment}")}});
+    let mut spec = json!({"nodeName": format!("node-{on}"), "containers": [{"name": "app", "image": "app", "resources": {
+        "requests": {"cpu": format!("{}m", cpu_of(i)), "memory": format!("{}Mi", memory_of(i))}}}]});
+    match deployment / 10 % 10 {
+        1 => {
+            spec["topologySpreadConstraints"] = json!([{"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app}]);
+        }
+        2 => {
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": app}]}});
+        }
+        _ => {}
+    }
+    object::<Pod>(json!({
+        "metadata": {"name": format!("app-{deployment}-{i}"), "namespace": format!("ns-{}", deployment % 50),
+            "uid": format!("pod-{i}"), "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60),
+            "labels": {"app": format!("app-{deployment}"), "pod-template-hash": "abc"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{deployment}"),
+                "uid": format!("rs-{deployment}"), "controller": true}]},
+        "spec": spec, "status": {"phase": "Running"}}))
+}

@@ -1,0 +1,48 @@
+//! What if one node went: what becomes of each of its pods, what that would save, and what would have to change first.
+
+use berth_decisions::{DecideError, Decider, Launch};
+use berth_state::{ObjectRef, State, Time};
+
+use crate::Options;
+use crate::candidate::{Reason, Survey};
+use crate::prices::Prices;
+use crate::simulate::{self, Baseline, what_if};
+use crate::verdict::{Verdict, judged, kept};
+
+/// What would come of removing a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Removal {
+    /// What keeps the node whatever would become of its pods; empty where nothing does.
+    pub kept: Vec<Reason>,
+    /// Whether its removal would pay, that aside.
+    pub verdict: Verdict,
+    /// Pods that find other nodes that are up, with these.
+    pub moves: Vec<(ObjectRef, ObjectRef)>,
+    /// Pods that find none.
+    pub left: Vec<ObjectRef>,
+    /// What would be launched for them.
+    pub launches: Vec<Launch>,
+}
+
+/// What would come of removing a node; `None` where no node of a NodePool has this name.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> Result<Option<Removal>, DecideError> {
+    let options = options.for_what_ifs();
+    let prices = Prices::of(state.cluster(now));
+    let survey = Survey::of(state, &prices, &options, now);
+    let Some(candidate) = survey.candidates.iter().find(|candidate| *candidate.node.key.name == *node) else {
+        return Ok(None);
+    };
+    let places = Decider::new().without_node(state, node, &options.decisions, now)?.unwrap_or_default();
+    let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
+    let (verdict, launches) = match what_if(state, &[candidate], &options.decisions, (&prices, &baseline), now)? {
+        simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
+        simulate::Verdict::Fits(replacement) => {
+            let launches = replacement.launches.clone();
+            (judged(candidate, replacement, &options, (&prices, &survey)), launches)
+        }
+    };
+    Ok(Some(Removal { kept: kept(candidate), verdict, moves: places.moves, left: places.left, launches }))
+}

@@ -1,0 +1,155 @@
+//! The search over the whole cluster: any number of nodes make way for any number of others.
+//!
+//! Nodes are ranked by how much more they cost than their pods are worth, for each unit of disruption: the pods' worth is
+//! what they would cost at least on new nodes, at dual prices that are the same for all. The set that goes is a first part
+//! of that rank; how long a part is found by what-ifs, and parts of it that gain nothing are left out again. Each what-if
+//! is a whole decision, so every answer on the way is a valid one, and the best by then stands when the work is used up.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use berth_decisions::DecideError;
+use berth_model::Money;
+
+use super::Search;
+use crate::candidate::Candidate;
+use crate::command::Method;
+use crate::pods::DisruptionCost;
+use crate::simulate::{Replacement, Verdict};
+use crate::worth::{Worth, disrupted, worth};
+
+/// The most nodes that one command takes away.
+const MOST_NODES: usize = 1_000;
+/// Sizes of the first part that are tried: each is so many fourths of the one before.
+const SHRINK: (usize, usize) = (3, 4);
+/// Parts of equal size that are left out one at a time, to see whether the rest is worth more; then in halves of these.
+const PARTS: usize = 4;
+/// The smallest parts that are left out, as a share of all: with more nodes single ones are not asked about.
+const FINEST: usize = 16;
+
+/// Nodes that go together, and what that is worth.
+struct Set {
+    gone: Vec<Candidate>,
+    replacement: Replacement,
+    worth: Worth,
+}
+
+impl Search<'_> {
+    /// The best set of several nodes that is found; whether there is one, and it was carried out.
+    pub(super) fn several(&mut self) -> Result<bool, DecideError> {
+        let ranked = self.ranked()?;
+        let Some(best) = self.best_part(&ranked)? else { return Ok(false) };
+        let best = self.thinned(best)?;
+        let gone: Vec<&Candidate> = best.gone.iter().collect();
+        let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
+        self.carry_out(method, &gone, &best.replacement, best.worth)
+    }
+
+    /// Those that cost something, as many as budgets allow, what is gained most first.
+    fn ranked(&mut self) -> Result<Vec<Candidate>, DecideError> {
+        let mut candidates = self.consolidatable();
+        candidates.retain(|candidate| candidate.price.is_some_and(|price| price.marginal > Money::ZERO));
+        if candidates.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let names: Vec<&str> = candidates.iter().map(|candidate| &*candidate.node.key.name).collect();
+        let worths = self.decider.worths(self.state, &names, &self.options.decisions, self.now)?;
+        let excess = |candidate: &Candidate, worth: Money| {
+            let price = candidate.price.unwrap_or_default().marginal;
+            let over = price - worth - disrupted(self.options.eviction_price, candidate.cost);
+            over.pico().saturating_mul(DisruptionCost::parts_in_one().into())
+                / i128::from(candidate.cost.parts().max(1))
+        };
+        let mut ranked: Vec<(i128, Candidate)> = candidates
+            .into_iter()
+            .zip(worths)
+            .map(|(candidate, worth)| (excess(&candidate, worth), candidate))
+            .collect();
+        ranked.sort_by(|(a, x), (b, y)| (Reverse(a), &x.node).cmp(&(Reverse(b), &y.node)));
+        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+        let mut ranked: Vec<Candidate> = ranked.into_iter().map(|(_, candidate)| candidate).collect();
+        ranked.retain(|candidate| {
+            let count = taken.entry(candidate.pool.clone()).or_default();
+            *count += 1;
+            *count <= self.batches.most(&candidate.pool, Method::MultiNodeConsolidation)
+        });
+        ranked.truncate(MOST_NODES);
+        Ok(ranked)
+    }
+
+    /// The first part that is worth most.
+    fn best_part(&mut self, ranked: &[Candidate]) -> Result<Option<Set>, DecideError> {
+        let mut best: Option<Set> = None;
+        let mut sizes: Vec<usize> = Vec::new();
+        let mut size = ranked.len();
+        while size >= 2 {
+            sizes.push(size);
+            size = (size * SHRINK.0 / SHRINK.1).min(size - 1);
+        }
+        for &size in &sizes {
+            if !self.improve(ranked, size, &mut best)? {
+                return Ok(best);
+            }
+        }
+        // Between the best size and those beside it.
+        let Some(found) = best.as_ref().map(|best| best.gone.len()) else { return Ok(None) };
+        let at = sizes.iter().position(|size| *size == found).unwrap_or(0);
+        let larger = at.checked_sub(1).and_then(|at| sizes.get(at));
+        let smaller = sizes.get(at + 1).copied();
+        let between = [larger.map(|larger| larger.midpoint(found)), smaller.map(|smaller| smaller.midpoint(found))];
+        for size in between.into_iter().flatten().filter(|size| *size != found && *size >= 2) {
+            if !self.improve(ranked, size, &mut best)? {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// Asks about the first so many; whether there may be more questions.
+    fn improve(&mut self, ranked: &[Candidate], size: usize, best: &mut Option<Set>) -> Result<bool, DecideError> {
+        let gone: Vec<&Candidate> = ranked.iter().take(size).collect();
+        let Some(verdict) = self.try_out(&gone)? else { return Ok(false) };
+        if let Some((replacement, worth)) = self.judged(&gone, verdict)
+            && best.as_ref().is_none_or(|known| known.worth < worth)
+        {
+            *best = Some(Set { gone: gone.into_iter().cloned().collect(), replacement, worth });
+        }
+        Ok(true)
+    }
+
+    fn judged(&self, gone: &[&Candidate], verdict: Verdict) -> Option<(Replacement, Worth)> {
+        let Verdict::Fits(mut replacement) = verdict else { return None };
+        let worth = worth(gone, &mut replacement, self.options, (&self.prices, &self.survey)).ok()?;
+        Some((replacement, worth))
+    }
+
+    /// Leaves out parts without which the rest is worth at least as much: their pods would move for nothing. Parts become
+    /// smaller, down to single nodes of a small set.
+    fn thinned(&mut self, mut best: Set) -> Result<Set, DecideError> {
+        let finest = (best.gone.len() / FINEST).max(1);
+        let mut part = best.gone.len().div_ceil(PARTS);
+        while part >= finest && best.gone.len() > 1 {
+            let mut end = best.gone.len();
+            while end > 0 && best.gone.len() > 1 {
+                let begin = end.saturating_sub(part);
+                let rest: Vec<&Candidate> =
+                    best.gone.iter().enumerate().filter(|(at, _)| !(begin..end).contains(at)).map(|(_, c)| c).collect();
+                end = begin;
+                if rest.is_empty() {
+                    continue;
+                }
+                let Some(verdict) = self.try_out(&rest)? else { return Ok(best) };
+                if let Some((replacement, worth)) = self.judged(&rest, verdict)
+                    && worth.net >= best.worth.net
+                {
+                    best = Set { gone: rest.into_iter().cloned().collect(), replacement, worth };
+                }
+            }
+            if part == 1 {
+                break;
+            }
+            part = part.div_ceil(2);
+        }
+        Ok(best)
+    }
+}

@@ -1,0 +1,170 @@
+//! A verdict for each node by itself, told without a whole decision where that can be: the scheduler that is kept says
+//! whose pods fit elsewhere, a bound refuses what no new node could make cheaper, and alike pods share a plan.
+
+use std::collections::BTreeMap;
+
+use berth_decisions::{DecideError, Decider, Outlook, Question, Tally};
+use berth_model::Money;
+use berth_state::{ObjectRef, State, Time};
+
+use crate::Options;
+use crate::candidate::{Candidate, Reason, Survey};
+use crate::prices::{Price, Prices};
+use crate::simulate::{self, Baseline, Replacement, what_if};
+use crate::worth::{SAVES_NOTHING, below, disrupted, worth};
+
+/// What consolidation would make of a node by itself, every other node staying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is not considered, whatever came of it: why.
+    Blocked(Vec<Reason>),
+    /// It would go, and that pays.
+    Pays {
+        /// Dollars an hour that are saved; by the list price between slots.
+        savings: Money,
+        /// How many pods are evicted.
+        evictions: usize,
+    },
+    /// It would not pay, or its pods would have no place.
+    Stays(Vec<Reason>),
+    /// Only a whole what-if can tell: pods of it are bound to others, or the plans that may be made are used up.
+    Unknown,
+}
+
+/// The verdicts on all nodes of NodePools.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdicts {
+    /// By node.
+    pub nodes: BTreeMap<ObjectRef, Verdict>,
+    /// How they were told.
+    pub tally: Tally,
+}
+
+/// A verdict for every node of a NodePool. The decider keeps what it needs from one call to the next.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn verdicts(
+    state: &mut State,
+    decider: &mut Decider,
+    options: &Options,
+    now: Time,
+) -> Result<Verdicts, DecideError> {
+    let options = options.for_what_ifs();
+    let prices = Prices::of(state.cluster(now));
+    let survey = Survey::of(state, &prices, &options, now);
+    let mut verdicts = Verdicts::default();
+    let mut open = Vec::with_capacity(survey.candidates.len());
+    for candidate in &survey.candidates {
+        let kept = kept(candidate);
+        if kept.is_empty() {
+            open.push(candidate);
+        } else {
+            verdicts.nodes.insert(candidate.node.clone(), Verdict::Blocked(kept));
+        }
+    }
+    let known = (&prices, &survey);
+    let (forecasts, tally) = forecasts(state, decider, &open, options.most_what_ifs, &options, known, now)?;
+    verdicts.nodes.extend(forecasts);
+    verdicts.tally = tally;
+    Ok(verdicts)
+}
+
+/// The verdict on one node by the full what-if: a whole decision without it. [`verdicts`] tells the same, sooner.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: Time) -> Result<Verdict, DecideError> {
+    let options = options.for_what_ifs();
+    let prices = Prices::of(state.cluster(now));
+    let survey = Survey::of(state, &prices, &options, now);
+    let Some(candidate) = survey.candidates.iter().find(|candidate| candidate.node == *node) else {
+        let reason = Reason { reason: "no node of a NodePool has this name".to_owned(), count: 0 };
+        return Ok(Verdict::Blocked(vec![reason]));
+    };
+    let kept = kept(candidate);
+    if !kept.is_empty() {
+        return Ok(Verdict::Blocked(kept));
+    }
+    let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
+    Ok(match what_if(state, &[candidate], &options.decisions, (&prices, &baseline), now)? {
+        simulate::Verdict::Fails(reasons) => Verdict::Stays(reasons),
+        simulate::Verdict::Fits(replacement) => judged(candidate, replacement, &options, (&prices, &survey)),
+    })
+}
+
+/// What keeps a node whatever a what-if says.
+pub(crate) fn kept(candidate: &Candidate) -> Vec<Reason> {
+    let kept = candidate.blocked.iter().chain(&candidate.unripe);
+    if candidate.is_empty {
+        kept.cloned().collect()
+    } else {
+        kept.chain(&candidate.unconsolidatable).cloned().collect()
+    }
+}
+
+/// Verdicts on candidates for consolidation.
+pub(crate) fn forecasts(
+    state: &mut State,
+    decider: &mut Decider,
+    candidates: &[&Candidate],
+    most_plans: usize,
+    options: &Options,
+    (prices, survey): (&Prices, &Survey),
+    now: Time,
+) -> Result<(BTreeMap<ObjectRef, Verdict>, Tally), DecideError> {
+    let questions: Vec<Question<'_>> = candidates
+        .iter()
+        .map(|candidate| Question { node: &candidate.node.key.name, below: below(candidate, options) })
+        .collect();
+    let (outlooks, tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
+    let verdict = |(candidate, outlook): (&&Candidate, Outlook)| {
+        let verdict = match outlook {
+            Outlook::Unknown => Verdict::Unknown,
+            // Between slots list prices are compared, which the bound does not know.
+            Outlook::Dearer { .. } if candidate.is_reserved() && survey.wants_slot_of(candidate) => Verdict::Unknown,
+            Outlook::Dearer { .. } if candidate.is_reserved() => stays(SAVES_NOTHING, candidate.n_evictions),
+            Outlook::Dearer { floor, .. } => {
+                let saved = candidate.price.unwrap_or_default().marginal - floor;
+                if saved > Money::ZERO && options.eviction_price > Money::ZERO {
+                    let price = disrupted(options.eviction_price, candidate.cost);
+                    let text = format!("saves at most ${saved}/h, and disrupting it is priced at ${price}/h");
+                    stays(&text, candidate.n_evictions)
+                } else {
+                    stays("can't replace with a cheaper node", candidate.n_evictions)
+                }
+            }
+            Outlook::NoPlace { pods } => {
+                stays("not all pods would schedule: no other node has room, and none could be launched", pods)
+            }
+            Outlook::Fits { .. } => judged(candidate, Replacement::default(), options, (prices, survey)),
+            Outlook::Launches { launches, .. } => {
+                let mut price = Price::default();
+                for launch in &launches {
+                    price += prices.of_offering(&launch.offering);
+                }
+                let replacement = Replacement { launches, price, has_more: true };
+                judged(candidate, replacement, options, (prices, survey))
+            }
+        };
+        (candidate.node.clone(), verdict)
+    };
+    Ok((candidates.iter().zip(outlooks).map(verdict).collect(), tally))
+}
+
+fn stays(reason: &str, count: usize) -> Verdict {
+    Verdict::Stays(vec![Reason { reason: reason.to_owned(), count }])
+}
+
+/// Whether it pays to replace a node so.
+pub(crate) fn judged(
+    candidate: &Candidate,
+    mut replacement: Replacement,
+    options: &Options,
+    known: (&Prices, &Survey),
+) -> Verdict {
+    match worth(&[candidate], &mut replacement, options, known) {
+        Ok(worth) => Verdict::Pays { savings: worth.saved(), evictions: candidate.n_evictions },
+        Err(reason) => Verdict::Stays(vec![reason]),
+    }
+}
