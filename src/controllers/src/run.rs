@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::clock::Clock;
-use crate::core::{Answer, Core, Effect, Input, Job};
+use crate::core::{Answer, Core, Effect, Input, Job, Look};
 use crate::dry::DryRun;
 use crate::fence::Fence;
 use crate::kind::Key;
@@ -130,6 +130,9 @@ impl Controllers {
             if let Some(launches) = core.take_decided() {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
+            if let Some(look) = core.take_look() {
+                outside.look(look);
+            }
             outside.start();
             if let Some(reporter) = &reporter {
                 reporter.health.lead(core.is_synced());
@@ -236,6 +239,19 @@ impl Outside {
         }
     }
 
+    /// Has a look at the nodes, in a thread of its own.
+    fn look(&mut self, look: Box<Look>) {
+        self.under_way.push(Box::pin(async move {
+            let start = Instant::now();
+            let found = match Handle::current().runtime_flavor() {
+                RuntimeFlavor::MultiThread => tokio::task::spawn_blocking(move || look.run()).await.ok(),
+                // In simulations everything takes turns.
+                _ => Some(look.run()),
+            };
+            Done { input: Input::Found(Box::new(found)), seconds: start.elapsed().as_secs_f64(), method: "" }
+        }));
+    }
+
     /// Starts what may go now.
     fn start(&mut self) {
         let mut would = Vec::new();
@@ -289,7 +305,7 @@ impl Outside {
                 }
                 self.calls.finish(job.clone());
             }
-            Input::Observed(_) | Input::Tick => {}
+            Input::Observed(_) | Input::Found(_) | Input::Tick => {}
         }
         Some(input)
     }

@@ -15,7 +15,7 @@ pub struct Options {
     pub static_capacity: bool,
     /// `SpotToSpotConsolidation`: nothing here depends on it.
     pub spot_to_spot_consolidation: bool,
-    /// `NodeRepair`: nothing here depends on it.
+    /// `NodeRepair`: whether nodes that have not been ready for long are replaced.
     pub node_repair: bool,
     /// What the scheduler's configuration says of Reservations.
     pub reservations: ReservationArgs,

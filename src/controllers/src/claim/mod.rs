@@ -12,6 +12,7 @@ mod initialize;
 mod launch;
 mod memory;
 mod register;
+pub(crate) mod repair;
 pub(crate) mod target;
 mod terminate;
 
@@ -61,6 +62,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) memory: &'a Memory,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
+    /// With the gate `NodeRepair`, and where its node is not ready: the nodes of its NodePool.
+    pub(crate) health: Option<repair::Health>,
     pub(crate) timings: &'a Timings,
     /// How long the cloud may take to show a launch.
     pub(crate) lag: Duration,
@@ -157,9 +160,9 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
             let message = "the NodeClaim is older than its expireAfter";
             return Todo::write(facts.delete()).telling(facts.notice("Expired", message));
         }
-        return earlier(live(facts), expires);
+        return earlier(repair::step(facts, live(facts)), expires);
     }
-    live(facts)
+    repair::step(facts, live(facts))
 }
 
 fn live(facts: &Facts<'_>) -> Todo {

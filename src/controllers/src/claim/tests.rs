@@ -27,6 +27,7 @@ struct Scene {
     memory: Memory,
     pool: Option<NodePool>,
     last_pod_event: Option<i64>,
+    health: Option<repair::Health>,
     now: i64,
 }
 
@@ -65,6 +66,7 @@ impl Scene {
             memory: Memory::default(),
             pool: None,
             last_pod_event: None,
+            health: None,
             now: 1,
         }
     }
@@ -146,6 +148,7 @@ impl Scene {
             offers: self.offers.as_ref(),
             memory: &self.memory,
             with_reserved: true,
+            health: self.health,
             timings: &Timings::default(),
             lag: LAG,
             now: at(self.now),
@@ -388,6 +391,28 @@ fn a_node_is_labelled_and_then_its_claim_is_initialised() {
     let scene = Scene::new().registered().registered_node(&labels);
     let conditions = scene.write().2["status"]["conditions"].clone();
     assert!(conditions.as_array().unwrap().iter().all(|condition| condition["status"] == "True"), "{conditions}");
+}
+
+#[test]
+fn a_node_that_is_not_ready_for_long_is_repaired_unless_too_many_are_not() {
+    let since = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "Unknown", "lastTransitionTime": text(0)}]}});
+    let done = json!({"status": {"providerID": "fake:///i-1", "conditions": [condition("Launched", "True"),
+        condition("Registered", "True"), condition("Initialized", "True"), condition("Consolidatable", "True")]}});
+    let mut scene = Scene::new().registered().with(&done).registered_node(&since);
+    scene.now = 1_800;
+    let reasons = |scene: &Scene| scene.todo().notices.iter().map(|notice| notice.reason).collect::<Vec<_>>();
+    let is_deleted = |scene: &Scene| matches!(scene.next(), Next::Write(write) if write.op.verb() == "delete");
+    assert!(!is_deleted(&scene), "the gate is off");
+    let health = |total, not_ready| Some(repair::Health { total, not_ready });
+    scene.health = health(10, 3);
+    assert!(!is_deleted(&scene) && reasons(&scene).contains(&"NodeRepairBlocked"));
+    scene.health = health(10, 2);
+    assert_eq!(scene.write().2["metadata"]["annotations"][labels::TERMINATION_TIMESTAMP], text(1_800));
+    let scene = scene.with(&json!({"metadata": {"annotations": {labels::TERMINATION_TIMESTAMP: text(1_800)}}}));
+    assert!(is_deleted(&scene) && reasons(&scene).contains(&"Repairing"));
+    let scene = Scene { now: 1_799, ..scene };
+    assert!(!is_deleted(&scene), "not for long yet");
 }
 
 #[test]

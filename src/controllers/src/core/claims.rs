@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use berth_api::NodeClaim;
 use berth_cloudprovider::CloudError;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Answer, Core, Job, class_key};
+use crate::claim::repair::{Health, not_ready_since};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
+
 use crate::view::pool_of;
 use crate::write::{Op, Write};
 
@@ -26,6 +29,7 @@ impl Core {
             self.queue.add(Job::ClassStatus(class_name.clone()));
         }
         let uid = claim.metadata.uid.clone().unwrap_or_default();
+        let health = self.health(&claim);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
@@ -42,6 +46,7 @@ impl Core {
             offers: self.offers.get(&class_name),
             memory,
             with_reserved: self.options.convert.reserved_capacity,
+            health,
             timings: &self.options.timings,
             lag: self.provider.consistency_lag(),
             now,
@@ -66,6 +71,22 @@ impl Core {
             }
             Next::Ask(question) => self.ask(job, *question),
         }
+    }
+
+    /// The nodes of a NodeClaim's NodePool, where its own is not ready and repair is asked for.
+    fn health(&self, claim: &NodeClaim) -> Option<Health> {
+        let is_not_ready = self.node_of(claim).is_some_and(|node| not_ready_since(node).is_some());
+        if !self.options.convert.node_repair || !is_not_ready {
+            return None;
+        }
+        let pool = pool_of(&claim.metadata);
+        let mut health = Health { total: 0, not_ready: 0 };
+        let others = self.view.claims.values().filter(|other| pool_of(&other.metadata) == pool);
+        for node in others.filter_map(|other| self.node_of(other)) {
+            health.total += 1;
+            health.not_ready += usize::from(not_ready_since(node).is_some());
+        }
+        Some(health)
     }
 
     pub(super) fn claim_answered(&mut self, name: &str, answer: Answer, now: Timestamp) {

@@ -47,7 +47,8 @@ use crate::write::{Outcome, Write};
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
-use disruption::Disrupting;
+pub(crate) use disruption::Look;
+use disruption::{Disrupting, Found};
 use live::Assumed;
 use measure::disrupted;
 use provision::AllPlanned;
@@ -125,6 +126,8 @@ pub(crate) enum Input {
     Written(Option<Job>, Box<Write>, Outcome),
     /// The cloud answered.
     Answered(Job, Box<Answer>),
+    /// A look at the nodes is over.
+    Found(Box<Found>),
     /// Time went by.
     Tick,
 }
@@ -299,6 +302,7 @@ impl Core {
             }
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),
+            Input::Found(found) => self.found(*found, now),
             Input::Tick => {}
         }
     }

@@ -13,9 +13,12 @@ use super::{Core, Job, class_key};
 use crate::claim::conditions::{self, Status};
 use crate::claim::on;
 use crate::kind::Kind;
+use crate::notice::Notice;
 use crate::view::pool_of;
 use crate::write::Op;
 
+/// False where a budget, or the time zone of their schedules, cannot be read; absent where all can.
+const BUDGETS_READABLE: &str = "BudgetsReadable";
 const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
@@ -43,6 +46,12 @@ impl Core {
         }
         let before = pool.status.clone().unwrap_or_default();
         let status = self.pool_status(&pool, before.clone(), now);
+        if let Some(fault) =
+            conditions::get(&status.conditions, BUDGETS_READABLE).filter(|known| known.status == "False")
+        {
+            let message = format!("{}: no node of it is disrupted until that is mended", fault.message);
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "InvalidBudget", message), now);
+        }
         if status != before {
             let patch = json!({"metadata": {"resourceVersion": pool.metadata.resource_version}, "status": {
                 "resources": replaced(&before.resources, &status.resources),
@@ -76,6 +85,15 @@ impl Core {
         let errors: Vec<String> = errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect();
         let message = errors.join("; ");
         conditions::set(all, (VALIDATION, valid), (reason, &message), generation, now);
+        match berth_disruption::Budgets::of(pool) {
+            Ok(_) => {
+                conditions::clear(all, BUDGETS_READABLE);
+            }
+            Err(error) => {
+                let told = ("InvalidBudget", error.to_string());
+                conditions::set(all, (BUDGETS_READABLE, Status::False), (told.0, &told.1), generation, now);
+            }
+        }
         let (ready, reason, message) = self.class_condition(pool);
         conditions::set(all, (NODE_CLASS_READY, ready), (&reason, &message), generation, now);
         if is_healthy {

@@ -1,15 +1,19 @@
 //! Disruption: nodes that are empty, drifted or dearer than need be make way, as `berth_disruption` decides.
 //!
-//! A pass looks at a part of the nodes and finds commands; at most one pass at a time, and only when something changed.
+//! A pass looks at a part of the nodes and finds commands, aside: see [`look`]; at most one pass at a time, and only when
+//! something changed.
 //! Each command is then carried out by itself: see [`command`]. A process that starts knows of no command: it takes the
 //! taints of earlier ones off, and decides anew.
 
 mod command;
+mod look;
 mod taint;
 mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+pub(crate) use look::{Found, Look};
 
 use berth_decisions::Launch;
 use berth_disruption::Method;
@@ -34,9 +38,9 @@ const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 /// A storm needs so many nodes at least: of two nodes one is half.
 const STORM_NODES: usize = 3;
 /// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
-const PART: usize = 40_000;
+const PART: usize = 400_000;
 /// The fewest and the most what-ifs of one part.
-const WHAT_IFS: (usize, usize) = (6, 400);
+const WHAT_IFS: (usize, usize) = (24, 400);
 /// The first and the longest time for which nodes are left alone whose command came to nothing.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
 
@@ -47,6 +51,10 @@ pub(super) struct Disrupting {
     n_commands: u64,
     /// Nodes whose command came to nothing, by name.
     put_back: BTreeMap<String, PutBack>,
+    /// A look that is to be had, aside.
+    look: Option<Box<Look>>,
+    /// Whether one is to be had, or under way.
+    is_looking: bool,
     /// Whether something changed since the last round began.
     has_changed: bool,
     /// Since when nodes are not looked at, as pods come to new ones.
@@ -138,7 +146,7 @@ impl Core {
         if self.options.only_lifecycle || self.is_storm(now) || !self.disrupting.is_due(now) {
             return;
         }
-        if !self.disrupting.is_settled() || self.puts_off_disruption(now) {
+        if self.disrupting.is_looking || !self.disrupting.is_settled() || self.puts_off_disruption(now) {
             return self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
         }
         let mut options = self.disruption_options(now);
@@ -147,22 +155,37 @@ impl Core {
             self.disrupting.has_changed = false;
             self.disrupting.began = Some(now);
         }
-        let span = tracing::info_span!("disrupting");
-        let entered = span.enter();
-        let found = match berth_disruption::disrupt(&mut self.state, &options, now) {
-            Ok(found) => found,
-            Err(error) => {
+        self.disrupting.is_looking = true;
+        self.disrupting.look = Some(Box::new(Look::new(&self.state, options, now)));
+    }
+
+    /// The look that is to be had now, aside; what it finds is told by [`Core::found`].
+    pub(crate) fn take_look(&mut self) -> Option<Box<Look>> {
+        self.disrupting.look.take()
+    }
+
+    /// What a look found: budgets let some of it begin.
+    pub(super) fn found(&mut self, found: Found, now: Timestamp) {
+        self.disrupting.is_looking = false;
+        let found = match found {
+            Some(Ok(found)) => found,
+            Some(Err(error)) => {
                 tracing::debug!(%error, "nothing can be decided yet");
                 self.disrupting.has_changed = true;
                 return;
             }
+            None => {
+                tracing::error!("looking at the nodes broke off");
+                self.disrupting.has_changed = true;
+                return;
+            }
         };
-        drop(entered);
         if found.is_cut_off {
             self.disrupting.asked = Some(found.asked);
             self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
         }
         self.tell_kept(&found.kept, now);
+        self.tell_faults(&found.faults, now);
         for command in found.commands.into_iter().filter(|command| command.batch == 0) {
             self.begin(&command, now);
         }

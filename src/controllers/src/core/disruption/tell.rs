@@ -6,6 +6,7 @@ use std::time::Duration;
 use berth_decisions::Launch;
 use berth_disruption::{Kept, Why};
 use berth_model::Money;
+use berth_state::ObjectRef;
 use jiff::Timestamp;
 
 use super::dollars;
@@ -18,6 +19,19 @@ use crate::notice::Notice;
 const REPEAT_AFTER: Duration = Duration::from_secs(15 * 60);
 
 impl Core {
+    /// Tells what people should mend, on the objects that it is wrong with.
+    pub(super) fn tell_faults(&mut self, faults: &[(ObjectRef, String)], now: Timestamp) {
+        for (object, text) in faults {
+            let Some(metadata) = self.state.get(&object.key).map(|known| known.metadata().clone()) else { continue };
+            let kind = match object.key.kind {
+                berth_state::Kind::Pod => Kind::Pod,
+                berth_state::Kind::Node => Kind::Node,
+                _ => Kind::NodeClaim,
+            };
+            self.tell(Notice::about(kind, &metadata, "InvalidDoNotDisrupt", text.clone()), now);
+        }
+    }
+
     /// Tells why nodes stay, each once while that stays so.
     pub(super) fn tell_kept(&mut self, kept: &[Kept], now: Timestamp) {
         for node in kept {
