@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             None => bail!("nothing to explain: name an object and give manifests\n\n{usage}"),
         },
     };
-    let plan = input.plan("explain", usage, Asked::default())?;
+    let without_node = (object.kind == berth_plan::Kind::Node).then_some(object.name.as_str());
+    let plan = input.plan("explain", usage, Asked { without_node, ..Asked::default() })?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {
         Format::Text => story.write_text(args.wide, terminal(args.color), out),

@@ -74,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         repack: args.repack,
         diff: &args.diff,
         disrupt: args.disrupt.then_some(args.eviction_price),
+        without_node: None,
     };
     let plan = args.input.plan("plan", usage, asked)?;
     if args.timings && !matches!(args.output, Format::Json | Format::Yaml) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::NodeClassRef;
 use berth_catalogue::Catalogue;
-use berth_disruption::Disruption;
+use berth_disruption::{Disruption, Removal};
 use berth_manifests::Object as Manifest;
 use berth_state::{Event, Kind, Object, State};
 use jiff::Timestamp;
@@ -74,30 +74,15 @@ impl Live {
         self.catalogue = Some(Arc::new(catalogue));
     }
 
-    /// What would be disrupted at the time of a plan.
-    pub(crate) fn disrupt(
-        mut self,
+    /// What would be disrupted at the time of a plan, and what would come of removing a node: as far as that was asked.
+    pub(crate) fn ask(
+        self,
         options: &Options,
         now: Timestamp,
         warnings: &mut Vec<String>,
-    ) -> Result<Disruption, PlanError> {
-        let mut state = State::new(options.gates.clone());
-        for &kind in Kind::ALL {
-            let objects = self.objects.remove(&kind).unwrap_or_default();
-            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None }, now);
-            if let Err(refused) = relisted {
-                warnings.push(format!("--disrupt leaves out: {refused}"));
-            }
-        }
-        if let Some(catalogue) = self.catalogue {
-            // A catalogue refuses no object.
-            let _ = state.apply(Event::Offered { catalogue, seen: None }, now);
-        }
-        state.set_class_catalogues(self.classes);
-        if self.has_workloads && !state.all::<Pod>().any(|pod| pod.metadata.owner_references.is_some()) {
-            let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
-            warnings.push(text.to_owned());
-        }
+    ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
+        let has_workloads = self.has_workloads;
+        let mut state = self.state(options, now, warnings);
         let disrupting = berth_disruption::Options {
             decisions: berth_decisions::Options {
                 solve: options.solving(),
@@ -109,11 +94,39 @@ impl Live {
             reserved_capacity: options.gates.reserved_capacity,
             ..berth_disruption::Options::default()
         };
+        let removal = match &options.without_node {
+            Some(node) => berth_disruption::removal(&mut state, node, &disrupting, now)?,
+            None => None,
+        };
+        if options.disrupt.is_none() {
+            return Ok((None, removal));
+        }
+        if has_workloads && !state.all::<Pod>().any(|pod| pod.metadata.owner_references.is_some()) {
+            let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
+            warnings.push(text.to_owned());
+        }
         let disruption = berth_disruption::disrupt(&mut state, &disrupting, now)?;
         if disruption.is_cut_off {
             let asked = disruption.what_ifs;
             warnings.push(format!("--disrupt stopped after {asked} what-ifs: more may be worth moving"));
         }
-        Ok(disruption)
+        Ok((Some(disruption), removal))
+    }
+
+    fn state(mut self, options: &Options, now: Timestamp, warnings: &mut Vec<String>) -> State {
+        let mut state = State::new(options.gates.clone());
+        for &kind in Kind::ALL {
+            let objects = self.objects.remove(&kind).unwrap_or_default();
+            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None }, now);
+            if let Err(refused) = relisted {
+                warnings.push(format!("disruption leaves out: {refused}"));
+            }
+        }
+        if let Some(catalogue) = self.catalogue {
+            // A catalogue refuses no object.
+            let _ = state.apply(Event::Offered { catalogue, seen: None }, now);
+        }
+        state.set_class_catalogues(self.classes);
+        state
     }
 }

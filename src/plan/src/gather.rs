@@ -80,7 +80,7 @@ impl Gatherer {
             node_classes: NodeClasses::default(),
             faults: Vec::new(),
             n_faults: 0,
-            live: options.disrupt.is_some().then(Live::default),
+            live: (options.disrupt.is_some() || options.without_node.is_some()).then(Live::default),
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub gpu_types_for_any_pod: bool,
     /// Whether to say which nodes would be disrupted, and what an hour each eviction must save at least, in dollars.
     pub disrupt: Option<Money>,
+    /// A node of which to say what would come of removing it.
+    pub without_node: Option<String>,
     /// Feature gates.
     pub gates: FeatureGates,
     /// Whether to read the folders in folders, too.

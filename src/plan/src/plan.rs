@@ -49,6 +49,8 @@ pub struct Plan {
     pub(crate) scratch: Option<Box<Plan>>,
     /// Which nodes would be disrupted, where that was asked.
     pub(crate) disruption: Option<berth_disruption::Disruption>,
+    /// What would come of removing a node, where that was asked.
+    pub(crate) removal: Option<berth_disruption::Removal>,
     /// The time of the plan.
     pub(crate) now: Timestamp,
     warnings: Vec<String>,
@@ -175,7 +177,10 @@ impl Plan {
         let converted_warnings = converted.warnings.into_iter().filter(is_told);
         let warnings = notes.into_iter().chain(converted_warnings).chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, mut warnings) = (options.node_cost, warnings.collect::<Vec<String>>());
-        let disruption = live.map(|live| live.disrupt(options, now, &mut warnings)).transpose()?;
+        let (disruption, removal) = match live {
+            Some(live) => live.ask(options, now, &mut warnings)?,
+            None => (None, None),
+        };
         Ok(Plan {
             cluster,
             universe,
@@ -191,6 +196,7 @@ impl Plan {
             now,
             notes: catalogue_notes,
             disruption,
+            removal,
             warnings,
             timings,
         })
@@ -219,6 +225,7 @@ impl Plan {
             before,
             scratch,
             disruption: None,
+            removal: None,
             now,
             warnings,
             timings,

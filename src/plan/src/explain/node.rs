@@ -1,16 +1,19 @@
 //! A node that exists or is launched: what it has, who comes, who draws from what it holds, and whom it refuses.
 
+use berth_disruption::{Removal, Verdict};
 use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, PodStage, Universe};
 use berth_provisioning::{Options, launchable};
-use berth_scheduling::{Scheduler, Verdict};
+use berth_scheduling::{Scheduler, Verdict as NodeVerdict};
 
 use super::subject::{amounts, missing, units};
 use super::{ExplainError, Explanation, ObjectRef, Refused};
 use crate::Plan;
 use crate::decimal::rounded;
 use crate::outcome::Outcome;
+use crate::table::disruption::{offering as launched_as, why};
 
 pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
+    let removal = plan.removal.take();
     let outcome = Outcome::of(&mut plan);
     let cluster = &plan.cluster;
     let named = |node: &berth_model::Node| cluster.symbols.text(node.name) == object.name;
@@ -60,11 +63,40 @@ pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> 
     let placed = reservations.iter().map(|also| also.name).collect::<Vec<_>>().join(", ");
     story.add("Reservations placed here", placed);
     story.add("Pods that give way", plan.drawing.preempted(at).join(", "));
+    if let Some(removal) = removal.filter(|_| launched.is_none()) {
+        if_it_went(&removal, &mut story);
+    }
     let is_up = !node.is_coming_up;
     if is_up {
         refused(&mut plan.cluster, at, options, &mut story);
     }
     Ok(story)
+}
+
+/// What would come of removing the node.
+fn if_it_went(removal: &Removal, story: &mut Explanation) {
+    let verdict = match &removal.verdict {
+        Verdict::Pays { savings, evictions } => {
+            format!("saves ${}/h, and {evictions} pods are evicted", rounded(*savings, 4))
+        }
+        Verdict::Stays(reasons) | Verdict::Blocked(reasons) => reasons.iter().map(why).collect::<Vec<_>>().join("; "),
+        Verdict::Unknown => String::new(),
+    };
+    story.add("If it went", verdict);
+    let kept: Vec<String> = removal.kept.iter().map(why).collect();
+    story.add("What would have to change first", kept.join("; "));
+    for (pod, node) in &removal.moves {
+        story.add("Would move", format!("{} to {}", pod.key.full_name(), node.key.name));
+    }
+    for launch in &removal.launches {
+        let pods: Vec<String> = launch.pods.iter().map(|pod| pod.key.full_name()).collect();
+        story.add("Would be launched", format!("{} for {}", launched_as(launch), pods.join(", ")));
+    }
+    if removal.launches.is_empty() {
+        for pod in &removal.left {
+            story.add("Would find no other node", pod.key.full_name());
+        }
+    }
 }
 
 fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
@@ -97,9 +129,9 @@ fn refused(cluster: &mut Cluster, at: usize, options: &Options, story: &mut Expl
         let reasons = match (refusal, scheduler.assess(id).into_iter().find(|said| said.node == at)) {
             (Some(refusal), _) => vec![refusal.0.clone()],
             (None, Some(said)) => match said.verdict {
-                Verdict::Refused(obstacle) => obstacle.in_words(cluster),
-                Verdict::Feasible(_) => vec!["it would take it".to_owned()],
-                Verdict::ComingUp => continue,
+                NodeVerdict::Refused(obstacle) => obstacle.in_words(cluster),
+                NodeVerdict::Feasible(_) => vec!["it would take it".to_owned()],
+                NodeVerdict::ComingUp => continue,
             },
             (None, None) => continue,
         };

@@ -104,7 +104,8 @@ pub(crate) fn replaced_by(command: &Command) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn offering(launch: &Launch) -> String {
+/// `m5.large zone-a on-demand`.
+pub(crate) fn offering(launch: &Launch) -> String {
     let of = &launch.offering;
     let place = of.zone.as_deref().map(|zone| format!(" {zone}")).unwrap_or_default();
     let means = of.reservation_id.as_ref().map_or_else(|| of.capacity_type.clone(), |id| format!("reserved {id}"));
