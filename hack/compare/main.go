@@ -40,6 +40,12 @@ func mainWithCode() int {
 	flags.IntVar(&s.workers, "workers", 5, "parallel candidates, as NumConcurrentReconciles; Karpenter's benchmark has 5")
 	flags.Float64Var(&s.maxSeconds, "max-seconds", 0, "stop after so long and report what is placed; 0 is no limit")
 	flags.BoolVar(&s.claims, "claims", false, "list each claim, and each pod that is not placed with its reason")
+	consolidates := flags.Bool("consolidate", false, "launch the plan, take pods away, and run Karpenter's consolidation until it settles")
+	var c consolidation
+	flags.Float64Var(&c.keep, "keep", 0.6, "with --consolidate: the share of pods that stay, chosen at random")
+	flags.Int64Var(&c.seed, "seed", 1, "with --consolidate: of the choice")
+	flags.StringVar(&c.dump, "dump", "", "with --consolidate: write the cluster as it is when pods have gone, for berth plan")
+	flags.Float64Var(&c.maxSeconds, "max-cpu-seconds", 0, "with --consolidate: begin no further pass after so many; 0 is no limit")
 	batch := flags.Bool("batch", false, `read cases {"manifests":[...],"instanceTypes":[...]} from standard input, one a line; answer each with a line`)
 	output := flags.String("o", "json", "output: json")
 	if err := flags.Parse(os.Args[1:]); err != nil {
@@ -67,6 +73,9 @@ func mainWithCode() int {
 	if err != nil {
 		return fail(exitBadInput, err)
 	}
+	if *consolidates {
+		return runConsolidation(ctx, s, c, m, entries)
+	}
 	r, code, err := solve(ctx, s, m, entries, start)
 	if err != nil {
 		return fail(code, err)
@@ -77,6 +86,22 @@ func mainWithCode() int {
 		return fail(exitFailed, err)
 	}
 	return code
+}
+
+func runConsolidation(ctx context.Context, s settings, c consolidation, m *manifests, entries []typeEntry) int {
+	w, err := newWorld(ctx, m, entries)
+	if err != nil {
+		return fail(exitBadInput, err)
+	}
+	r, err := w.consolidate(ctx, s, c)
+	if err != nil {
+		return fail(exitFailed, err)
+	}
+	encoder := json.NewEncoder(os.Stdout)
+	if err := encoder.Encode(r); err != nil {
+		return fail(exitFailed, err)
+	}
+	return exitPlaced
 }
 
 func (s *settings) check() error {

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // store answers the scheduler's reads from memory, as the controller's informer cache does. It holds bound pods only:
@@ -29,6 +32,7 @@ type store struct {
 	daemonSets     []*appsv1.DaemonSet
 	byNamespace    map[string][]*corev1.Pod
 	byNode         map[string][]*corev1.Pod
+	nodePools      []*karpv1.NodePool // set where disruption runs, which lists them itself
 }
 
 func newStore(m *manifests, pods []*corev1.Pod) *store {
@@ -74,6 +78,16 @@ func newStore(m *manifests, pods []*corev1.Pod) *store {
 		}
 	}
 	return s
+}
+
+func (s *store) remove(p *corev1.Pod) {
+	isIt := func(other *corev1.Pod) bool { return other.Name == p.Name && other.Namespace == p.Namespace }
+	s.byNamespace[p.Namespace] = slices.DeleteFunc(s.byNamespace[p.Namespace], isIt)
+	s.byNode[p.Spec.NodeName] = slices.DeleteFunc(s.byNode[p.Spec.NodeName], isIt)
+}
+
+func objectKey(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
 func (s *store) addBound(p *corev1.Pod) {
@@ -139,6 +153,18 @@ func (s *store) List(_ context.Context, out client.ObjectList, opts ...client.Li
 			if selector.Matches(labels.Set(n.Labels)) {
 				out.Items = append(out.Items, *n)
 			}
+		}
+	case *karpv1.NodePoolList:
+		out.Items = nil
+		for _, p := range s.nodePools {
+			out.Items = append(out.Items, *p)
+		}
+	case *policyv1.PodDisruptionBudgetList:
+		out.Items = nil
+	case *appsv1.DaemonSetList:
+		out.Items = nil
+		for _, d := range s.daemonSets {
+			out.Items = append(out.Items, *d)
 		}
 	default:
 		return fmt.Errorf("listing %T is not supported", out)

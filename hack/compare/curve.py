@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Cost over evictions: Berth's disruption beside Karpenter's, from the same cluster.
+
+usage: curve.py KARPENTER.json CLUSTER.json TYPES.json [--berth PROGRAM] [--prices N,N…]
+
+KARPENTER.json is what `compare --consolidate --dump CLUSTER.json` printed. Berth is asked once for each price of an
+eviction; after each of its commands so many pods have moved, and the nodes cost so much. What it reaches at a number of
+evictions is the cheapest of all those.
+"""
+import argparse
+import json
+import resource
+import subprocess
+
+
+def berth(args, price):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [args.berth, "plan", "-f", args.cluster, "--instance-types", args.types, "--disrupt", "--eviction-price",
+               str(price), "-o", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    disruption = json.loads(done.stdout)["disruption"]
+    settled = disruption["settledHourlyCost"]
+    saved = sum(command["savings"] for command in disruption["commands"])
+    points, cost, evictions = [(0, settled + saved)], settled + saved, 0
+    for command in disruption["commands"]:
+        cost -= command["savings"]
+        evictions += command["evictions"]
+        points.append((evictions, cost))
+    return points, len(disruption["commands"]), seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("karpenter")
+    parser.add_argument("cluster")
+    parser.add_argument("types")
+    parser.add_argument("--berth", default="berth")
+    parser.add_argument("--prices", default="0,0.005,0.01,0.02,0.05,0.1,0.2")
+    args = parser.parse_args()
+    with open(args.karpenter) as file:
+        peer = json.load(file)
+    ours = []
+    print(f"{peer['pods']} pods on {peer['nodes']} nodes at ${peer['startedHourlyCost']:.2f}/h")
+    for price in args.prices.split(","):
+        points, commands, seconds = berth(args, price)
+        ours += points
+        evictions, cost = points[-1]
+        print(f"Berth at ${price} an eviction: ${cost:.2f}/h after {evictions} evictions, {commands} commands, {seconds:.1f} CPU s")
+    last = peer["passes"][-1]
+    print(f"Karpenter: ${last['hourlyCost']:.2f}/h after {last['evictions']} evictions, {len(peer['passes'])} passes, "
+          f"{last['cpuSeconds']:.1f} CPU s{'' if peer['settled'] else ', not settled'}")
+    print("\n| evictions | Karpenter $/h | Berth $/h | less by |\n|---|---|---|---|")
+    step = max(1, len(peer["passes"]) // 8)
+    for at in [*peer["passes"][step - 1::step], last]:
+        best = min(cost for evictions, cost in ours if evictions <= at["evictions"])
+        print(f"| {at['evictions']} | {at['hourlyCost']:.2f} | {best:.2f} | {100 * (1 - best / at['hourlyCost']):.1f}% |")
+
+
+if __name__ == "__main__":
+    main()
