@@ -26,6 +26,8 @@ pub struct Account {
     pub offered: BTreeMap<String, BTreeSet<String>>,
     /// On-demand prices an hour by type.
     pub on_demand: OnDemandPrices,
+    /// Prices that reserved types are compared by which are not sold on demand, as those of capacity blocks alone.
+    pub list_prices: OnDemandPrices,
     /// Spot prices an hour by type and zone.
     pub spot: BTreeMap<(String, String), Money>,
     /// The capacity reservations, shared ones included.
@@ -54,6 +56,8 @@ pub struct Report {
     pub without_price: Vec<String>,
     /// Types on which nothing is left for pods.
     pub without_room: Vec<String>,
+    /// Reserved types of which no price is known: their slots count as the cheapest, and are used first.
+    pub without_list_price: BTreeSet<String>,
     /// Types of reservations that their zone does not offer, or that EC2 does not know.
     pub unknown_types: BTreeSet<String>,
 }
@@ -177,7 +181,11 @@ impl Account {
             };
             match free {
                 Ok(free) => {
-                    let price = self.on_demand.get(name).copied().unwrap_or(Money::ZERO);
+                    let price = self.on_demand.get(name).or_else(|| self.list_prices.get(name)).copied();
+                    if price.is_none() {
+                        report.without_list_price.insert(name.clone());
+                    }
+                    let price = price.unwrap_or(Money::ZERO);
                     let zone_id = self.zones.get(&reservation.zone).map(String::as_str);
                     let offering = reservation.offering(free, price, zone_id, &self.id);
                     by_type.entry(name.clone()).or_default().push(offering);
@@ -208,9 +216,11 @@ impl Report {
             lines.push(format!("reservations left out: {}", reasons.collect::<Vec<_>>().join(", ")));
         }
         let unknown: Vec<String> = self.unknown_types.iter().cloned().collect();
+        let unpriced: Vec<String> = self.without_list_price.iter().cloned().collect();
         let lists = [
             ("reserved types that EC2 does not list here", &unknown),
             ("without an on-demand price, so not offered on demand", &self.without_price),
+            ("reserved, of unknown price, so used before all other slots", &unpriced),
             ("left out, since what is reserved on them leaves pods no CPU or memory", &self.without_room),
         ];
         lines.extend(lists.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {

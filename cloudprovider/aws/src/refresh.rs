@@ -6,7 +6,7 @@ use berth_catalogue::{CapacityType, Catalogue, CatalogueError, InstanceTypeEntry
 use jiff::Timestamp;
 
 use crate::labels::ZONE_ID;
-use crate::{CapacityReservation, Report, Skipped, Use};
+use crate::{CapacityReservation, OnDemandPrices, Report, Skipped, Use, snapshot};
 
 /// A catalogue cannot be refreshed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,14 @@ pub enum RefreshError {
         zone: String,
         /// The region that was asked.
         region: String,
+    },
+    /// It is of another account.
+    #[error("the catalogue is of account {of}, and these credentials are of account {asked}")]
+    Account {
+        /// The account of the catalogue.
+        of: String,
+        /// The account that was asked.
+        asked: String,
     },
     /// What comes out is no catalogue.
     #[error(transparent)]
@@ -39,7 +47,7 @@ pub struct Refreshed {
 /// is not known.
 ///
 /// # Errors
-/// A catalogue of another region, or counts that no catalogue may hold.
+/// A catalogue of another region or account, or counts that no catalogue may hold.
 pub fn refresh(
     catalogue: Catalogue,
     reservations: &[CapacityReservation],
@@ -52,6 +60,16 @@ pub fn refresh(
     if let Some(zone) = offerings().filter_map(OfferingEntry::zone).find(|zone| !zone.starts_with(region)) {
         return Err(RefreshError::Region { zone: zone.to_owned(), region: region.to_owned() });
     }
+    // Whoever a reservation is shared with, else its owner, is the account that saw it.
+    let seen_by = offerings().filter_map(|offering| {
+        let known = offering.reservation.as_deref()?;
+        let of = if known.shared_with.is_empty() { &known.owner_id } else { &known.shared_with };
+        (!of.is_empty()).then_some(of)
+    });
+    let other = seen_by.clone().find(|of| !account.is_empty() && *of != account);
+    if let Some(of) = other.filter(|_| !seen_by.clone().any(|of| of == account)) {
+        return Err(RefreshError::Account { of: of.clone(), asked: account.to_owned() });
+    }
     let zones: BTreeSet<String> = offerings().filter_map(OfferingEntry::zone).map(str::to_owned).collect();
     let zone_ids: BTreeMap<String, String> = offerings()
         .filter_map(|offering| Some((offering.zone()?.to_owned(), offering.single_value(ZONE_ID)?.to_owned())))
@@ -59,6 +77,7 @@ pub fn refresh(
     let before: BTreeMap<String, u32> =
         catalogue.reservations().iter().map(|(id, known)| (id.clone(), known.instances)).collect();
     let mut report = Report { n_zones: zones.len(), ..Report::default() };
+    let list_prices = list_prices(&catalogue);
     let mut types = catalogue.into_types();
     for entry in &mut types {
         entry.offerings.retain(|offering| offering.capacity_type() != Some(CapacityType::Reserved));
@@ -77,7 +96,11 @@ pub fn refresh(
         match (free, entry.filter(|_| zones.contains(&reservation.zone))) {
             (Ok(free), Some(entry)) => {
                 let zone_id = zone_ids.get(&reservation.zone).map(String::as_str);
-                let offering = reservation.offering(free, price_of(entry), zone_id, account);
+                let price = list_prices.get(&entry.name).copied();
+                if price.is_none() {
+                    report.without_list_price.insert(entry.name.clone());
+                }
+                let offering = reservation.offering(free, price.unwrap_or(Money::ZERO), zone_id, account);
                 entry.offerings.push(offering);
             }
             (Ok(_), None) => {
@@ -98,7 +121,17 @@ pub fn refresh(
     Ok(Refreshed { catalogue, report, n_changed })
 }
 
-fn price_of(entry: &InstanceTypeEntry) -> Money {
-    let on_demand = entry.offerings.iter().filter(|o| o.capacity_type() == Some(CapacityType::OnDemand));
-    on_demand.map(|offering| offering.price).min().unwrap_or(Money::ZERO)
+/// What types cost an hour by list: on demand; else what their reservations said; else as bundled.
+fn list_prices(catalogue: &Catalogue) -> OnDemandPrices {
+    let price_of = |entry: &InstanceTypeEntry, of: CapacityType| {
+        let offerings = entry.offerings.iter().filter(move |offering| offering.capacity_type() == Some(of));
+        offerings.map(|offering| offering.price).filter(|price| !price.is_zero()).min()
+    };
+    // What cannot be read is bundled, and a test reads it.
+    let mut prices = snapshot::prices().unwrap_or_default();
+    prices.extend(catalogue.types().iter().filter_map(|entry| {
+        let price = price_of(entry, CapacityType::OnDemand).or_else(|| price_of(entry, CapacityType::Reserved));
+        Some((entry.name.clone(), price?))
+    }));
+    prices
 }

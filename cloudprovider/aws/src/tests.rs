@@ -117,7 +117,7 @@ fn account(reservations: Vec<CapacityReservation>) -> Account {
         on_demand: [("m5.xlarge".to_owned(), "0.2".parse().unwrap())].into(),
         spot: [(("m5.xlarge".to_owned(), "us-east-1b".to_owned()), "0.05".parse().unwrap())].into(),
         reservations,
-        notes: Vec::new(),
+        ..Account::default()
     }
 }
 
@@ -175,6 +175,41 @@ fn a_refreshed_catalogue_is_the_whole_catalogue_of_then() {
     assert_eq!(offered(&refreshed.catalogue)[..5], offered(&whole)[..]);
     let m5 = |catalogue: &Catalogue| catalogue.types().iter().find(|known| known.name == "m5.xlarge").cloned();
     assert_eq!(m5(&refreshed.catalogue), m5(&whole));
+}
+
+#[test]
+fn slots_of_a_type_that_is_not_sold_on_demand_have_a_list_price() {
+    let (now, settings) = (NOW.parse().unwrap(), NodeSettings::default());
+    let blocks = || vec![reservation("cr-2", "p5.48xlarge", "us-east-1b", 2)];
+    let price = |catalogue: &Catalogue| {
+        let mut offerings = catalogue.types().iter().flat_map(|known| &known.offerings);
+        offerings.find(|offering| offering.reservation_id() == Some("cr-2")).map(|offering| offering.price.to_string())
+    };
+    let (unpriced, report) = account(blocks()).catalogue(&settings, now).unwrap();
+    assert_eq!(price(&unpriced).as_deref(), Some("0"));
+    assert!(report.lines().iter().any(|line| line.contains("of unknown price") && line.contains("p5.48xlarge")));
+    let account = Account { list_prices: snapshot::prices().unwrap(), ..account(blocks()) };
+    let (priced, report) = account.catalogue(&settings, now).unwrap();
+    let bundled = snapshot::prices().unwrap()["p5.48xlarge"].to_string();
+    assert_eq!(price(&priced), Some(bundled.clone()));
+    assert!(report.without_list_price.is_empty());
+    // A refresh keeps it, and finds one where there was none.
+    for catalogue in [priced, unpriced] {
+        let refreshed = refresh(catalogue, &blocks(), "us-east-1", "", now).unwrap();
+        assert_eq!(price(&refreshed.catalogue), Some(bundled.clone()));
+    }
+}
+
+#[test]
+fn a_catalogue_of_another_account_is_not_refreshed() {
+    let now = NOW.parse().unwrap();
+    let own = || vec![reservation("cr-1", "m5.xlarge", "us-east-1a", 3)];
+    let (catalogue, _) = account(own()).catalogue(&NodeSettings::default(), now).unwrap();
+    let error = refresh(catalogue.clone(), &own(), "us-east-1", "999988887777", now).unwrap_err();
+    let expected = "the catalogue is of account 123456789012, and these credentials are of account 999988887777";
+    assert_eq!(error.to_string(), expected);
+    assert!(refresh(catalogue.clone(), &own(), "us-east-1", "123456789012", now).is_ok());
+    assert!(refresh(catalogue, &own(), "us-east-1", "", now).is_ok(), "nobody knows whose credentials these are");
 }
 
 #[test]

@@ -55,7 +55,9 @@ pub(super) async fn account(
         return Err(error);
     }
     let (on_demand, note) = on_demand?;
+    let bundled = snapshot::prices().map_err(|error| AskError::local("read the snapshot", &error.to_string()))?;
     Ok(Account {
+        list_prices: bundled,
         id: id?,
         zones: zones?,
         instance_types: instance_types?,
@@ -75,10 +77,14 @@ pub(super) async fn reservations_and_caller(
     Ok((reservations?, caller?))
 }
 
+/// The account's number; empty where STS cannot be reached, as in a network with EC2's endpoint alone.
 async fn caller(aws: &Aws) -> Result<String> {
     const ACTION: &str = "sts:GetCallerIdentity";
-    let answer = aws.sts.get_caller_identity().send().await.map_err(|e| AskError::of(ACTION, &aws.region, &e))?;
-    Ok(answer.account().unwrap_or_default().to_owned())
+    match aws.sts.get_caller_identity().send().await.map_err(|e| AskError::of(ACTION, &aws.region, &e)) {
+        Ok(answer) => Ok(answer.account().unwrap_or_default().to_owned()),
+        Err(AskError { cause: Cause::Unreachable(_), .. }) => Ok(String::new()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn zones(aws: &Aws, progress: &dyn Fn(Step)) -> Result<BTreeMap<String, String>> {
@@ -186,12 +192,16 @@ async fn on_demand(
     source: PriceSource,
     progress: &dyn Fn(Step),
 ) -> Result<(OnDemandPrices, Option<String>)> {
-    let asked = match source {
-        PriceSource::PriceList => price_list(aws, os, progress).await,
-        PriceSource::Bundled => return bundled(aws, os, "asked for"),
+    let list = match (source, prices::price_list_of(&aws.region)) {
+        (PriceSource::Bundled, _) => return bundled(aws, os, "asked for"),
+        (PriceSource::PriceList, None) => return bundled(aws, os, "as AWS lists none for this partition"),
+        (PriceSource::PriceList, Some(list)) => list,
     };
-    match asked {
-        Ok(prices) => Ok((prices, None)),
+    match price_list(aws, os, list.currency, progress).await {
+        Ok(prices) => {
+            let note = (list.currency != "USD").then(|| format!("prices are in {}, not in dollars", list.currency));
+            Ok((prices, note))
+        }
         Err(AskError { cause: Cause::Unreachable(_), .. }) => bundled(aws, os, "as the price list cannot be reached"),
         Err(error) => Err(error),
     }
@@ -211,18 +221,22 @@ fn bundled(aws: &Aws, os: &str, why: &str) -> Result<(OnDemandPrices, Option<Str
     Ok((prices, Some(note)))
 }
 
-async fn price_list(aws: &Aws, os: &str, progress: &dyn Fn(Step)) -> Result<OnDemandPrices> {
+async fn price_list(aws: &Aws, os: &str, currency: &str, progress: &dyn Fn(Step)) -> Result<OnDemandPrices> {
+    const ACTION: &str = "pricing:GetProducts";
     let (virtual_machines, bare_metal) = futures::join!(
         products(aws, os, "Compute Instance", "Shared", progress),
         // A whole server is never shared.
         products(aws, os, "Compute Instance (bare metal)", "Dedicated", progress),
     );
-    let mut prices = virtual_machines?;
-    prices.extend(bare_metal?);
+    let mut prices = OnDemandPrices::new();
+    for item in virtual_machines?.iter().chain(&bare_metal?) {
+        let price = prices::price(item, currency).map_err(|error| AskError::broken(ACTION, error.to_string()))?;
+        prices.extend(price);
+    }
     Ok(prices)
 }
 
-async fn products(aws: &Aws, os: &str, family: &str, tenancy: &str, progress: &dyn Fn(Step)) -> Result<OnDemandPrices> {
+async fn products(aws: &Aws, os: &str, family: &str, tenancy: &str, progress: &dyn Fn(Step)) -> Result<Vec<String>> {
     use aws_sdk_pricing::types::{Filter, FilterType};
     const ACTION: &str = "pricing:GetProducts";
     let system = if os == "windows" { "Windows" } else { "Linux" };
@@ -242,11 +256,5 @@ async fn products(aws: &Aws, os: &str, family: &str, tenancy: &str, progress: &d
         request = request.filters(filter.map_err(|error| AskError::local("make a filter", &error.to_string()))?);
     }
     let pages = request.into_paginator().page_size(100).send();
-    let found = all_pages!(aws, ACTION, "prices", progress, pages, price_list);
-    let mut prices = OnDemandPrices::new();
-    for item in &found {
-        let price = prices::price(item).map_err(|error| AskError::broken(ACTION, error.to_string()))?;
-        prices.extend(price);
-    }
-    Ok(prices)
+    Ok(all_pages!(aws, ACTION, "prices", progress, pages, price_list))
 }

@@ -26,7 +26,9 @@ use crate::{Account, CapacityReservation};
 const ATTEMPTS: u32 = 6;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const CONNECT: Duration = Duration::from_secs(5);
-const ATTEMPT: Duration = Duration::from_secs(30);
+const ATTEMPT: Duration = Duration::from_secs(20);
+/// Of one call (a page), all attempts together: an endpoint that takes calls and never answers is told of within a minute.
+const CALL: Duration = Duration::from_secs(50);
 
 /// An account in a region, with the credentials to read it.
 pub struct Aws {
@@ -83,10 +85,8 @@ impl Aws {
             }
         });
         credentials.map_err(|error| AskError::no_credentials(profile, error.as_ref()))?;
-        // The price list is served from few regions, for all.
-        let pricing = aws_sdk_pricing::config::Builder::from(&config)
-            .region(Region::new(if found.starts_with("cn-") { "cn-northwest-1" } else { "us-east-1" }))
-            .build();
+        let endpoint = prices::price_list_of(&found).map_or("us-east-1", |list| list.endpoint);
+        let pricing = aws_sdk_pricing::config::Builder::from(&config).region(Region::new(endpoint)).build();
         Ok(Self {
             ec2: aws_sdk_ec2::Client::new(&config),
             pricing: aws_sdk_pricing::Client::from_conf(pricing),
@@ -127,7 +127,11 @@ impl Aws {
 async fn configure(region: Option<&str>, profile: Option<&str>) -> SdkConfig {
     let client =
         aws_smithy_http_client::Builder::new().tls_provider(tls::Provider::Rustls(CryptoMode::Ring)).build_https();
-    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT)
+        .operation_attempt_timeout(ATTEMPT)
+        .operation_timeout(CALL)
+        .build();
     let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_WAIT);
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(client.clone())

@@ -26,7 +26,7 @@ pub(super) fn catalogue(
     progress.clear();
     let account = account?;
     let (catalogue, report) = account.catalogue(settings, now)?;
-    eprintln!("{}, account {}: {}", aws.region(), account.id, report.lines().join("\n  "));
+    eprintln!("{}, {}: {}", aws.region(), named(&account.id), report.lines().join("\n  "));
     account.notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(catalogue)
 }
@@ -42,9 +42,21 @@ pub(super) fn refreshed(file: &Path, region: Option<&str>, profile: Option<&str>
     let (reservations, account) = answer?;
     let refreshed = refresh(catalogue, &reservations, aws.region(), &account, Timestamp::now())
         .with_context(|| file.display().to_string())?;
-    eprintln!("{}, account {account}: {}", aws.region(), refreshed.report.lines().join("\n  "));
+    eprintln!("{}, {}: {}", aws.region(), named(&account), refreshed.report.lines().join("\n  "));
     eprintln!("  {} of these reservations changed", refreshed.n_changed);
+    if !refreshed.report.unknown_types.is_empty() {
+        eprintln!("  a catalogue written anew, without --refresh, has new types too");
+    }
     Ok(refreshed.catalogue)
+}
+
+fn named(account: &str) -> String {
+    // Shared reservations cannot be told from one's own then.
+    if account.is_empty() {
+        "account unknown, as STS cannot be reached".to_owned()
+    } else {
+        format!("account {account}")
+    }
 }
 
 /// One line that is written over.

@@ -174,6 +174,19 @@ fn a_price_list_that_cannot_be_reached_is_replaced_by_the_bundled_one_with_its_d
 }
 
 #[test]
+fn a_network_without_sts_gives_the_catalogue_all_the_same() {
+    let emulator = Emulator::start(7);
+    emulator.order(&json!({"put": reservations(40)}));
+    let (whole, _) = emulator.catalogue(&[]);
+    let args = ["catalog", "--provider", "aws", "-o", "json"];
+    let run = emulator.berth_with(&args, &[("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("account unknown, as STS cannot be reached"), "{}", run.stderr);
+    let found: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(reserved(&found).len(), reserved(&whole).len());
+}
+
+#[test]
 fn flags_and_a_node_class_change_what_pods_may_use() {
     let emulator = Emulator::start(5);
     let m5 = |args: &[&str]| {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
@@ -49,17 +49,37 @@ impl Drop for TempFile {
 
 /// Runs the binary with this environment and nothing of AWS' from the test's own.
 pub(crate) fn berth_with(args: &[&str], environment: &[(&str, &str)]) -> Run {
+    Run::of(command(args).envs(environment.iter().copied()).output().unwrap())
+}
+
+/// Runs the binary without an account, with this on its standard input.
+pub(crate) fn berth_with_input(args: &[&str], input: &str) -> Run {
+    let mut command = command(args);
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Run::of(process.wait_with_output().unwrap())
+}
+
+fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
         command.env_remove(name);
     }
     // Neither the machine's own role nor the developer's profile takes part.
     command.env("AWS_EC2_METADATA_DISABLED", "true").env("HOME", "/nonexistent");
-    let output = command.args(args).envs(environment.iter().copied()).current_dir(root()).output().unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
+    command.args(args).current_dir(root());
+    command
+}
+
+// === impl Run ===
+
+impl Run {
+    fn of(output: Output) -> Self {
+        Run {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 

@@ -120,3 +120,20 @@ fn a_catalogue_of_another_region_is_not_refreshed() {
     assert_refused(&run, &["zone eu-west-1a, which is not in region us-east-1"]);
     assert_eq!(std::fs::read_to_string(&file.0).unwrap(), text);
 }
+
+#[test]
+fn a_catalogue_of_another_account_is_not_refreshed() {
+    let emulator = Emulator::start(17);
+    let file = TempFile::new("theirs.json");
+    let mut theirs = reservations(1);
+    theirs[0]["OwnerId"] = json!("999988887777");
+    emulator.order(&json!({"put": theirs}));
+    // Seen by its owner, as far as anyone can tell where STS is not there.
+    let args = ["catalog", "--provider", "aws", "--to", file.path()];
+    let run = emulator.berth_with(&args, &[("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let before = std::fs::read(&file.0).unwrap();
+    let run = emulator.berth(&["catalog", "--provider", "aws", "--refresh", file.path()]);
+    assert_refused(&run, &["is of account 999988887777", "are of account 123456789012"]);
+    assert_eq!(std::fs::read(&file.0).unwrap(), before);
+}

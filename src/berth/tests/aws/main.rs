@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests stop at what they did not expect; clippy looks only into test functions")]
 
 mod account;
+mod blueprint;
 mod emulator;
 mod facts;
 mod failures;
