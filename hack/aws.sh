@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds, lints and tests what needs AWS' SDK: `berth catalog --provider aws`, against EC2 on loopback (hack/ec2).
 #
-# From nothing this takes some 22 minutes of CPU (12 of them for the SDK), 8 GB of memory and 3 GB of disk, so what is built is kept under ${XDG_CACHE_HOME:-~/.cache}/berth/aws-sdk, apart from target/, and
-# compiled again only when a version changes. BERTH_SKIP_AWS=1 leaves all of this out. Arguments go to `cargo test`.
+# From nothing this takes some 22 minutes of CPU (12 of them for the SDK), 8 GB of memory and 3 GB of disk. What is built is
+# kept under ${XDG_CACHE_HOME:-~/.cache}/berth/aws-sdk, apart from target/, so that the SDK is compiled again only when its
+# version or features change. BERTH_SKIP_AWS=1 leaves all of this out. Arguments go to `cargo test`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
