@@ -83,16 +83,16 @@ impl Dive<'_, '_> {
         let items = items.iter().map(|price| price.max(least)).collect();
         let prices = DualPrices { items, stocks: stocks.clone() };
         let n_bins = self.problem.bins.len();
-        // What dives leave is little, and worth the exact order.
+        // What dives leave is little: every type of bin is filled before one is used, so that none is only guessed at.
         let is_quick = self.budget.fills > 0;
-        let nearly_best = if is_quick { 1.0 - NEARLY_BEST } else { 1.0 };
         let mut window = Window::new(&self.counts, if is_quick { WINDOW } else { usize::MAX });
         let mut rates: Vec<f64> = Vec::new();
         let mut fillings: Vec<Option<Pattern>> = vec![None; n_bins];
         while !self.is_done() {
             // Rates only fall as items go, so an old rate is a bound on the new one, until items come in.
             if window.refill(&self.counts) || rates.is_empty() {
-                rates = (0..n_bins).map(|at| self.at_most(at, &prices, &window.counts)).collect();
+                let most = |at| if is_quick { self.at_most(at, &prices, &window.counts) } else { f64::INFINITY };
+                rates = (0..n_bins).map(most).collect();
                 fillings.fill(None);
             }
             let (mut best, mut next) = ((0.0, 0), 0.0_f64);
@@ -112,24 +112,22 @@ impl Dive<'_, '_> {
                 window.is_stuck = true;
                 continue;
             }
-            let is_fresh = fillings.get(at).is_some_and(Option::is_some);
-            let pattern = match fillings.get_mut(at).and_then(Option::take) {
-                Some(pattern) if is_fresh => pattern,
-                _ => {
-                    let (fresh, pattern) = self.filling(at, &prices, &window.counts);
-                    rate = fresh.min(rate);
-                    pattern
+            let pattern = if let Some(pattern) = fillings.get_mut(at).and_then(Option::take) {
+                pattern
+            } else {
+                let (fresh, pattern) = self.filling(at, &prices, &window.counts);
+                rate = fresh.min(rate);
+                if let Some(known) = rates.get_mut(at) {
+                    *known = rate;
                 }
+                if !is_quick || rate < next * (1.0 - NEARLY_BEST) {
+                    if let Some(known) = fillings.get_mut(at) {
+                        *known = Some(pattern);
+                    }
+                    continue;
+                }
+                pattern
             };
-            if let Some(known) = rates.get_mut(at) {
-                *known = rate;
-            }
-            if rate < next * nearly_best {
-                if let Some(known) = fillings.get_mut(at) {
-                    *known = Some(pattern);
-                }
-                continue;
-            }
             if self.take(&pattern, f64::from(u32::MAX), true) > 0 {
                 fillings.fill(None);
                 window.take(&pattern, &self.counts);
