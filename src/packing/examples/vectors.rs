@@ -10,7 +10,7 @@ const ROOM: i64 = 1_000;
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().ok());
     let (items, seeds) = (arguments.next().flatten().unwrap_or(500), arguments.next().flatten().unwrap_or(3));
-    println!("dimensions  sizes      seed  first fit  search  linear program  proved  over the linear program");
+    println!("dimensions  sizes      seed  first fit  search  master  proved  over the master  stopped");
     for dimensions in [3, 5, 10] {
         for (sizes, least, most) in [("1%-40%", 10, 400), ("10%-80%", 100, 800)] {
             for seed in 0..seeds {
@@ -33,9 +33,10 @@ fn main() {
                 // Bins are whole.
                 let (relaxed, proved) = ((answer.relaxed - 1e-4).ceil(), (answer.bound - 1e-4).ceil());
                 println!(
-                    "{dimensions:>10}  {sizes:<9}  {seed:>4}  {:>9}  {bins:>6}  {relaxed:>14}  {proved:>6}  {:>22.2}%",
+                    "{dimensions:>10}  {sizes:<9}  {seed:>4}  {:>9}  {bins:>6}  {relaxed:>6}  {proved:>6}  {:>14.2}%  {:?}",
                     first_fit(&problem),
-                    ((f64::from(bins) / answer.relaxed - 1.0) * 100.0).max(0.0)
+                    ((f64::from(bins) / answer.relaxed - 1.0) * 100.0).max(0.0),
+                    answer.stop
                 );
             }
         }

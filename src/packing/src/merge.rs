@@ -3,6 +3,7 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use crate::numbers::floor_u32;
 use crate::problem::{BinType, Pattern, Problem};
 
 /// What bins have in common that are one: room, who may be in them, what these load, cost and bias.
@@ -14,7 +15,7 @@ pub(crate) struct Merged {
     /// By merged bin: the bins that it stands for.
     stands_for: Vec<Vec<u32>>,
     /// By bin: the merged one that stands for it.
-    pub(crate) by: Vec<u32>,
+    by: Vec<u32>,
 }
 
 impl Merged {
@@ -71,8 +72,16 @@ impl Merged {
         merged
     }
 
+    /// The patterns of a plan over the bins of the problem, in merged bins.
+    pub(crate) fn columns<'m>(&'m self, plan: &'m [(Pattern, u32)]) -> impl Iterator<Item = Pattern> + 'm {
+        plan.iter().filter_map(|(pattern, _)| {
+            let bin = *self.by.get(pattern.bin as usize)?;
+            Some(Pattern { bin, items: pattern.items.clone() })
+        })
+    }
+
     /// A plan over merged bins as one over the bins of `problem`.
-    pub(crate) fn undo(&self, problem: &Problem, plan: Vec<(Pattern, u32)>) -> Vec<(Pattern, u32)> {
+    pub(crate) fn split(&self, problem: &Problem, plan: Vec<(Pattern, u32)>) -> Vec<(Pattern, u32)> {
         let mut stocks = problem.stocks.clone();
         let mut out = Vec::with_capacity(plan.len());
         for (pattern, mut left) in plan {
@@ -82,7 +91,7 @@ impl Merged {
                     Some(&[(stock, _)]) if bins.len() > 1 => stocks.get_mut(stock),
                     _ => None,
                 };
-                let n = stock.as_deref().map_or(left, |there| whole(*there).min(left));
+                let n = stock.as_deref().map_or(left, |there| floor_u32(there.floor()).min(left));
                 if n == 0 {
                     continue;
                 }
@@ -96,9 +105,4 @@ impl Merged {
         out.sort();
         out
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range")]
-fn whole(number: f64) -> u32 {
-    number.floor().clamp(0.0, f64::from(u32::MAX)) as u32
 }

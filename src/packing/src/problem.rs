@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use fixedbitset::FixedBitSet;
 
-use crate::round::whole;
+use crate::numbers::floor_u32;
 
 /// Alike items.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Problem {
         plan.iter().map(|(pattern, bins)| cost(pattern) * f64::from(*bins)).sum()
     }
 
-    /// What a bin filled so draws from which stocks; nothing of 0.
+    /// What a pattern draws from which stocks; nothing of 0.
     pub fn drawn_by(&self, pattern: &Pattern) -> impl Iterator<Item = (usize, f64)> {
         let bin = self.bins.get(pattern.bin as usize);
         let (draws, loads) = bin.map_or((&[][..], &[][..]), |bin| (&bin.draws, &bin.loads));
@@ -106,9 +106,9 @@ impl Problem {
         draws.iter().copied().chain(loads.iter().map(move |&stock| (stock, load))).filter(|(_, amount)| *amount > 0.0)
     }
 
-    /// What a bin filled so pays for what it draws from stocks, at these rents.
-    pub(crate) fn rent_of(&self, pattern: &Pattern, rents: &[f64]) -> f64 {
-        self.drawn_by(pattern).map(|(stock, amount)| rents.get(stock).copied().unwrap_or(0.0) * amount).sum()
+    /// What a pattern pays for what it draws from stocks, at these dual prices.
+    pub(crate) fn stock_cost_of(&self, pattern: &Pattern, stock_prices: &[f64]) -> f64 {
+        self.drawn_by(pattern).map(|(stock, amount)| stock_prices.get(stock).copied().unwrap_or(0.0) * amount).sum()
     }
 
     /// Whether some bins must hold an item such as this.
@@ -122,30 +122,30 @@ impl Problem {
         items.iter().map(load).sum()
     }
 
-    /// What the stocks that items in a bin draw from leave of each item for one bin.
-    pub(crate) fn left_for<'c>(&self, bin: usize, counts: &'c [u32], stocks: &[f64]) -> Cow<'c, [u32]> {
+    /// How many of each item one bin may hold as far as the stocks go that items in it draw from.
+    pub(crate) fn available_for<'c>(&self, bin: usize, counts: &'c [u32], stocks: &[f64]) -> Cow<'c, [u32]> {
         let Some(left) = self.left_of_loads(bin, stocks) else { return Cow::Borrowed(counts) };
-        let most = |item: &Item| if item.load > 0.0 { whole(left / item.load) } else { u32::MAX };
+        let most = |item: &Item| if item.load > 0.0 { floor_u32(left / item.load) } else { u32::MAX };
         Cow::Owned(self.items.iter().zip(counts).map(|(item, count)| most(item).min(*count)).collect())
     }
 
-    /// What items are worth in a bin beyond what they draw from stocks, at these rents.
-    pub(crate) fn worths_in<'w>(&self, bin: usize, worths: &'w [f64], rents: &[f64]) -> Cow<'w, [f64]> {
+    /// Dual prices of items in a bin: less what their load costs, at these dual prices of stocks.
+    pub(crate) fn prices_in<'a>(&self, bin: usize, prices: &'a [f64], stock_prices: &[f64]) -> Cow<'a, [f64]> {
         let loads = self.bins.get(bin).map_or(&[][..], |bin| &bin.loads);
-        let rent: f64 = loads.iter().filter_map(|&stock| rents.get(stock)).sum();
-        if rent <= 0.0 {
-            return Cow::Borrowed(worths);
+        let dearer: f64 = loads.iter().filter_map(|&stock| stock_prices.get(stock)).sum();
+        if dearer <= 0.0 {
+            return Cow::Borrowed(prices);
         }
-        Cow::Owned(self.items.iter().zip(worths).map(|(item, worth)| worth - item.load * rent).collect())
+        Cow::Owned(self.items.iter().zip(prices).map(|(item, price)| price - item.load * dearer).collect())
     }
 
-    /// As much of a filling as stocks that its items draw from have left.
-    pub(crate) fn keep_within(&self, bin: usize, items: &mut Vec<(u32, u32)>, stocks: &[f64]) {
+    /// Cuts a pattern to what the stocks have left that its items draw from.
+    pub(crate) fn cut_to_stocks(&self, bin: usize, items: &mut Vec<(u32, u32)>, stocks: &[f64]) {
         let Some(mut left) = self.left_of_loads(bin, stocks) else { return };
         items.retain_mut(|(item, each)| {
             let load = self.items.get(*item as usize).map_or(0.0, |item| item.load);
             if load > 0.0 {
-                *each = whole(left / load).min(*each);
+                *each = floor_u32(left / load).min(*each);
                 left -= load * f64::from(*each);
             }
             *each > 0
@@ -158,7 +158,7 @@ impl Problem {
         loads.iter().filter_map(|&stock| stocks.get(stock).copied()).min_by(f64::total_cmp)
     }
 
-    /// Whether a bin filled so holds what it must.
+    /// Whether a pattern holds what its bin must.
     pub(crate) fn has_needed(&self, pattern: &Pattern) -> bool {
         self.needs.iter().all(|need| {
             !need.bins.contains(pattern.bin as usize)
@@ -166,12 +166,12 @@ impl Problem {
         })
     }
 
-    /// Whether a bin may be filled so: room, admission, limits on each item, rules, and what it needs.
+    /// Whether a bin may hold a pattern: room, admission, limits on each item, rules, and what it needs.
     pub fn allows(&self, pattern: &Pattern) -> bool {
         self.has_needed(pattern) && self.fits(pattern)
     }
 
-    /// Whether a bin may be filled so, what it needs aside.
+    /// The same, what the bin needs aside.
     pub(crate) fn fits(&self, pattern: &Pattern) -> bool {
         let Some(bin) = self.bins.get(pattern.bin as usize) else { return false };
         let mut room = bin.room.clone();

@@ -1,21 +1,21 @@
-//! Filling one bin by branch and bound over its linear relaxation, for where a quick search leaves a gap.
+//! The best pattern of one bin by branch and bound over its linear relaxation, for where a quick search leaves a gap.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::cuts::{self, Resource, Row};
-use crate::knapsack::float;
-use crate::round::whole;
-use crate::simplex::{Basis, Relaxation};
+use super::cuts::{self, Resource, Row};
+use super::simplex::{Basis, Relaxation};
+use crate::numbers::{float, floor_u32};
+use crate::tuning::exact::{CUTS, CUTS_A_ROUND, ROUNDS, UNLIMITED};
 
 /// A bin's columns as a search in whole numbers.
 pub(crate) struct Search<'a> {
     relaxation: Relaxation,
-    /// By column: worth and how often at most.
+    /// By column: dual price and how often at most.
     columns: Vec<(f64, u32)>,
     resources: Vec<Resource>,
     conditions: Vec<Condition>,
-    /// What else a filling must keep to.
+    /// What else a pattern must keep to.
     allows: &'a dyn Fn(&[u32]) -> bool,
 }
 
@@ -25,14 +25,6 @@ pub(crate) struct Condition {
     pub(crate) subjects: Vec<usize>,
     pub(crate) limit: Resource,
 }
-
-/// Rounds of cuts before the first branch, how many a round adds, and how many are kept.
-const ROUNDS: usize = 12;
-const CUTS_A_ROUND: usize = 3;
-const CUTS: usize = 12;
-
-/// Room that is never filled.
-const UNLIMITED: f64 = 1e6;
 
 /// What is still to be looked at: bounds of columns that differ from those of all, and where to start.
 #[derive(Debug)]
@@ -99,8 +91,8 @@ impl Tree {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     /// Fillings, each better than the one before.
-    pub(crate) fillings: Vec<(f64, Vec<u32>)>,
-    /// No filling is worth more, that which `enough` left aside.
+    pub(crate) patterns: Vec<(f64, Vec<u32>)>,
+    /// No pattern is worth more, that which `enough` left aside.
     pub(crate) at_most: f64,
     /// Relaxations solved.
     pub(crate) solved: u32,
@@ -120,7 +112,7 @@ impl<'a> Search<'a> {
     fn relax(&mut self, cuts: &[Row]) {
         let n_rows = self.resources.len() + cuts.len() + self.conditions.len();
         self.relaxation.reset(n_rows);
-        for (column, &(worth, at_most)) in self.columns.iter().enumerate() {
+        for (column, &(price, at_most)) in self.columns.iter().enumerate() {
             let share = |resource: &Resource| {
                 let size = resource.sizes.get(column).copied().unwrap_or(0);
                 if size == 0 { 0.0 } else { float(size) / float(resource.room) }
@@ -128,7 +120,7 @@ impl<'a> Search<'a> {
             let cut = cuts.iter().map(|cut| cut.get(column).copied().unwrap_or(0.0));
             let limits = self.conditions.iter().map(|condition| share(&condition.limit));
             let sizes = self.resources.iter().map(share).chain(cut).chain(limits);
-            self.relaxation.push(worth, f64::from(at_most), sizes);
+            self.relaxation.push(price, f64::from(at_most), sizes);
         }
         self.limit(&[]);
         self.relaxation.begin();
@@ -136,8 +128,8 @@ impl<'a> Search<'a> {
 
     // Of the conditions, only these limit anything.
     fn limit(&mut self, limits: &[usize]) {
-        let first = self.relaxation.rooms.len().saturating_sub(self.conditions.len());
-        for (at, room) in self.relaxation.rooms.iter_mut().skip(first).enumerate() {
+        let first = self.relaxation.rhs.len().saturating_sub(self.conditions.len());
+        for (at, room) in self.relaxation.rhs.iter_mut().skip(first).enumerate() {
             *room = if limits.contains(&at) { 1.0 } else { UNLIMITED };
         }
     }
@@ -151,7 +143,7 @@ impl<'a> Search<'a> {
                 return;
             }
             let uses = self.relaxation.uses();
-            let together = cuts::together(&prices, &self.resources);
+            let together = cuts::aggregate(&prices, &self.resources);
             let resources: Vec<Resource> = self.resources.iter().cloned().chain(together).collect();
             let new = cuts::broken_by(&uses, &resources, CUTS_A_ROUND);
             if new.is_empty() {
@@ -174,7 +166,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at up to `nodes` nodes for fillings worth more than `enough`. A better filling must be so by `slack`,
+    /// Looks at up to `nodes` nodes for patterns worth more than `enough`. A better filling must be so by `slack`,
     /// relative.
     pub(crate) fn run(&mut self, enough: f64, slack: f64, nodes: u32) -> Found {
         self.cut(enough * slack);
@@ -198,7 +190,7 @@ impl<'a> Search<'a> {
         }
         // The first cuts cost about as much again.
         let solved = nodes - tree.left + 20;
-        Found { at_most: tree.unseen.max(tree.enough * slack), fillings: tree.found, solved }
+        Found { at_most: tree.unseen.max(tree.enough * slack), patterns: tree.found, solved }
     }
 
     // Solves a node, and says which of its children to look into next; the other is put aside.
@@ -222,7 +214,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let uses = self.relaxation.uses();
-        let rounded: Vec<u32> = uses.iter().map(|uses| whole(*uses)).collect();
+        let rounded: Vec<u32> = uses.iter().map(|uses| floor_u32(*uses)).collect();
         if let Some(value) = self.value(&rounded)
             && value > tree.enough
         {
@@ -317,13 +309,13 @@ impl<'a> Search<'a> {
         self.relaxation.solve().map_or(0.0, |prices| self.relaxation.bound(&prices))
     }
 
-    // What a filling is worth, if it fits.
+    // What a pattern is worth, if it fits.
     fn value(&self, uses: &[u32]) -> Option<f64> {
         let fits = |resource: &Resource| {
             let sum: i128 = resource.sizes.iter().zip(uses).map(|(size, n)| i128::from(*size) * i128::from(*n)).sum();
             sum <= i128::from(resource.room)
         };
-        let worth = || self.columns.iter().zip(uses).map(|((worth, _), n)| worth * f64::from(*n)).sum();
-        (self.resources.iter().all(fits) && (self.allows)(uses)).then(worth)
+        let value = || self.columns.iter().zip(uses).map(|((price, _), n)| price * f64::from(*n)).sum();
+        (self.resources.iter().all(fits) && (self.allows)(uses)).then(value)
     }
 }

@@ -1,12 +1,8 @@
 //! Normal equations by Cholesky's factors, dense, a block of rows at a time. Sums are always in the same order, so that
 //! every machine has the same answer.
 
-use crate::interior::Program;
-
-/// Rows that are factored together, so that those above are read once for all of them; and so many that their products
-/// with as many others are summed at once.
-const PANEL: usize = 64;
-const BLOCK: usize = 4;
+use crate::master::interior::Program;
+use crate::tuning::interior::{BLOCK, PANEL};
 
 /// The normal equations, factored: the lower triangle by rows. What comes first in few columns together, as stocks do,
 /// costs little.
@@ -19,7 +15,7 @@ pub(crate) struct Normal {
 
 impl Normal {
     pub(crate) fn new(program: &Program) -> Self {
-        let m = program.sides.len();
+        let m = program.rhs.len();
         let mut first: Vec<usize> = (0..m).collect();
         for at in 0..program.costs.len() {
             let column = program.column(at);
@@ -84,19 +80,19 @@ impl Normal {
         }
     }
 
-    pub(crate) fn solve(&self, side: &mut [f64]) {
+    pub(crate) fn solve(&self, rhs: &mut [f64]) {
         let m = self.m;
         for row in 0..m {
             let here = &self.lower[row * m..][..=row];
             let from = self.first[row];
-            side[row] = (side[row] - dot(&here[from..row], &side[from..row])) / here[row];
+            rhs[row] = (rhs[row] - dot(&here[from..row], &rhs[from..row])) / here[row];
         }
         for row in (0..m).rev() {
             let here = &self.lower[row * m..][..=row];
-            side[row] /= here[row];
-            let by = side[row];
+            rhs[row] /= here[row];
+            let by = rhs[row];
             let from = self.first[row];
-            add(&mut side[from..row], -by, &here[from..row]);
+            add(&mut rhs[from..row], -by, &here[from..row]);
         }
     }
 }

@@ -1,4 +1,8 @@
-//! The linear program over patterns: how often to use each, fractions allowed, and what that makes items worth.
+//! The restricted master program: how often to use each column that is known, fractions allowed, so that all items are
+//! packed at the least cost. Its dual prices are what column generation goes by.
+
+mod interior;
+mod normal;
 
 use good_lp::{
     DualValues, Expression, ProblemVariables, Solution, SolutionWithDual, SolverModel, Variable, clarabel, constraint,
@@ -6,32 +10,22 @@ use good_lp::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::interior::{Near, Program};
-use crate::kinds::Kinds;
+use crate::duals::DualPrices;
+use crate::groups::ItemGroups;
+use crate::numbers::noise;
 use crate::problem::{BinType, Pattern, Problem};
+use interior::{Near, Program};
 
-/// The answer of a linear program.
+/// A solution of a master program.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prices {
+pub(crate) struct MasterSolution {
     /// By column: how often.
     pub(crate) uses: Vec<f64>,
-    /// By item: what one more would cost.
-    pub(crate) worths: Vec<f64>,
-    /// By stock: what one more would save.
-    pub(crate) rents: Vec<f64>,
+    pub(crate) duals: DualPrices,
     /// What all of it costs.
     pub(crate) value: f64,
     /// Where the next program may begin.
     pub(crate) warm: Option<Warm>,
-}
-
-/// What one more of each item would cost, and of each stock save.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DualPrices {
-    /// By item.
-    pub(crate) items: Vec<f64>,
-    /// By stock.
-    pub(crate) stocks: Vec<f64>,
 }
 
 /// Where a program with the same items may begin.
@@ -42,16 +36,11 @@ pub(crate) struct Warm {
     /// By row of items.
     prices: Vec<f64>,
     /// By stock.
-    rents: Vec<f64>,
+    stock_prices: Vec<f64>,
     product: f64,
 }
 
-impl Prices {
-    /// The dual prices alone.
-    pub(crate) fn duals(&self) -> DualPrices {
-        DualPrices { items: self.worths.clone(), stocks: self.rents.clone() }
-    }
-
+impl MasterSolution {
     /// What a bin costs on average.
     pub(crate) fn typical(&self) -> f64 {
         let bins: f64 = self.uses.iter().sum();
@@ -59,7 +48,7 @@ impl Prices {
     }
 }
 
-/// What is to be packed by some columns.
+/// A master program.
 pub(crate) struct Master<'a> {
     pub(crate) problem: &'a Problem,
     /// By item.
@@ -67,8 +56,8 @@ pub(crate) struct Master<'a> {
     /// By stock.
     pub(crate) stocks: &'a [f64],
     pub(crate) columns: &'a [Pattern],
-    /// Where items are many, kinds of them whose worths follow from their sizes.
-    pub(crate) kinds: Option<&'a Kinds>,
+    /// Where items are many, groups of them that share dual prices.
+    pub(crate) groups: Option<&'a ItemGroups>,
     /// By item: what leaving out one costs, more than any packing of it.
     pub(crate) penalties: &'a [f64],
     /// Makes equally good answers differ a little in cost, so that one with few columns is found.
@@ -87,8 +76,8 @@ struct Rows {
     stocks: Vec<Option<u32>>,
     /// By item: its rows, and how much it is of each.
     items: Vec<Vec<(u32, f64)>>,
-    /// How much each row has, or wants.
-    sides: Vec<f64>,
+    /// Right-hand sides: how much there is of each stock, or how many items there are.
+    rhs: Vec<f64>,
     n_stocks: usize,
     /// By row after those of stocks.
     wants: Vec<Want>,
@@ -113,29 +102,25 @@ impl Rows {
 
 impl Master<'_> {
     /// Solves it; `None` where there is nothing to solve or no solver finds an answer.
-    pub(crate) fn solve(&self) -> Option<Prices> {
+    pub(crate) fn solve(&self) -> Option<MasterSolution> {
         if self.columns.is_empty() || self.counts.iter().all(|count| *count == 0) {
             return None;
         }
         let rows = self.rows();
-        let inside = if rows.sides.len() <= self.dense { self.solve_inside(&rows) } else { None };
+        let inrhs = if rows.rhs.len() <= self.dense { self.solve_inrhs(&rows) } else { None };
         let (uses, by_row, warm) =
-            inside.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
+            inrhs.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
         let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
         let least = |row: u32| if rows.is_exact(row) { f64::NEG_INFINITY } else { 0.0 };
-        let worth =
+        let item_price =
             |parts: &Vec<(u32, f64)>| parts.iter().map(|&(row, share)| price(row).max(least(row)) * share).sum();
-        let mut prices = Prices {
-            worths: rows.items.iter().map(worth).collect(),
-            rents: rows.stocks.iter().map(|row| row.map_or(0.0, |row| (-price(row)).max(0.0))).collect(),
-            uses,
-            value: 0.0,
-            warm,
+        let duals = DualPrices {
+            items: rows.items.iter().map(item_price).collect(),
+            stocks: rows.stocks.iter().map(|row| row.map_or(0.0, |row| (-price(row)).max(0.0))).collect(),
         };
-        prices.value =
-            prices.uses.iter().zip(self.bins()).map(|(uses, bin)| uses * bin.map_or(0.0, |bin| bin.cost)).sum();
-        let is_finite = prices.worths.iter().chain(&prices.rents).chain(&prices.uses).all(|number| number.is_finite());
-        is_finite.then_some(prices)
+        let value = uses.iter().zip(self.bins()).map(|(uses, bin)| uses * bin.map_or(0.0, |bin| bin.cost)).sum();
+        let is_finite = duals.items.iter().chain(&duals.stocks).chain(&uses).all(|number| number.is_finite());
+        is_finite.then_some(MasterSolution { uses, duals, value, warm })
     }
 
     fn bins(&self) -> impl Iterator<Item = Option<&BinType>> {
@@ -149,29 +134,29 @@ impl Master<'_> {
                 *draws = true;
             }
         }
-        let mut sides = Vec::with_capacity(self.stocks.len() + self.counts.len());
-        let mut next = |side: f64| {
-            sides.push(side);
-            u32::try_from(sides.len() - 1).unwrap_or(u32::MAX)
+        let mut rhs = Vec::with_capacity(self.stocks.len() + self.counts.len());
+        let mut next = |amount: f64| {
+            rhs.push(amount);
+            u32::try_from(rhs.len() - 1).unwrap_or(u32::MAX)
         };
         let stocks: Vec<Option<u32>> =
             draws.iter().zip(self.stocks).map(|(draws, there)| draws.then(|| next(there.max(0.0)))).collect();
         let n_stocks = stocks.iter().flatten().count();
-        let mut rows = Rows { stocks, items: vec![Vec::new(); self.counts.len()], sides, n_stocks, wants: Vec::new() };
+        let mut rows = Rows { stocks, items: vec![Vec::new(); self.counts.len()], rhs, n_stocks, wants: Vec::new() };
         let mut of_price: FxHashMap<u32, u32> = FxHashMap::default();
         for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
             let penalty = self.penalties.get(item).copied().unwrap_or(0.0);
-            let parts = self.kinds.and_then(|kinds| kinds.parts(item));
-            let is_exact = self.kinds.is_none() && self.problem.is_needed(item);
+            let parts = self.groups.and_then(|groups| groups.parts(item));
+            let is_exact = self.groups.is_none() && self.problem.is_needed(item);
             for &(price, share) in parts.unwrap_or(&own) {
                 let row = *of_price.entry(price).or_insert_with(|| {
-                    rows.sides.push(0.0);
+                    rows.rhs.push(0.0);
                     rows.wants.push(Want { largest: 0.0, penalty: 0.0, is_exact });
-                    u32::try_from(rows.sides.len() - 1).unwrap_or(u32::MAX)
+                    u32::try_from(rows.rhs.len() - 1).unwrap_or(u32::MAX)
                 });
-                if let Some(side) = rows.sides.get_mut(row as usize) {
-                    *side += share * f64::from(count);
+                if let Some(rhs) = rows.rhs.get_mut(row as usize) {
+                    *rhs += share * f64::from(count);
                 }
                 if let Some(want) = rows.wants.get_mut(row as usize - n_stocks) {
                     want.largest = want.largest.max(share);
@@ -205,7 +190,7 @@ impl Master<'_> {
         entries
     }
 
-    // What leaving out one unit of each row costs, those of stocks aside.
+    // What leaving out one unit of each row costs, those of stocks arhs.
     fn penalties(rows: &Rows) -> impl Iterator<Item = (u32, f64)> {
         let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
         (first..).zip(&rows.wants).map(|(row, want)| (row, want.penalty / want.largest))
@@ -217,8 +202,8 @@ impl Master<'_> {
     }
 
     // How often to use each column, the price of each row, and where to begin next time.
-    fn solve_inside(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
-        let mut program = Program::new(rows.sides.clone());
+    fn solve_inrhs(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
+        let mut program = Program::new(rows.rhs.clone());
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             program.push(bin.map_or(0.0, |bin| self.cost(at, bin)), self.entries(rows, column));
         }
@@ -237,9 +222,9 @@ impl Master<'_> {
         answer.amounts.truncate(self.columns.len());
         answer.near.amounts.truncate(self.columns.len());
         let Near { amounts, prices, product } = answer.near;
-        let rent = |row: &Option<u32>| row.map_or(0.0, |row| -prices.get(row as usize).copied().unwrap_or(0.0));
+        let stock_price = |row: &Option<u32>| row.map_or(0.0, |row| -prices.get(row as usize).copied().unwrap_or(0.0));
         let warm = Warm {
-            rents: rows.stocks.iter().map(rent).collect(),
+            stock_prices: rows.stocks.iter().map(stock_price).collect(),
             prices: prices.get(rows.n_stocks..).unwrap_or_default().to_vec(),
             uses: amounts,
             product,
@@ -253,15 +238,15 @@ impl Master<'_> {
             return None;
         }
         let mut prices = vec![0.0; rows.n_stocks];
-        for (row, rent) in rows.stocks.iter().zip(&warm.rents) {
+        for (row, stock_price) in rows.stocks.iter().zip(&warm.stock_prices) {
             if let Some(price) = row.and_then(|row| prices.get_mut(row as usize)) {
-                *price = -rent;
+                *price = -stock_price;
             }
         }
         prices.extend(&warm.prices);
         let mut amounts = warm.uses.clone();
         amounts.resize(self.columns.len(), 0.0);
-        let mut over: Vec<f64> = rows.sides.iter().map(|side| -side).collect();
+        let mut over: Vec<f64> = rows.rhs.iter().map(|rhs| -rhs).collect();
         for (column, uses) in self.columns.iter().zip(&amounts) {
             for (row, amount) in self.entries(rows, column) {
                 if let Some(over) = over.get_mut(row as usize) {
@@ -291,8 +276,8 @@ impl Master<'_> {
             variables.add(if rows.is_exact(row) { price } else { price.min(0.0) })
         }));
         let mut gain = Expression::with_capacity(by_row.len());
-        for (variable, side) in by_row.iter().zip(&rows.sides) {
-            gain.add_mul(*side, *variable);
+        for (variable, rhs) in by_row.iter().zip(&rows.rhs) {
+            gain.add_mul(*rhs, *variable);
         }
         let mut model = variables.maximise(gain).using(clarabel);
         let feasible = self.tolerance.clamp(1e-9, 1e-3);
@@ -319,19 +304,6 @@ impl Master<'_> {
         }
         Some((uses, prices))
     }
-}
-
-// A number in 0..1 that depends on `at` alone.
-fn noise(at: u64) -> f64 {
-    f64::from(u32::try_from(mixed(at) >> 32).unwrap_or(0)) / f64::from(u32::MAX)
-}
-
-/// Numbers that look random, each by its place (splitmix64).
-pub(crate) fn mixed(at: u64) -> u64 {
-    let mut z = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -384,7 +356,7 @@ mod tests {
                 counts: &counts,
                 stocks: &problem.stocks,
                 columns: &columns,
-                kinds: None,
+                groups: None,
                 penalties: &vec![50.0; counts.len()],
                 breaks_ties: false,
                 warm: None,
@@ -393,8 +365,8 @@ mod tests {
             };
             let rows = master.rows();
             prop_assume!(!columns.is_empty() && counts.iter().any(|count| *count > 0));
-            let earned = |prices: &[f64]| rows.sides.iter().zip(prices).map(|(side, price)| side * price).sum::<f64>();
-            let (uses, prices, _) = master.solve_inside(&rows).expect("an answer");
+            let earned = |prices: &[f64]| rows.rhs.iter().zip(prices).map(|(rhs, price)| rhs * price).sum::<f64>();
+            let (uses, prices, _) = master.solve_inrhs(&rows).expect("an answer");
             let (_, by_library) = master.solve_by_library(&rows).expect("an answer");
             let (ours, theirs) = (earned(&prices), earned(&by_library));
             prop_assert!((ours - theirs).abs() <= 1e-5 * theirs.abs().max(1.0), "{ours} against {theirs}");

@@ -1,14 +1,12 @@
-//! The linear program over patterns, with whole bins: where items are few, branch and bound over the patterns found
-//! makes a better plan than fixing one fraction after the other.
+//! The restricted master in whole numbers: where items are few, branch and bound over the columns found makes a better
+//! plan than fixing one fraction after the other.
 
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, SolveOptions, Variable};
 
-use crate::master::Prices;
+use crate::duals::DualPrices;
+use crate::numbers::floor_u32;
 use crate::problem::{Pattern, Problem};
-
-/// Items, and columns, at most.
-const ITEMS: usize = 400;
-const COLUMNS: usize = 2_000;
+use crate::tuning::restricted::{COLUMNS, GAP, ITEMS};
 
 /// What is to be packed, by which columns.
 pub(crate) struct Restricted<'a> {
@@ -18,8 +16,8 @@ pub(crate) struct Restricted<'a> {
     /// By stock.
     pub(crate) stocks: &'a [f64],
     pub(crate) columns: &'a [Pattern],
-    /// Of the linear program over these columns.
-    pub(crate) prices: &'a Prices,
+    /// Of the master over these columns.
+    pub(crate) duals: &'a DualPrices,
 }
 
 impl Restricted<'_> {
@@ -67,14 +65,14 @@ impl Restricted<'_> {
         };
         let mut options = SolveOptions::default();
         options.node_limit = Some(u64::from(nodes));
-        options.mip_gap = 1e-4;
+        options.mip_gap = GAP;
         options.warm_start = Some(variables.iter().zip(&columns).map(|(at, column)| (*at, uses(column))).collect());
         let outcome = program.solve_with(options).ok()?;
         let solution = outcome.solution()?;
         if solution.objective() >= below * (1.0 - 1e-7) {
             return None;
         }
-        let uses = variables.iter().map(|variable| crate::round::whole(solution.var_value(*variable).round()));
+        let uses = variables.iter().map(|variable| floor_u32(solution.var_value(*variable).round()));
         Some(columns.iter().zip(uses).filter(|(_, n)| *n > 0).map(|(column, n)| ((*column).clone(), n)).collect())
     }
 
@@ -82,25 +80,19 @@ impl Restricted<'_> {
         self.counts.get(item as usize).copied().unwrap_or(0)
     }
 
-    // A plan for less than `below` has no column that is dearer than it is worth by as much as the linear program is below
-    // it.
+    // Reduced cost fixing: a plan for less than `below` has no column whose reduced cost is more than what the dual bound
+    // leaves open.
     fn worth_a_look<'a>(&'a self, known: &'a [(Pattern, u32)], below: f64) -> Vec<&'a Pattern> {
-        let Prices { worths, rents, .. } = self.prices;
-        let earned: f64 = self.counts.iter().zip(worths).map(|(count, worth)| f64::from(*count) * worth).sum();
-        let paid: f64 = self.stocks.iter().zip(rents).map(|(stock, rent)| stock * rent).sum();
+        let DualPrices { items, stocks } = self.duals;
+        let earned: f64 = self.counts.iter().zip(items).map(|(count, price)| f64::from(*count) * price).sum();
+        let paid: f64 = self.stocks.iter().zip(stocks).map(|(stock, price)| stock * price).sum();
         let open = below - (earned - paid);
         let mut columns: Vec<(f64, &Pattern)> = self
             .columns
             .iter()
             .filter_map(|column| {
-                let bin = self.problem.bins.get(column.bin as usize)?;
-                let worth: f64 = column
-                    .items
-                    .iter()
-                    .map(|&(item, n)| worths.get(item as usize).copied().unwrap_or(0.0) * f64::from(n))
-                    .sum();
-                let over = bin.cost + bin.bias + self.problem.rent_of(column, rents) - worth;
-                (over <= open).then_some((over, column))
+                let reduced = self.duals.reduced_cost_of(self.problem, column);
+                (reduced <= open).then_some((reduced, column))
             })
             .collect();
         columns.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));

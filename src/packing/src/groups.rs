@@ -1,92 +1,85 @@
-//! Items of about the same size, whose worths a linear program with many items finds together.
+//! Groups of items of about the same size, which share dual prices where a master program has many items.
 //!
-//! A worth for each item is more than such a program can look for in time. Within a kind worths are held to follow from
-//! sizes: so much for an item, so much for each resource. Prices so restricted are prices nonetheless, so that a bound by
-//! them is one, a little lower the coarser the kinds are; and kinds are divided where items are many and differ most.
+//! A dual price for each item is more than such a program can look for in time. Within a group the dual price of an item
+//! follows from its size: so much for an item, so much for each resource. Prices so restricted are feasible in the dual of
+//! the full program, so that the bound that they give holds; it is a little lower the coarser the groups are. Groups are
+//! divided where items are many and differ most.
 
 use std::collections::BinaryHeap;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashSet;
 
-use crate::knapsack::{float, limits};
+use crate::numbers::float;
 use crate::problem::Problem;
+use crate::rules;
+use crate::tuning::groups::{FINER, FIRST_PRICES, MANY_ITEMS, MANY_OF_EACH};
 
-/// With more items than this wanted, kinds stand for them.
-pub(crate) const MANY: usize = 600;
-
-/// With more of each item than this, a program makes whole bins of most of them only if it knows each.
-const OF_EACH: u64 = 64;
-
-/// Prices that all kinds have together, about.
-const PRICES: usize = 240;
-
-/// How many times as many there are from stage to stage.
-const FINER: usize = 3;
-
-/// Kinds of items.
+/// A division of the items into groups.
 #[derive(Clone, Debug)]
-pub(crate) struct Kinds {
+pub(crate) struct ItemGroups {
+    /// By item: its group.
     of: Vec<u32>,
-    /// By kind.
+    /// By group: its items.
     members: Vec<Vec<u32>>,
-    /// By item.
+    /// By item: the dual prices that make its own, and its share of each.
     parts: Vec<Vec<(u32, f64)>>,
     /// How many prices there are.
     prices: u32,
-    /// Whether each is of items of one size, that the same bins admit.
+    /// Whether each group is of items of one size, that the same bins admit.
     are_of_one_size: bool,
 }
 
-/// Items that are a kind, and how much would be gained by dividing it, where, at which resource.
+/// A group that may be divided: how much its items differ, and in which resource most.
 #[derive(Debug)]
-struct Group {
+struct Divisible {
     differ: f64,
     number: usize,
     resource: usize,
     items: Vec<usize>,
 }
 
-impl PartialEq for Group {
+impl PartialEq for Divisible {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Group {}
+impl Eq for Divisible {}
 
-impl PartialOrd for Group {
+impl PartialOrd for Divisible {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Group {
+impl Ord for Divisible {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.differ.total_cmp(&other.differ).then(other.number.cmp(&self.number))
     }
 }
 
-impl Kinds {
-    /// First such as size alone makes, of which there are few, so that their prices are found soon; then such as the same
-    /// bins admit; then finer ones with up to so many prices. None where items are few, or there are many of each.
+impl ItemGroups {
+    /// The first stage groups items by size alone: few groups, so their dual prices are found quickly. The next tells apart
+    /// what other bins admit; then groups are finer, with up to so many dual prices. None where items are few, or there are
+    /// many of each.
     pub(crate) fn stages(problem: &Problem, prices: usize) -> Vec<Self> {
         let total: u64 = problem.items.iter().map(|item| u64::from(item.count)).sum();
-        if problem.items.len() <= MANY || total > problem.items.len() as u64 * OF_EACH {
+        if problem.items.len() <= MANY_ITEMS || total > problem.items.len() as u64 * MANY_OF_EACH {
             return Vec::new();
         }
         let all: Vec<usize> = (0..problem.items.len()).collect();
-        let alike = alike(problem, MANY);
+        let alike = admitted_alike(problem, MANY_ITEMS);
         let all_are_alike = alike.as_ref().is_some_and(|lists| lists.len() == 1);
         let alike = alike.filter(|_| !all_are_alike);
-        let by_size = Kinds::divide(problem, vec![all.clone()], PRICES);
-        let mut stages = vec![Kinds { are_of_one_size: by_size.are_of_one_size && all_are_alike, ..by_size }];
+        let by_size = ItemGroups::divide(problem, vec![all.clone()], FIRST_PRICES);
+        let mut stages = vec![ItemGroups { are_of_one_size: by_size.are_of_one_size && all_are_alike, ..by_size }];
         if let Some(alike) = &alike {
-            stages.push(Kinds::divide(problem, alike.clone(), PRICES));
+            stages.push(ItemGroups::divide(problem, alike.clone(), FIRST_PRICES));
         }
-        let mut finer = PRICES * FINER;
-        while finer < prices && finer < problem.items.len() && !stages.iter().any(|kinds| kinds.are_of_one_size) {
-            stages.push(Kinds::divide(problem, alike.clone().unwrap_or_else(|| vec![all.clone()]), finer));
+        let mut finer = FIRST_PRICES * FINER;
+        while finer < prices && finer < problem.items.len() && !stages.iter().any(|division| division.are_of_one_size) {
+            stages.push(ItemGroups::divide(problem, alike.clone().unwrap_or_else(|| vec![all.clone()]), finer));
             finer *= FINER;
         }
         stages
@@ -115,9 +108,9 @@ impl Kinds {
         };
         let n_sizes: usize = lists.iter().map(sizes).sum();
         let mut next = 0;
-        let mut group = |items: Vec<usize>| {
+        let mut divisible = |items: Vec<usize>| {
             next += 1;
-            let mut best = Group { differ: 0.0, number: next, resource: 0, items };
+            let mut best = Divisible { differ: 0.0, number: next, resource: 0, items };
             let there: f64 =
                 best.items.iter().filter_map(|&item| problem.items.get(item)).map(|item| f64::from(item.count)).sum();
             for at in 0..n_resources {
@@ -130,7 +123,7 @@ impl Kinds {
             }
             best
         };
-        let mut groups: BinaryHeap<Group> = lists.into_iter().map(&mut group).collect();
+        let mut groups: BinaryHeap<Divisible> = lists.into_iter().map(&mut divisible).collect();
         // Each size by itself where sizes are few.
         let most = if n_sizes <= prices { usize::MAX } else { prices };
         while groups.len().saturating_mul(n_resources + 1) < most {
@@ -146,14 +139,14 @@ impl Kinds {
             let (small, large): (Vec<usize>, Vec<usize>) =
                 std::mem::take(&mut widest.items).into_iter().partition(|&item| share(item, at) < middle);
             if small.is_empty() {
-                groups.push(Group { differ: 0.0, items: large, ..widest });
+                groups.push(Divisible { differ: 0.0, items: large, ..widest });
                 continue;
             }
-            groups.push(group(small));
-            groups.push(group(large));
+            groups.push(divisible(small));
+            groups.push(divisible(large));
         }
         let n_items = problem.items.len();
-        let mut kinds = Kinds {
+        let mut division = ItemGroups {
             of: vec![0; n_items],
             members: Vec::new(),
             parts: vec![Vec::new(); n_items],
@@ -162,29 +155,29 @@ impl Kinds {
         };
         let mut groups = groups.into_vec();
         groups.sort_by_key(|group| group.number);
-        for (group, kind) in groups.iter().zip(0..) {
+        for (group, number) in groups.iter().zip(0..) {
             // The number of items and what they differ in.
-            let own = kinds.next();
+            let own = division.next();
             let resources: Vec<(u32, usize, f64)> = (0..n_resources)
                 .filter_map(|at| {
                     let (least, most) = range(&group.items, at);
-                    (most > least).then(|| (kinds.next(), at, most))
+                    (most > least).then(|| (division.next(), at, most))
                 })
                 .collect();
             for &item in &group.items {
                 let of_resources = resources.iter().map(|&(price, at, most)| (price, share(item, at) / most));
-                if let (Some(of), Some(parts)) = (kinds.of.get_mut(item), kinds.parts.get_mut(item)) {
-                    *of = kind;
+                if let (Some(of), Some(parts)) = (division.of.get_mut(item), division.parts.get_mut(item)) {
+                    *of = number;
                     parts.push((own, 1.0));
                     parts.extend(of_resources.filter(|(_, share)| *share > 0.0));
                 }
             }
-            kinds.members.push(group.items.iter().filter_map(|item| u32::try_from(*item).ok()).collect());
+            division.members.push(group.items.iter().filter_map(|item| u32::try_from(*item).ok()).collect());
         }
-        kinds
+        division
     }
 
-    /// Whether each is of items of one size, that the same bins admit, so that finer ones are of little use.
+    /// Whether each group is of items of one size, that the same bins admit, so that finer ones are of little use.
     pub(crate) fn are_of_one_size(&self) -> bool {
         self.are_of_one_size
     }
@@ -199,13 +192,13 @@ impl Kinds {
         self.prices - 1
     }
 
-    /// Items of the same kind, which may be the item itself too.
+    /// Items of the same group, the item itself among them.
     pub(crate) fn like(&self, item: u32) -> &[u32] {
-        let kind = self.of.get(item as usize).and_then(|kind| self.members.get(*kind as usize));
-        kind.map_or(&[], Vec::as_slice)
+        let group = self.of.get(item as usize).and_then(|group| self.members.get(*group as usize));
+        group.map_or(&[], Vec::as_slice)
     }
 
-    /// The prices that make an item's worth, and how much it has of each.
+    /// The dual prices that make an item's own, and its share of each.
     pub(crate) fn parts(&self, item: usize) -> Option<&[(u32, f64)]> {
         self.parts.get(item).map(Vec::as_slice)
     }
@@ -213,7 +206,7 @@ impl Kinds {
 
 // Lists of items that the same bins admit, where both would fit, and that are under the same limits; `None` where they are
 // too many.
-fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
+fn admitted_alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
     let n_bins = problem.bins.len();
     let mut fits = Vec::with_capacity(problem.items.len());
     let mut admitted = Vec::with_capacity(problem.items.len());
@@ -227,7 +220,7 @@ fn alike(problem: &Problem, at_most: usize) -> Option<Vec<Vec<usize>>> {
         fits.push(fit);
         admitted.push(admit);
     }
-    let limits = limits(problem);
+    let limits = rules::as_resources(problem);
     let limited = |item: usize| {
         let item = u32::try_from(item).unwrap_or(u32::MAX);
         limits.iter().map(move |(items, _)| items.binary_search(&item).is_ok())

@@ -1,5 +1,7 @@
-//! The linear relaxation of filling one bin: few rows, many bounded columns, solved again and again with other bounds.
+//! The linear relaxation of one bin: few rows, many bounded columns, solved again and again with other bounds.
 //! A bounded dual simplex whose basis is so small that it is inverted afresh each time.
+
+use crate::tuning::exact::{FEASIBLE, PIVOTS};
 
 /// Where a variable is that is not basic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(crate) struct Basis {
     at: Vec<At>,
 }
 
-/// Maximise what columns are worth, within rows that hold one each unless told otherwise: sizes are shares of the room.
+/// Maximise the profit of columns, within rows whose right-hand sides are 1 unless told otherwise: sizes are shares of the room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relaxation {
     n_rows: usize,
@@ -24,11 +26,11 @@ pub(crate) struct Relaxation {
     /// By column and row.
     sizes: Vec<f64>,
     /// By column.
-    worths: Vec<f64>,
+    profits: Vec<f64>,
     pub(crate) lower: Vec<f64>,
     pub(crate) upper: Vec<f64>,
-    /// By row: how much room there is.
-    pub(crate) rooms: Vec<f64>,
+    /// Right-hand sides, by row.
+    pub(crate) rhs: Vec<f64>,
     /// Variables that are basic, by row; columns first, then what is left of each row.
     basic: Vec<usize>,
     at: Vec<At>,
@@ -39,28 +41,22 @@ pub(crate) struct Relaxation {
     scratch: Vec<f64>,
 }
 
-/// How far numbers are from what they stand for.
-const EXACT: f64 = 1e-9;
-
-/// Pivots before a solution is given up.
-const PIVOTS: u32 = 200;
-
 impl Relaxation {
     /// Starts anew, with no columns.
     pub(crate) fn reset(&mut self, n_rows: usize) {
         self.n_rows = n_rows;
         self.n_columns = 0;
-        self.rooms.clear();
-        self.rooms.resize(n_rows, 1.0);
-        for numbers in [&mut self.sizes, &mut self.worths, &mut self.lower, &mut self.upper] {
+        self.rhs.clear();
+        self.rhs.resize(n_rows, 1.0);
+        for numbers in [&mut self.sizes, &mut self.profits, &mut self.lower, &mut self.upper] {
             numbers.clear();
         }
     }
 
     /// Adds a column that may be used up to `at_most` times.
-    pub(crate) fn push(&mut self, worth: f64, at_most: f64, sizes: impl Iterator<Item = f64>) {
+    pub(crate) fn push(&mut self, profit: f64, at_most: f64, sizes: impl Iterator<Item = f64>) {
         self.n_columns += 1;
-        self.worths.push(worth);
+        self.profits.push(profit);
         self.lower.push(0.0);
         self.upper.push(at_most);
         self.sizes.extend(sizes.chain(std::iter::repeat(0.0)).take(self.n_rows));
@@ -94,8 +90,8 @@ impl Relaxation {
         }
     }
 
-    fn worth(&self, variable: usize) -> f64 {
-        self.worths.get(variable).copied().unwrap_or(0.0)
+    fn profit(&self, variable: usize) -> f64 {
+        self.profits.get(variable).copied().unwrap_or(0.0)
     }
 
     /// Between what a column's use must be.
@@ -116,7 +112,7 @@ impl Relaxation {
         }
     }
 
-    /// Solves it from the basis that is there. Returns what the rows' room is worth, by row: any such prices bound the
+    /// Solves it from the basis that is there. Returns dual prices by row: any such prices bound the
     /// relaxation, whether or not they are the best. `None` where nothing fits.
     pub(crate) fn solve(&mut self) -> Option<Vec<f64>> {
         let m = self.n_rows;
@@ -131,7 +127,7 @@ impl Relaxation {
             for (row, (&variable, &value)) in self.basic.iter().zip(&self.values).enumerate() {
                 let (lower, upper) = self.bounds(variable);
                 for (outside, is_below) in [(lower - value, true), (value - upper, false)] {
-                    if outside > EXACT && leaving.is_none_or(|(most, ..)| outside > most) {
+                    if outside > FEASIBLE && leaving.is_none_or(|(most, ..)| outside > most) {
                         leaving = Some((outside, row, is_below));
                     }
                 }
@@ -147,7 +143,7 @@ impl Relaxation {
                 }
                 let (lower, upper) = self.bounds(variable);
                 let mut slope = 0.0;
-                let mut reduced = self.worth(variable);
+                let mut reduced = self.profit(variable);
                 for other in 0..m {
                     let size = self.size(variable, other);
                     if size != 0.0 {
@@ -193,12 +189,12 @@ impl Relaxation {
         self.invert().then(|| self.prices())
     }
 
-    /// What no solution is worth more than, from prices of the rows: whatever these are.
+    /// The profit that no solution exceeds, from dual prices of the rows: whatever these are.
     pub(crate) fn bound(&self, prices: &[f64]) -> f64 {
-        let mut bound: f64 = prices.iter().zip(&self.rooms).map(|(price, room)| price.max(0.0) * room).sum();
+        let mut bound: f64 = prices.iter().zip(&self.rhs).map(|(price, room)| price.max(0.0) * room).sum();
         for column in 0..self.n_columns {
             let (lower, upper) = self.bounds(column);
-            let mut reduced = self.worth(column);
+            let mut reduced = self.profit(column);
             for (row, price) in prices.iter().enumerate() {
                 reduced -= price.max(0.0) * self.size(column, row);
             }
@@ -232,19 +228,19 @@ impl Relaxation {
         uses
     }
 
-    // What one more of each row's room is worth.
+    // Dual prices by row.
     fn prices(&self) -> Vec<f64> {
         let m = self.n_rows;
         let price = |row: usize| {
             let basic = self.basic.iter().enumerate();
-            basic.map(|(at, &basic)| self.worth(basic) * self.inverse.get(at * m + row).copied().unwrap_or(0.0)).sum()
+            basic.map(|(at, &basic)| self.profit(basic) * self.inverse.get(at * m + row).copied().unwrap_or(0.0)).sum()
         };
         (0..m).map(price).collect()
     }
 
     fn set_values(&mut self) {
         let m = self.n_rows;
-        let mut room = self.rooms.clone();
+        let mut room = self.rhs.clone();
         for variable in 0..self.n_columns {
             let (lower, upper) = self.bounds(variable);
             let value = match self.at.get(variable) {

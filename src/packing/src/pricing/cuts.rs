@@ -1,7 +1,8 @@
-//! Inequalities that every whole filling keeps and fractional ones break: mixed-integer rounding of one resource, in
+//! Inequalities that every whole pattern keeps and fractional ones break: mixed-integer rounding of one resource, in
 //! steps of a part of some item's size (Nemhauser and Wolsey, 1990), or of several resources taken together.
 
-use crate::knapsack::float;
+use crate::numbers::float;
+use crate::tuning::exact::{AGGREGATE_ROOM, BROKEN, PARTS, SHARES};
 
 /// A row over columns, and how much of it there is; whole numbers.
 #[derive(Clone, Debug)]
@@ -10,17 +11,8 @@ pub(crate) struct Resource {
     pub(crate) room: i64,
 }
 
-/// Parts of a size that are taken as a step.
-const PARTS: i64 = 3;
-
-/// Steps of which the room holds all but one more: so many sizes.
-const SHARES: i64 = 12;
-
 /// A row that holds one: by column.
 pub(crate) type Row = Vec<f64>;
-
-/// How much a cut must be broken by, relative.
-const BROKEN: f64 = 1e-3;
 
 /// The cuts that `uses` breaks most, at most `n` of them, the most broken first.
 pub(crate) fn broken_by(uses: &[f64], resources: &[Resource], n: usize) -> Vec<Row> {
@@ -63,10 +55,8 @@ pub(crate) fn broken_by(uses: &[f64], resources: &[Resource], n: usize) -> Vec<R
     found.iter().take(n).filter_map(cut).collect()
 }
 
-/// Several resources as one, each weighted: `prices` by share of the room.
-pub(crate) fn together(prices: &[f64], resources: &[Resource]) -> Option<Resource> {
-    /// The room of the whole.
-    const ROOM: f64 = 1e9;
+/// Several resources as one, each weighted by a dual price for a share of its room.
+pub(crate) fn aggregate(prices: &[f64], resources: &[Resource]) -> Option<Resource> {
     let total: f64 = prices.iter().zip(resources).map(|(price, _)| price.max(0.0)).sum();
     let first = resources.first()?;
     if total <= 0.0 {
@@ -75,14 +65,14 @@ pub(crate) fn together(prices: &[f64], resources: &[Resource]) -> Option<Resourc
     let mut sizes = vec![0.0; first.sizes.len()];
     for (price, resource) in prices.iter().zip(resources).filter(|(price, resource)| **price > 0.0 && resource.room > 0)
     {
-        let by = price / total * ROOM / float(resource.room);
+        let by = price / total * AGGREGATE_ROOM / float(resource.room);
         for (sum, size) in sizes.iter_mut().zip(&resource.sizes) {
             *sum += by * float(*size);
         }
     }
     // Rounded down, with some room more for what floats lose.
     let sizes = sizes.into_iter().map(|size| floor(size * (1.0 - 1e-12)));
-    Some(Resource { sizes: sizes.collect(), room: floor(ROOM) })
+    Some(Resource { sizes: sizes.collect(), room: floor(AGGREGATE_ROOM) })
 }
 
 /// The function that rounds amounts to steps.

@@ -5,13 +5,16 @@
 //! early it leaves prices in the middle of those that are nearly as good. A program that is another's with a few columns
 //! more begins where that one was still well inside, which saves most of the way.
 
-use crate::normal::{Normal, add, dot};
+use crate::master::normal::{Normal, add, dot};
+use crate::tuning::interior::{
+    CENTRALITY, CORRECTIONS, FARTHER, ITERATIONS, NEW_AMOUNT, STEP, WARM_GAP, WARM_ITERATIONS, WORTHWHILE,
+};
 
-/// `minimise costs · x` where `rows · x = sides`, `x >= 0`.
+/// `minimise costs · x` where `rows · x = rhs`, `x >= 0`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) costs: Vec<f64>,
-    pub(crate) sides: Vec<f64>,
+    pub(crate) rhs: Vec<f64>,
     /// Where each column's entries begin; one more than there are columns.
     starts: Vec<usize>,
     /// Rows, ascending within a column, and amounts.
@@ -41,28 +44,9 @@ pub(crate) struct Near {
 /// Amounts, prices, and reduced costs.
 type Point = (Vec<f64>, Vec<f64>, Vec<f64>);
 
-/// How much of what is new is used to begin with.
-const LITTLE: f64 = 0.1;
-
-/// What is open between cost and earnings where a point is near enough to begin at next time, and yet inside.
-const NEARBY: f64 = 0.3;
-
-const ITERATIONS: usize = 100;
-const WARM_ITERATIONS: usize = 40;
-
-/// How far a step goes of the way to where something becomes negative.
-const STEP: f64 = 0.995;
-
-/// Corrections of a step at most (Gondzio, 1996): how much farther it is to go, the part of that which makes one worth its
-/// while, and how far from the centre products may be.
-const CORRECTIONS: usize = 4;
-const FARTHER: f64 = 0.3;
-const WORTH: f64 = 0.1;
-const NEAR: f64 = 0.1;
-
 impl Program {
-    pub(crate) fn new(sides: Vec<f64>) -> Self {
-        Program { costs: Vec::new(), sides, starts: vec![0], entries: Vec::new() }
+    pub(crate) fn new(rhs: Vec<f64>) -> Self {
+        Program { costs: Vec::new(), rhs, starts: vec![0], entries: Vec::new() }
     }
 
     /// Adds a column; its entries ascend by row.
@@ -97,7 +81,7 @@ impl Program {
 
     /// Solves it to a relative `tolerance`, if possible from a point that is near; `None` where that is not reached.
     pub(crate) fn solve(&self, tolerance: f64, near: Option<&Near>) -> Option<Answer> {
-        let (n, m) = (self.costs.len(), self.sides.len());
+        let (n, m) = (self.costs.len(), self.rhs.len());
         if n == 0 || m == 0 {
             return None;
         }
@@ -119,10 +103,10 @@ impl Program {
         tolerance: f64,
         iterations: usize,
     ) -> Option<Answer> {
-        let (n, m) = (self.costs.len(), self.sides.len());
+        let (n, m) = (self.costs.len(), self.rhs.len());
         let mut near: Option<Near> = None;
         let scale_of = |numbers: &[f64]| 1.0 + numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
-        let (side_scale, cost_scale) = (scale_of(&self.sides), scale_of(&self.costs));
+        let (rhs_scale, cost_scale) = (scale_of(&self.rhs), scale_of(&self.costs));
         let mut primal = vec![0.0; m];
         let mut dual = vec![0.0; n];
         let mut weights = vec![0.0; n];
@@ -131,18 +115,18 @@ impl Program {
         let mut foreseen = Step::new(n, m);
         for _ in 0..iterations {
             self.times(&x, &mut primal);
-            primal.iter_mut().zip(&self.sides).for_each(|(have, side)| *have = side - *have);
+            primal.iter_mut().zip(&self.rhs).for_each(|(have, rhs)| *have = rhs - *have);
             for at in 0..n {
                 dual[at] = self.costs[at] - self.priced(at, &y) - z[at];
             }
             let cost = dot(&self.costs, &x);
-            let earned = dot(&self.sides, &y);
+            let earned = dot(&self.rhs, &y);
             let gap = (cost - earned).abs() / (1.0 + earned.abs());
             let most = |numbers: &[f64]| numbers.iter().fold(0.0, |most: f64, number| most.max(number.abs()));
             let feasible = tolerance.clamp(1e-9, 1e-3);
             let mu = dot(&x, &z) / float(n);
-            let is_feasible = most(&primal) <= feasible * side_scale && most(&dual) <= feasible * cost_scale;
-            if near.is_none() || gap >= NEARBY {
+            let is_feasible = most(&primal) <= feasible * rhs_scale && most(&dual) <= feasible * cost_scale;
+            if near.is_none() || gap >= WARM_GAP {
                 near = Some(Near { amounts: x.clone(), prices: y.clone(), product: mu });
             }
             if gap <= tolerance && is_feasible {
@@ -177,12 +161,12 @@ impl Program {
                 let goal = centring * mu;
                 for at in 0..n {
                     let product = (x[at] + ahead * step.x[at]) * (z[at] + dual_ahead * step.z[at]);
-                    let near = product.clamp(goal * NEAR, goal / NEAR);
-                    complement[at] += (near - product).max(-goal / NEAR);
+                    let near = product.clamp(goal * CENTRALITY, goal / CENTRALITY);
+                    complement[at] += (near - product).max(-goal / CENTRALITY);
                 }
                 self.direction(normal, &primal, &dual, &complement, (&x, &z, &weights), &mut foreseen);
                 let (next, dual_next) = (reach(&x, &foreseen.x), reach(&z, &foreseen.z));
-                if next < forward + FARTHER * WORTH || dual_next < dual_forward + FARTHER * WORTH {
+                if next < forward + FARTHER * WORTHWHILE || dual_next < dual_forward + FARTHER * WORTHWHILE {
                     break;
                 }
                 std::mem::swap(&mut step, &mut foreseen);
@@ -206,8 +190,8 @@ impl Program {
         for (at, (x, z)) in x.iter_mut().zip(&mut z).enumerate() {
             let over = self.costs[at] - self.priced(at, &y);
             // What is new is used a little, so that it does not upset the rest.
-            let most = if *x > 0.0 { *x } else { LITTLE };
-            *z = if *x > 0.0 { over } else { over.abs() }.max(product / most * NEAR);
+            let most = if *x > 0.0 { *x } else { NEW_AMOUNT };
+            *z = if *x > 0.0 { over } else { over.abs() }.max(product / most * CENTRALITY);
             *x = x.max((product / *z).min(most));
         }
         (x, y, z)
@@ -216,9 +200,9 @@ impl Program {
     // Mehrotra's starting point: least squares, moved inside.
     #[expect(clippy::many_single_char_names, reason = "the field's own: amounts x, prices y, reduced costs z")]
     fn start(&self, normal: &mut Normal) -> Option<Point> {
-        let (n, m) = (self.costs.len(), self.sides.len());
+        let (n, m) = (self.costs.len(), self.rhs.len());
         normal.factor(self, &vec![1.0; n]);
-        let mut prices = self.sides.clone();
+        let mut prices = self.rhs.clone();
         normal.solve(&mut prices);
         let mut x: Vec<f64> = (0..n).map(|at| self.priced(at, &prices)).collect();
         let mut y = vec![0.0; m];

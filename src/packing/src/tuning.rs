@@ -1,0 +1,178 @@
+//! Every constant of the search: its unit, and what a larger one does. What a caller may choose is in
+//! [`Budget`](crate::Budget); "relative" means a share of the amount that is compared with.
+
+/// Column generation: how exactly the master is solved, and when a round tries something else.
+pub(crate) mod generation {
+    /// Tolerance of the first master, relative. Dual prices from the middle of those that are nearly as good make better
+    /// columns than extreme ones: a larger one gives more central prices, and more rounds.
+    pub(crate) const FIRST_TOLERANCE: f64 = 1e-2;
+    /// Tolerance below which rounds do not go, relative.
+    pub(crate) const LEAST_TOLERANCE: f64 = 1e-6;
+    /// Tolerance of the last master, whose amounts become bins, relative.
+    pub(crate) const LAST_TOLERANCE: f64 = 1e-8;
+    /// Tolerance of the next master as a share of what the best new column gains. Larger: more central prices.
+    pub(crate) const TOLERANCE_PER_GAIN: f64 = 0.02;
+    /// The least tolerance after a proof, as a share of the gap that may stay open.
+    pub(crate) const TOLERANCE_PER_GAP: f64 = 0.2;
+    /// Tolerance after pricing was deepened or proved, relative.
+    pub(crate) const TOLERANCE_AGAIN: f64 = 1e-3;
+    /// A reduced cost nearer to 0 than this, relative to the bin, is no gain: the next round looks more exactly.
+    pub(crate) const LEAST_GAIN: f64 = 1e-5;
+    /// Where the best column gains less than this, relative, pricing may take [`DEEPER`] times as many steps. Larger:
+    /// deeper searches sooner.
+    pub(crate) const SMALL_GAIN: f64 = 0.1;
+    /// Factor of pricing steps from round to round.
+    pub(crate) const DEEPER: u32 = 2;
+    /// Columns that a round adds beyond one for each item.
+    pub(crate) const MORE_COLUMNS: usize = 50;
+    /// Patterns of a bin beside its best that become columns.
+    pub(crate) const OTHER_PATTERNS: usize = 2;
+    /// Patterns that a round looks for at least. Where types of bins are few, what the best pattern leaves is filled again,
+    /// and again, which finds columns that can be used beside each other.
+    pub(crate) const LEAST_PATTERNS: usize = 64;
+    /// Items that make up one unit of `Budget::deep_steps`, as a step takes longer the more items there are.
+    pub(crate) const ITEMS_PER_STEP: usize = 100;
+    /// Every so many rounds, from the first on, dual prices are kept for greedy packing: early ones, which follow from
+    /// sizes, are often better at it than the last ones.
+    pub(crate) const SAVED_EVERY: u32 = 4;
+    /// Columns whose reduced cost is more than this, relative to their cost, are forgotten where there are many.
+    pub(crate) const DEAR: f64 = 0.1;
+    /// Columns that a master holds before dear ones are forgotten: so many, and so many for each row.
+    pub(crate) const MANY_COLUMNS: usize = 1_000;
+    pub(crate) const COLUMNS_PER_ROW: usize = 12;
+    /// Rows of a master up to which the dense factorisation is faster than the sparse one.
+    pub(crate) const DENSE_ROWS: usize = 900;
+    /// Rounds with item groups that finer groups follow, at most.
+    pub(crate) const COARSE_ROUNDS: u32 = 30;
+    /// Types of bins that each item is tried alone in before the first round.
+    pub(crate) const SEEDS_PER_ITEM: usize = 2;
+}
+
+/// Proofs: pricing that is exact, so that the dual bound comes close to the master's value.
+pub(crate) mod proof {
+    /// Relaxations times their columns that the exact searches of one round may solve together.
+    pub(crate) const ROUND_WORK: u64 = 1_500_000;
+    /// The same in a proof.
+    pub(crate) const PROOF_WORK: u64 = 100_000_000;
+    /// Relaxations that each exact search may solve, whatever the others leave.
+    pub(crate) const LEAST_NODES: u32 = 300;
+    /// Steps of the quick searches in a proof, of all types of bins together. Where few items fill a bin, they see all
+    /// patterns sooner than relaxations prove anything.
+    pub(crate) const STEPS: u32 = 400_000;
+    /// It is time for a proof where this many rounds lower the master's value by less than [`SLOW`], relative.
+    pub(crate) const PATIENCE: usize = 4;
+    pub(crate) const SLOW: f64 = 3e-4;
+}
+
+/// Groups of items that share dual prices.
+pub(crate) mod groups {
+    /// Items above which groups stand for them. Larger: exacter prices, and masters that take longer.
+    pub(crate) const MANY_ITEMS: usize = 600;
+    /// With more than this of each item on average, a master makes whole bins of most of them only if it knows each.
+    pub(crate) const MANY_OF_EACH: u64 = 64;
+    /// Dual prices that all groups of the first stage have together, about.
+    pub(crate) const FIRST_PRICES: usize = 240;
+    /// Factor of the number of prices from stage to stage.
+    pub(crate) const FINER: usize = 3;
+    /// Below [`MANY_ITEMS`], groups still stand for items that have so many times as many dual prices.
+    pub(crate) const FEWER: usize = 2;
+}
+
+/// Pricing: the best pattern of one bin.
+pub(crate) mod pricing {
+    /// Rules that are taken for resources.
+    pub(crate) const RULES_AS_RESOURCES: usize = 8;
+    /// Rules that an exact search branches on.
+    pub(crate) const RULES_TO_BRANCH_ON: usize = 16;
+}
+
+/// The exact search of a bin: branch and bound with rounding cuts.
+pub(crate) mod exact {
+    /// Rounds of cuts before the first branch, cuts that a round adds, and cuts that are kept.
+    pub(crate) const ROUNDS: usize = 12;
+    pub(crate) const CUTS_A_ROUND: usize = 3;
+    pub(crate) const CUTS: usize = 12;
+    /// Right-hand side of a row that limits nothing, in rooms of the bin.
+    pub(crate) const UNLIMITED: f64 = 1e6;
+    /// Steps of rounding that are tried: an item's size divided by up to this, and the room divided by up to this.
+    pub(crate) const PARTS: i64 = 3;
+    pub(crate) const SHARES: i64 = 12;
+    /// How much a cut must be broken by, relative.
+    pub(crate) const BROKEN: f64 = 1e-3;
+    /// Room of the resource that stands for several.
+    pub(crate) const AGGREGATE_ROOM: f64 = 1e9;
+    /// How far a basic variable may be outside its bounds, in rooms of the bin.
+    pub(crate) const FEASIBLE: f64 = 1e-9;
+    /// Pivots before a relaxation is given up.
+    pub(crate) const PIVOTS: u32 = 200;
+}
+
+/// Greedy packing by dual prices.
+pub(crate) mod greedy {
+    /// A pattern is used where no other can be worth more for its cost by more than this, relative. Larger: fewer patterns
+    /// are looked at, and poorer ones are used.
+    pub(crate) const NEARLY_BEST: f64 = 2e-3;
+    /// Each item counts at this share of the least dual price above 0 at least: at 0 it would never be packed.
+    pub(crate) const LEAST_PRICE: f64 = 0.01;
+    /// Items that are looked at together. Of more, a random part is as good to fill bins from, and quicker. More come in
+    /// when half of them are packed.
+    pub(crate) const WINDOW: usize = 500;
+}
+
+/// Dives, which fix columns of the master.
+pub(crate) mod dive {
+    /// Where groups stand for items, a pattern whose missing items others of their groups replace is used if its dual
+    /// value is this share of its cost.
+    pub(crate) const LEAST_VALUE: f64 = 0.985;
+}
+
+/// Repairs, which empty some bins and pack them anew.
+pub(crate) mod repair {
+    /// Bins that are emptied at once: so many, or this share of all where that is more.
+    pub(crate) const BINS: u32 = 24;
+    pub(crate) const SHARE: f64 = 0.1;
+    /// Items in these bins at most, where there are so many in all that groups would stand for them.
+    pub(crate) const ITEMS: usize = 200;
+    /// Columns of the root's master are used again where their dual value, cut to what is to be packed, is this share of
+    /// their cost.
+    pub(crate) const USEFUL: f64 = 0.8;
+    /// Masters before the first bin is fixed.
+    pub(crate) const ROUNDS: u32 = 12;
+    /// A plan is cheaper if it is by more than this, relative.
+    pub(crate) const CHEAPER: f64 = 1e-7;
+    /// Repairs that fail one after the other before they end.
+    pub(crate) const FAILURES: u32 = 8;
+}
+
+/// Branch and bound over the columns of a repair.
+pub(crate) mod restricted {
+    /// Items and columns of a program at most.
+    pub(crate) const ITEMS: usize = 400;
+    pub(crate) const COLUMNS: usize = 2_000;
+    /// What may stay open between its answer and its bound, relative.
+    pub(crate) const GAP: f64 = 1e-4;
+}
+
+/// The interior point method.
+pub(crate) mod interior {
+    /// Amount of a new column to begin with.
+    pub(crate) const NEW_AMOUNT: f64 = 0.1;
+    /// Gap between cost and earnings, relative, of the point that the next master begins at: well inside, and yet near.
+    pub(crate) const WARM_GAP: f64 = 0.3;
+    /// Iterations at most, from scratch and from where the last master was.
+    pub(crate) const ITERATIONS: usize = 100;
+    pub(crate) const WARM_ITERATIONS: usize = 40;
+    /// Share of a step to where an amount becomes negative.
+    pub(crate) const STEP: f64 = 0.995;
+    /// Corrections of a step at most (Gondzio, 1996).
+    pub(crate) const CORRECTIONS: usize = 4;
+    /// How much farther a correction is to let a step go, as a share of the whole step, and the part of that which makes
+    /// the next correction worth its while.
+    pub(crate) const FARTHER: f64 = 0.3;
+    pub(crate) const WORTHWHILE: f64 = 0.1;
+    /// Complementary products stay between the centre's times this and divided by this.
+    pub(crate) const CENTRALITY: f64 = 0.1;
+    /// Rows that are factored together, and rows whose products are summed at once.
+    pub(crate) const PANEL: usize = 64;
+    pub(crate) const BLOCK: usize = 4;
+}
