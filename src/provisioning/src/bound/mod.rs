@@ -4,14 +4,14 @@
 mod spread;
 
 use berth_model::{ClassId, Constraint, Money, Resources, Sym};
-use berth_packing::{BinType, Budget, Pattern, Problem};
+use berth_packing::{BinType, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
-use crate::search::{Member, Offers, Purpose, Row, build};
+use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, build};
 
 /// What every plan that places the same pods costs at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,18 +112,8 @@ impl Planner<'_> {
             problem.allows(&pattern).then_some((pattern, nodes))
         });
         let start: Vec<(Pattern, u32)> = start.collect();
-        let budget = Budget {
-            work: 800_000,
-            rounds: 200,
-            steps: 60,
-            deep_steps: 10_000_000,
-            nodes: 300,
-            proofs: 20,
-            proof_nodes: 300_000,
-            prices: 1_500,
-            ..Budget::default()
-        };
-        Bound { cost: below(berth_packing::bound(&problem, &start, budget)), relaxed: relaxed.names() }
+        let bound = berth_packing::bound(&problem, &start, bound_budget(Workload::of(&rows)));
+        Bound { cost: below(bound), relaxed: relaxed.names() }
     }
 
     // A class with all that it could ever be admitted to, in a domain or anywhere.
