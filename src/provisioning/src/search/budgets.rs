@@ -26,15 +26,17 @@ pub(crate) enum Workload {
     Alike,
     /// Many rows, with many pods of each.
     Large,
-    /// Many rows, with few pods of each.
+    /// Rows with few pods of each.
     Diverse,
+    /// Many such rows.
+    ManyDiverse,
     /// So many of them that each linear program takes long.
-    VeryDiverse,
+    VeryManyDiverse,
 }
 
 impl Workload {
     pub(crate) fn of(rows: &[Row]) -> Self {
-        let diverse = if rows.len() > VERY_MANY_ROWS { Workload::VeryDiverse } else { Workload::Diverse };
+        let diverse = if rows.len() > VERY_MANY_ROWS { Workload::VeryManyDiverse } else { Workload::ManyDiverse };
         let pods: u64 = rows.iter().map(|row| u64::from(row.count())).sum();
         let has_each = |per_row: u64| rows.len() as u64 * per_row <= pods;
         if rows.len() > MANY_ROWS {
@@ -50,7 +52,7 @@ impl Workload {
 /// How much work the search for a plan may do.
 pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
     match (effort, workload) {
-        (Effort::Low | Effort::Default, Workload::Diverse) => Budget {
+        (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyDiverse) => Budget {
             work: 80_000,
             rounds: 6,
             types: 64,
@@ -64,7 +66,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             proofs: 0,
             ..Budget::default()
         },
-        (Effort::Low | Effort::Default, Workload::VeryDiverse) => {
+        (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
             Budget { rounds: 1, fills: 1, repairs: 0, ..budget(effort, Workload::Diverse) }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
@@ -92,7 +94,10 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             proofs: 0,
             ..Budget::default()
         },
-        (Effort::High, Workload::Diverse | Workload::VeryDiverse) => Budget {
+        (Effort::High, Workload::ManyDiverse | Workload::VeryManyDiverse) => {
+            Budget { fills: 8, dives: 0, repairs: 30, ..budget(effort, Workload::Diverse) }
+        }
+        (Effort::High, Workload::Diverse) => Budget {
             work: 200_000,
             rounds: 100,
             types: 96,
@@ -131,7 +136,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
 /// How much work the search for a bound may do.
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
     match workload {
-        Workload::Diverse | Workload::VeryDiverse => {
+        Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
             Budget { rounds: 200, fills: 0, ..budget(Effort::High, Workload::Diverse) }
         }
         Workload::Alike | Workload::Large => Budget {
