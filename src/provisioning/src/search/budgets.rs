@@ -16,6 +16,9 @@ const PODS_PER_ROW: u64 = 8;
 const MANY_ROWS: usize = 512;
 const PODS_PER_MANY_ROWS: u64 = 200;
 
+/// With so many pods of each of many rows, dives and exact searches of bins still gain something at [`Effort::High`].
+const PODS_PER_MIXED_ROW: u64 = 6;
+
 /// With so many rows, and few pods of each, prices that follow from sizes have to do for [`Effort::Default`].
 const VERY_MANY_ROWS: usize = 3_000;
 
@@ -28,7 +31,9 @@ pub(crate) enum Workload {
     Large,
     /// Rows with few pods of each.
     Diverse,
-    /// Many such rows.
+    /// Many rows, with some pods of each.
+    ManyMixed,
+    /// Many rows, with few pods of each.
     ManyDiverse,
     /// So many of them that each linear program takes long.
     VeryManyDiverse,
@@ -36,11 +41,18 @@ pub(crate) enum Workload {
 
 impl Workload {
     pub(crate) fn of(rows: &[Row]) -> Self {
-        let diverse = if rows.len() > VERY_MANY_ROWS { Workload::VeryManyDiverse } else { Workload::ManyDiverse };
         let pods: u64 = rows.iter().map(|row| u64::from(row.count())).sum();
         let has_each = |per_row: u64| rows.len() as u64 * per_row <= pods;
-        if rows.len() > MANY_ROWS {
-            if has_each(PODS_PER_MANY_ROWS) { Workload::Large } else { diverse }
+        if rows.len() > VERY_MANY_ROWS && !has_each(PODS_PER_MANY_ROWS) {
+            Workload::VeryManyDiverse
+        } else if rows.len() > MANY_ROWS {
+            if has_each(PODS_PER_MANY_ROWS) {
+                Workload::Large
+            } else if has_each(PODS_PER_MIXED_ROW) {
+                Workload::ManyMixed
+            } else {
+                Workload::ManyDiverse
+            }
         } else if rows.len() <= FEW_ROWS || has_each(PODS_PER_ROW) {
             Workload::Alike
         } else {
@@ -52,7 +64,7 @@ impl Workload {
 /// How much work the search for a plan may do.
 pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
     match (effort, workload) {
-        (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyDiverse) => Budget {
+        (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyMixed | Workload::ManyDiverse) => Budget {
             work: 80_000,
             rounds: 6,
             types: 64,
@@ -139,7 +151,7 @@ pub(crate) fn bound_budget(workload: Workload) -> Budget {
         Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
             Budget { rounds: 200, fills: 0, ..budget(Effort::High, Workload::Diverse) }
         }
-        Workload::Alike | Workload::Large => Budget {
+        Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
             work: 800_000,
             rounds: 200,
             steps: 60,
