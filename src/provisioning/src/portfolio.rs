@@ -114,7 +114,8 @@ impl Planner<'_> {
         let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count();
         let mut best = (self.score().0, None);
         let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
-        if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED {
+        // What no node holds at any share is left out at every share.
+        if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && self.leaves_what_may_fit() {
             let largest = self.shares.largest();
             let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
             for cap in smaller_shares(self.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
@@ -122,9 +123,9 @@ impl Planner<'_> {
                 let left = self.score().0;
                 if left < best.0 {
                     best = (left, Some(cap));
-                }
-                if !leaves_any(&best.0) {
-                    break;
+                    if !leaves_any(&best.0) || !self.leaves_what_may_fit() {
+                        break;
+                    }
                 }
             }
             match best.1 {

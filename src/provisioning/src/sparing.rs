@@ -39,6 +39,17 @@ impl Planner<'_> {
         self.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
     }
 
+    /// Whether a pod was left out that some node, new or existing, might hold, had shares, limits and other pods let it.
+    pub(crate) fn leaves_what_may_fit(&self) -> bool {
+        let may_be_on_existing = |class| {
+            let demand = demands(self.cluster, self.universe, class).pop();
+            demand.is_some_and(|demand| {
+                Prepared::alternatives(self, &demand).iter().any(|way| !way.nodes(self).is_empty())
+            })
+        };
+        self.left.iter().any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
+    }
+
     // Whether some column that holds a pod is such.
     fn may_fit(&self, id: ClassId, is_such: impl Fn(&Self, usize, usize) -> bool) -> bool {
         let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return false };
