@@ -137,6 +137,7 @@ impl Builder {
             images,
             drivers,
             supplies: Supplies { counted: self.counted, free: supplies },
+            class_catalogues: self.class_catalogues,
             holders,
             resolver,
             ownership,

@@ -57,6 +57,6 @@ mod workloads;
 
 pub use builder::{Builder, Converted, Expansion, REPEATED};
 pub use error::{ConvertError, Problem};
-pub use live::{Change, Live, Objects, Other, Patched, PodChange};
+pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};
 pub use options::{Options, Replicas, UnknownGate};
 pub use reservation::phase;

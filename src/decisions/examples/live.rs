@@ -46,6 +46,8 @@ fn main() -> Result<(), Failure> {
     live.measure("a class never seen", 100, |round| DEPLOYMENTS + round * 10)?;
     live.measure("one never seen, with a spread", 20, |round| DEPLOYMENTS + round * 10 + 1)?;
 
+    live.change_nodes(n_nodes)?;
+
     // Many at once.
     for _ in 0..1_000 {
         let pod = live.pod_of(live.next % 20)?;
@@ -99,6 +101,36 @@ impl Bench {
             at(&whole, 50),
             at(&whole, 99)
         );
+        Ok(())
+    }
+
+    // A node comes, changes or goes, and a pod is placed after it.
+    fn change_nodes(&mut self, n_nodes: usize) -> Result<(), Failure> {
+        let before = self.decider.n_made_anew();
+        for what in ["comes", "changes", "goes"] {
+            let mut decided = Vec::with_capacity(200);
+            for round in 0..200 {
+                let pod = self.pod_of(round % 20)?;
+                let start = Instant::now();
+                let name = n_nodes + round;
+                match what {
+                    "comes" => self.state.apply(Event::Applied(node(name)?), NOW)?,
+                    "changes" => self.state.apply(Event::Applied(node_with(name, name % 3 + 1, 64_000)?), NOW)?,
+                    _ => {
+                        let object = berth_state::Key::new(Kind::Node, "", &format!("node-{name}")).with_uid(None);
+                        self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?
+                    }
+                };
+                self.state.apply(Event::Applied(pod), NOW)?;
+                let decision = self.decider.decide(&mut self.state, &Options::default(), NOW)?;
+                decided.push(start.elapsed());
+                self.carry_out(&decision)?;
+            }
+            decided.sort_unstable();
+            let at = |part: usize| decided.get(decided.len() * part / 100).copied().unwrap_or_default();
+            println!("a node {what}, and a pod is placed: p50 {:?} p99 {:?}", at(50), at(99));
+        }
+        println!("made anew meanwhile: {} times", self.decider.n_made_anew() - before);
         Ok(())
     }
 
@@ -179,11 +211,15 @@ where
 }
 
 fn node(i: usize) -> Result<Object, Failure> {
-    let room = json!({"cpu": format!("{}m", 32_000 + i % 997), "memory": "128Gi", "pods": "250"});
+    node_with(i, i % 3, 32_000 + i % 997)
+}
+
+fn node_with(i: usize, zone: usize, milli_cpu: usize) -> Result<Object, Failure> {
+    let room = json!({"cpu": format!("{milli_cpu}m"), "memory": "128Gi", "pods": "250"});
     object::<Node>(json!({
         "metadata": {"name": format!("node-{i}"), "uid": format!("node-{i}"), "labels": {
             "kubernetes.io/hostname": format!("node-{i}"), "unique": format!("u{i}"),
-            "topology.kubernetes.io/zone": format!("zone-{}", i % 3)}},
+            "topology.kubernetes.io/zone": format!("zone-{}", zone % 3)}},
         "status": {"allocatable": room, "capacity": room, "images": [
             {"names": [format!("own-{i}")], "sizeBytes": 100_000_000},
             {"names": [format!("app-{}", i % DEPLOYMENTS)], "sizeBytes": 200_000_000}]}}))

@@ -1,11 +1,10 @@
 //! Decisions from what is kept between them: classes, nodes and groups follow the state by what has changed.
 
 use berth_model::{Cluster, LiveUniverse, MemberKind};
-use berth_provisioning::launchable;
-use berth_scheduling::{Paused, Queue, Scheduler, Trial};
-use berth_state::{Change, Conversion, State, Time, Tracked};
+use berth_provisioning::Launching;
+use berth_scheduling::{Paused, Queue, Scheduler, Step, Trial};
+use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
-use crate::SolveOptions;
 use crate::decide::{Options, bind_only, decide, expect_synced};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
@@ -23,6 +22,7 @@ pub(crate) const QUEUE: Queue =
 #[derive(Debug, Default)]
 pub struct Decider {
     pub(crate) kept: Option<Kept>,
+    n_made_anew: u64,
 }
 
 /// What is kept of one conversion of a cluster.
@@ -31,7 +31,9 @@ pub(crate) struct Kept {
     pub(crate) conversion: Conversion,
     /// How many changes of pods on nodes were taken in.
     pub(crate) n_changes: usize,
-    pub(crate) solve: SolveOptions,
+    pub(crate) launching: Launching,
+    /// By finite supply: whether it has a free instance.
+    pub(crate) supplies: Vec<bool>,
     pub(crate) classes: LiveUniverse,
     pub(crate) scheduler: Paused,
 }
@@ -42,6 +44,12 @@ impl Decider {
     /// One that keeps nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How often what is kept was made anew from the whole cluster: after another conversion of it, and where a change could not
+    /// be taken in.
+    pub fn n_made_anew(&self) -> u64 {
+        self.n_made_anew
     }
 
     /// Decides what to do now, as [`decide`] does.
@@ -70,15 +78,14 @@ impl Decider {
         if pending.any(|row| row.kind == MemberKind::Reservation) {
             return None;
         }
-        let kept =
-            self.kept.take().filter(|kept| kept.conversion == *tracked.conversion && kept.solve == options.solve);
-        let kept = kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| Kept::new(tracked, &options.solve));
+        let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(Rows::new(cluster, &options.expected).to_schedule());
-        let Trial { left, placements } = scheduler.try_out(QUEUE)?;
+        let trial = scheduler.try_out(QUEUE);
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
+        let Trial { left, placements } = trial?;
         if options.launches && left.iter().any(|(_, count)| *count > 0) {
             return None;
         }
@@ -92,10 +99,12 @@ impl Decider {
 
 impl Decider {
     // What is kept, up to date.
-    pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>, options: &Options) -> Kept {
-        let kept =
-            self.kept.take().filter(|kept| kept.conversion == *tracked.conversion && kept.solve == options.solve);
-        kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| Kept::new(tracked, &options.solve))
+    pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>) -> Kept {
+        let kept = self.kept.take().filter(|kept| kept.conversion == *tracked.conversion);
+        kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| {
+            self.n_made_anew += 1;
+            Kept::new(tracked)
+        })
     }
 
     /// What would become of the pods of a node if it went: those whose controllers make them anew are placed on other nodes
@@ -111,13 +120,14 @@ impl Decider {
         &mut self,
         state: &mut State,
         node: &str,
-        options: &Options,
+        _options: &Options,
         now: Time,
     ) -> Result<Option<Displaced>, DecideError> {
         expect_synced(state)?;
         let Some(tracked) = state.tracked(now) else { return Ok(None) };
+        let Some(node) = tracked.position_of(node) else { return Ok(None) };
         let cluster = tracked.cluster;
-        let kept = self.kept_of(tracked, options);
+        let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let (places, scheduler) = displaced::places(cluster, &classes, scheduler, node);
         self.kept = Some(Kept { classes, scheduler, ..kept });
@@ -125,62 +135,83 @@ impl Decider {
     }
 }
 
+fn with_instances(cluster: &Cluster) -> Vec<bool> {
+    cluster.slots.iter().map(|slots| slots.free > 0).collect()
+}
+
 // === impl Kept ===
 
 impl Kept {
-    fn new(tracked: Tracked<'_>, solve: &SolveOptions) -> Self {
+    fn new(tracked: Tracked<'_>) -> Self {
         let cluster = tracked.cluster;
         let classes = LiveUniverse::new(cluster);
-        let launchable = launchable(cluster, classes.universe(), solve);
+        let launching = Launching::new(cluster);
+        let launchable = launching.launchable(cluster, classes.universe());
         let scheduler = Scheduler::new(cluster, classes.universe(), launchable).to_be_kept().pause();
         let (conversion, n_changes) = (tracked.conversion.clone(), tracked.n_changes());
-        Kept { conversion, n_changes, solve: solve.clone(), classes, scheduler }
+        Kept { conversion, n_changes, launching, supplies: with_instances(cluster), classes, scheduler }
     }
 
     /// With what has changed since; `None` where it is made anew more easily.
     fn caught_up(self, tracked: Tracked<'_>) -> Option<Self> {
-        let Kept { mut classes, scheduler, n_changes, .. } = self;
+        let Kept { mut classes, scheduler, n_changes, mut launching, .. } = self;
+        let supplies = with_instances(tracked.cluster);
+        let n_counters = classes.universe().counters.len();
         let cluster: &Cluster = tracked.cluster;
         let changes = tracked.changes_after(n_changes)?;
-        let mut ids = Vec::with_capacity(changes.len());
-        let mut has_other_supplies = false;
+        let mut steps = Vec::with_capacity(changes.len());
+        let (mut has_other_supplies, mut has_other_offers, mut has_other_budgets) = (false, false, false);
         for change in changes {
-            let id = match change {
-                Change::Pod(change) if change.comes => {
-                    Some(classes.pod_came(cluster, change.node, change.at, &change.pod)?)
+            match change {
+                Change::Pod(PodChange { node, at, pod, comes }) => {
+                    let class = if *comes {
+                        classes.pod_came(cluster, *node, *at, pod)?
+                    } else {
+                        classes.pod_left(*node, *at)?
+                    };
+                    steps.push(Step::Pod { node: *node, class, pod, comes: *comes });
                 }
-                Change::Pod(change) => Some(classes.pod_left(change.node, change.at)?),
-                Change::Room(_) | Change::Budgets => None,
-                Change::Supplies => {
-                    has_other_supplies = true;
-                    None
+                Change::Room(node) => steps.push(Step::Room(*node)),
+                Change::NodeCame(_) => {
+                    classes.node_came();
+                    steps.push(Step::Came);
                 }
-                Change::NodeCame(_) | Change::NodeWent(..) | Change::NodeChanged(..) | Change::Anything => return None,
-            };
-            ids.push(id);
+                Change::NodeWent(node, was) => {
+                    if !classes.node_went(*node) {
+                        return None;
+                    }
+                    steps.push(Step::Went(*node, was));
+                }
+                Change::NodeChanged(node, was) => steps.push(Step::Changed(*node, was)),
+                Change::Budgets => has_other_budgets = true,
+                Change::Supplies => has_other_supplies = true,
+                Change::Offers => has_other_offers = true,
+                Change::Namespaces => {
+                    if !classes.set_namespaces(cluster) {
+                        return None;
+                    }
+                }
+            }
         }
         if !classes.set_pending(cluster) {
             return None;
         }
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
-        for (change, id) in changes.iter().zip(ids) {
-            if let (Change::Pod(change), Some(id)) = (change, id)
-                && !scheduler.pod_changed(id, &change.pod, change.node, change.comes)
-            {
-                return None;
-            }
+        if !scheduler.follow(&steps) {
+            return None;
         }
-        for change in changes {
-            match change {
-                Change::Room(node) => scheduler.room_changed(*node),
-                Change::Budgets => scheduler.budgets_changed(),
-                _ => {}
-            }
+        if has_other_budgets {
+            scheduler.budgets_changed();
         }
-        if has_other_supplies {
-            scheduler.set_launchable(launchable(cluster, classes.universe(), &self.solve));
+        if has_other_offers {
+            launching = Launching::new(cluster);
+        }
+        let has_other_supplies = has_other_supplies && supplies != self.supplies;
+        if has_other_offers || has_other_supplies || classes.universe().counters.len() > n_counters {
+            scheduler.set_launchable(launching.launchable(cluster, classes.universe()), n_counters);
         }
         let scheduler = scheduler.pause();
-        Some(Kept { classes, scheduler, n_changes: tracked.n_changes(), ..self })
+        let n_changes = tracked.n_changes();
+        Some(Kept { conversion: self.conversion, n_changes, launching, supplies, classes, scheduler })
     }
 }

@@ -27,11 +27,9 @@ pub(crate) fn places(
     cluster: &Cluster,
     classes: &LiveUniverse,
     scheduler: Paused,
-    node: &str,
+    node: usize,
 ) -> (Option<Places>, Paused) {
-    let name = cluster.symbols.get(node);
-    let at = cluster.nodes.iter().position(|known| Some(known.name) == name);
-    let Some((node, known)) = at.and_then(|at| Some((at, cluster.nodes.get(at)?))) else { return (None, scheduler) };
+    let Some(known) = cluster.nodes.get(node) else { return (None, scheduler) };
     let Some(queue) = queue(cluster, classes, &known.pods) else { return (None, scheduler) };
     let again: Vec<ClassId> = queue.iter().map(|(_, id)| *id).collect();
     let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);

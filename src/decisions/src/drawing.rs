@@ -46,7 +46,7 @@ pub(crate) fn solve_beside(
     options: &Options,
     expected: &ExpectedNodes,
 ) -> (Universe, Solution, Drawing) {
-    let existing = existing::bind(cluster, options, expected);
+    let existing = existing::bind(cluster, expected);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut drawing = Drawing::new(existing, draws, cluster);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
-use berth_provisioning::{Options, launchable};
+use berth_provisioning::launchable;
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
@@ -30,14 +30,14 @@ pub(crate) struct Existing {
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
-pub(crate) fn bind(cluster: &mut Cluster, options: &Options, expected: &ExpectedNodes) -> Existing {
+pub(crate) fn bind(cluster: &mut Cluster, expected: &ExpectedNodes) -> Existing {
     let rows = Rows::new(cluster, expected);
-    let mut existing = bind_now(cluster, options, &rows);
+    let mut existing = bind_now(cluster, &rows);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, options: &Options, rows: &Rows) -> Existing {
+fn bind_now(cluster: &mut Cluster, rows: &Rows) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
@@ -48,7 +48,7 @@ fn bind_now(cluster: &mut Cluster, options: &Options, rows: &Rows) -> Existing {
     }
     expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
-    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
     let left = scheduler.run(QUEUE);
     for (class, _) in left {

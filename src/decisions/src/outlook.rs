@@ -132,7 +132,7 @@ impl Decider {
         };
         let Some(tracked) = state.tracked(now) else { return Ok(unknown()) };
         let cluster = tracked.cluster;
-        let kept = self.kept_of(tracked, options);
+        let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let universe = classes.universe();
         let names: KeyedMap<berth_model::Sym, usize> =
@@ -221,7 +221,7 @@ impl Decider {
         expect_synced(state)?;
         let Some(tracked) = state.tracked(now) else { return Ok(vec![Money::ZERO; nodes.len()]) };
         let cluster = tracked.cluster;
-        let kept = self.kept_of(tracked, options);
+        let kept = self.kept_of(tracked);
         let names: KeyedMap<berth_model::Sym, &berth_model::Node> =
             cluster.nodes.iter().map(|node| (node.name, node)).collect();
         let contents: Vec<Left> = nodes

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod follow;
+
 const NOW: Time = Time::UNIX_EPOCH;
 
 fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use berth_model::{ColumnTable, CounterId, Sym};
+use berth_model::{Cluster, ColumnTable, CounterId, Sym};
 use berth_scheduling::{Passage, filter_admits_node};
+use fixedbitset::FixedBitSet;
 
 use crate::planner::Planner;
 
@@ -86,19 +87,12 @@ impl Planner<'_> {
                 continue;
             }
             let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
-            for (value, columns) in table.values(definition.key) {
-                if columns.ones().any(|at| self.is_live(table, at, passages.map(Vec::as_slice))) {
-                    found.push(*value);
-                }
-            }
+            found.extend(values(self.cluster, table, definition.key, passages.map(Vec::as_slice)));
             let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
                 let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
                 (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
             };
             found.extend(self.chosen.iter().filter(|chosen| is_chosen(chosen)).map(|(_, _, value)| *value));
-            if let Some(values) = table.open.get(definition.key).and_then(|r| r.finite_values()) {
-                found.extend(values);
-            }
         }
         found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
         found.dedup();
@@ -108,21 +102,24 @@ impl Planner<'_> {
         }
         domains
     }
+}
 
-    /// Whether a node of a counter's filter could be launched.
-    pub(crate) fn may_launch(&self, counter: CounterId) -> bool {
-        let Some(definition) = self.universe.counters.get(counter.index()) else { return false };
-        let pools = self.cluster.node_pools.iter().zip(&self.tables).enumerate();
-        pools.filter(|(_, (pool, _))| pool.refusal.is_none()).any(|(index, (_, table))| {
-            let passages = definition.filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
-            (0..table.columns.len()).any(|at| self.is_live(table, at, passages.map(Vec::as_slice)))
-        })
-    }
+/// The values of a label that nodes of a table have which pass a filter and could be launched.
+pub(crate) fn values(
+    cluster: &Cluster,
+    table: &ColumnTable,
+    key: Sym,
+    passages: Option<&[Passage]>,
+) -> impl Iterator<Item = Sym> {
+    let is_live = move |columns: &FixedBitSet| columns.ones().any(|at| is_live(cluster, table, at, passages));
+    let decided = table.values(key).iter().filter(move |(_, columns)| is_live(columns)).map(|(value, _)| *value);
+    let open = table.open.get(key).and_then(|requirement| requirement.finite_values());
+    decided.chain(open.into_iter().flatten().copied())
+}
 
-    // Whether there is an instance of a column, and it passes a filter.
-    fn is_live(&self, table: &ColumnTable, at: usize, passages: Option<&[Passage]>) -> bool {
-        let slots = table.columns.get(at).and_then(|column| column.slots);
-        passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
-            && slots.is_none_or(|slot| self.cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
-    }
+/// Whether there is an instance of a column, and it passes a filter.
+pub(crate) fn is_live(cluster: &Cluster, table: &ColumnTable, at: usize, passages: Option<&[Passage]>) -> bool {
+    let slots = table.columns.get(at).and_then(|column| column.slots);
+    passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
+        && slots.is_none_or(|slot| cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
 }

@@ -1,19 +1,38 @@
 //! What could be launched beside the nodes that exist, for a scheduler that binds to these first.
 
-use berth_model::{Cluster, Constraint, CounterId, Sym, Universe};
-use berth_scheduling::Launchable;
+use berth_model::{Cluster, ColumnTable, Constraint, CounterId, Sym, Universe};
+use berth_scheduling::{Launchable, Passage, filter_passages};
 use rustc_hash::FxHashMap;
 
-use crate::Options;
-use crate::planner::Planner;
+use crate::domains::{is_live, values};
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
 /// exist may be the first of a new one.
-pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> Launchable {
-    let mut launchable = Launchable::default();
-    if cluster.node_pools.iter().all(|pool| pool.refusal.is_some()) {
-        return launchable;
+pub fn launchable(cluster: &Cluster, universe: &Universe) -> Launchable {
+    Launching::new(cluster).launchable(cluster, universe)
+}
+
+/// What the NodePools of a cluster may launch: to be asked again while they, the catalogue and DaemonSets are what they were.
+#[derive(Debug)]
+pub struct Launching {
+    /// Of NodePools that nothing may be launched from, too.
+    tables: Vec<ColumnTable>,
+}
+
+impl Launching {
+    /// Reads NodePools and catalogue.
+    pub fn new(cluster: &Cluster) -> Self {
+        Launching { tables: cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect() }
     }
+
+    /// See [`launchable`]. It depends on which supplies have a free instance, not on nodes or pods.
+    pub fn launchable(&self, cluster: &Cluster, universe: &Universe) -> Launchable {
+        of_tables(cluster, universe, &self.tables)
+    }
+}
+
+fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> Launchable {
+    let mut launchable = Launchable::default();
     let spread = |constraint: &Constraint| matches!(constraint, Constraint::Spread { .. });
     let constraints = universe.classes.iter().flat_map(|class| class.required.iter().chain(&class.preferred.spread));
     let mut counters: Vec<CounterId> = constraints.filter(|c| spread(c)).map(Constraint::counter).collect();
@@ -22,19 +41,38 @@ pub fn launchable(cluster: &Cluster, universe: &Universe, options: &Options) -> 
     if counters.is_empty() {
         return launchable;
     }
-    let mut planner = Planner::new(cluster, universe, options);
-    // What can be launched is the same for all counters of one key and filter.
+    let pools = || cluster.node_pools.iter().zip(tables).filter(|(pool, _)| pool.refusal.is_none());
+    if pools().next().is_none() {
+        return launchable;
+    }
+    // What passes a filter is the same for all counters that have it, and what can be launched for all of one key and filter.
+    let mut passages: FxHashMap<u32, Vec<Vec<Passage>>> = FxHashMap::default();
     let mut known: FxHashMap<(Sym, Option<u32>), Vec<Sym>> = FxHashMap::default();
     for counter in counters {
         let Some((key, filter)) = universe.counters.get(counter.index()).map(|known| (known.key, known.filter)) else {
             continue;
         };
+        let ways = filter.and_then(|id| {
+            let filter = universe.filters.get(id as usize)?;
+            let of_pools = pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter));
+            Some(&*passages.entry(id).or_insert_with(|| of_pools.collect()))
+        });
+        let with_ways = || pools().enumerate().map(|(at, (_, table))| (table, ways.and_then(|ways| ways.get(at))));
         if key == cluster.well_known.hostname {
-            if planner.may_launch(counter) {
+            let is_any_live = |(table, ways): (&ColumnTable, Option<&Vec<Passage>>)| {
+                (0..table.columns.len()).any(|at| is_live(cluster, table, at, ways.map(Vec::as_slice)))
+            };
+            if with_ways().any(is_any_live) {
                 launchable.hosts.insert(counter);
             }
         } else {
-            let domains = known.entry((key, filter)).or_insert_with(|| planner.domains(counter).to_vec());
+            let domains = known.entry((key, filter)).or_insert_with(|| {
+                let found = with_ways().flat_map(|(table, ways)| values(cluster, table, key, ways.map(Vec::as_slice)));
+                let mut found: Vec<Sym> = found.collect();
+                found.sort_by_key(|&value| cluster.symbols.text(value));
+                found.dedup();
+                found
+            });
             launchable.domains.insert(counter, domains.clone());
             launchable.keys.insert(counter, key);
         }

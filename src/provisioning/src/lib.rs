@@ -46,7 +46,7 @@ pub use bound::Bound;
 pub use consider::{Considered, Raised, Smaller, consider};
 pub use feasible::{InfeasibleShares, check_shares};
 pub use floor::Floor;
-pub use launchable::launchable;
+pub use launchable::{Launching, launchable};
 pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};
 pub use shares::{MaxShare, ShareKey, Taken, ValueShare};

@@ -204,10 +204,10 @@ impl<'w> NodeFit<'w> {
         let Some(fixed) = fixed.filter(|node| asks(node) && !node.units.is_unknown) else {
             return Ok(Given { assigned: Assigned::default(), draws: true });
         };
-        if spec.units.cpus > 0 && fixed.units.cpus.is_empty() && self.reports_cpus {
+        if spec.units.cpus > 0 && fixed.units.cpus.is_empty() && self.reports_cpus > 0 {
             return Err(UnitsLack::Topology);
         }
-        if fixed.units.numa.is_empty() && !self.reports_numa {
+        if fixed.units.numa.is_empty() && self.reports_numa == 0 {
             let ask = UnitsAsk { policy: None, ..spec.units.clone() };
             let units = Units { policy: None, ..fixed.units.clone() };
             return assign(&units, &state.units, &ask, &spec.requests, from);

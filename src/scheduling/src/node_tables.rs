@@ -10,7 +10,7 @@ use fixedbitset::FixedBitSet;
 use crate::admission::filter_admits_node;
 use crate::node_fit::NodeFit;
 use crate::reservation::Rules;
-use crate::scheduler::{Groups, names_nodes};
+use crate::scheduler::{Kinds, names_nodes};
 
 /// What a decision reads of nodes and never changes.
 #[derive(Clone, Debug)]
@@ -22,25 +22,38 @@ pub struct NodeTables<'a> {
     /// By counter: its filter.
     pub(crate) counter_filters: Vec<Option<u32>>,
     pub(crate) rules: Rules,
-    /// Whether any node says which CPUs it has.
-    pub(crate) reports_cpus: bool,
-    /// Whether any node says what its NUMA nodes have.
-    pub(crate) reports_numa: bool,
+    /// How many nodes say which CPUs they have.
+    pub(crate) reports_cpus: usize,
+    /// How many nodes say what their NUMA nodes have.
+    pub(crate) reports_numa: usize,
 }
 
 impl<'a> NodeTables<'a> {
     /// The tables of a cluster.
     pub fn new(cluster: &'a Cluster, universe: &'a Universe) -> Self {
-        let kinds = Groups::new(cluster, &[]);
+        Self::of_kinds(cluster, universe, &Kinds::new(cluster))
+    }
+
+    /// The same where it is known which nodes are alike.
+    pub(crate) fn of_kinds(cluster: &'a Cluster, universe: &'a Universe, kinds: &Kinds) -> Self {
         NodeTables {
             cluster,
             universe,
-            filters: universe.filters.iter().map(|filter| admitted(cluster, &kinds, filter)).collect(),
+            filters: universe.filters.iter().map(|filter| admitted(cluster, kinds, filter)).collect(),
             counter_filters: universe.counters.iter().map(|counter| counter.filter).collect(),
             rules: cluster.rules.clone(),
-            reports_cpus: cluster.nodes.iter().any(|node| !node.units.cpus.is_empty()),
-            reports_numa: cluster.nodes.iter().any(|node| !node.units.numa.is_empty()),
+            reports_cpus: cluster.nodes.iter().filter(|node| !node.units.cpus.is_empty()).count(),
+            reports_numa: cluster.nodes.iter().filter(|node| !node.units.numa.is_empty()).count(),
         }
+    }
+
+    /// Takes in the counters and node filters that came to the universe; of nodes without a kind nothing is known.
+    pub(crate) fn extend_counters(&mut self, kinds: &Kinds) {
+        let (cluster, universe) = (self.cluster, self.universe);
+        let filters = universe.filters.iter().skip(self.filters.len());
+        self.filters.extend(filters.map(|filter| admitted(cluster, kinds, filter)));
+        let counters = universe.counters.iter().skip(self.counter_filters.len());
+        self.counter_filters.extend(counters.map(|counter| counter.filter));
     }
 
     /// The cluster as it stands, to be changed by a decision.
@@ -56,7 +69,12 @@ impl<'a> NodeTables<'a> {
     /// Whether pods on a node count in a counter.
     pub(crate) fn counts_on(&self, counter: CounterId, node: usize) -> bool {
         let filter = self.counter_filters.get(counter.index()).copied().flatten();
-        filter.and_then(|filter| self.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
+        filter.is_none_or(|filter| self.admits(filter, node))
+    }
+
+    /// Whether a node filter admits a node.
+    pub(crate) fn admits(&self, filter: u32, node: usize) -> bool {
+        self.filters.get(filter as usize).is_none_or(|nodes| nodes.contains(node))
     }
 
     pub(crate) fn class_and_spec(&self, id: ClassId) -> Option<(&'a PodClass, &'a PodSpec)> {
@@ -331,15 +349,16 @@ pub(crate) fn note_added(state: &mut NodeState, id: ClassId, count: u32) {
 }
 
 // The nodes that a filter admits, asked once for each kind where it does not tell nodes of a kind apart.
-fn admitted(cluster: &Cluster, kinds: &Groups, filter: &NodeFilter) -> FixedBitSet {
+fn admitted(cluster: &Cluster, kinds: &Kinds, filter: &NodeFilter) -> FixedBitSet {
     let mut terms = filter.required_terms.iter().chain(std::iter::once(&filter.node_selector));
     let by_node = terms.any(|term| names_nodes(cluster, term));
     let admits = |node: usize| cluster.nodes.get(node).is_some_and(|node| filter_admits_node(cluster, node, filter));
-    let by_kind: Vec<bool> = if by_node { Vec::new() } else { kinds.samples().map(admits).collect() };
+    let by_kind: Vec<bool> =
+        if by_node { Vec::new() } else { kinds.samples().map(|node| node.is_some_and(admits)).collect() };
     let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());
     for node in 0..cluster.nodes.len() {
         let is_admitted =
-            if by_node { admits(node) } else { by_kind.get(kinds.kind(node) as usize).copied().unwrap_or(false) };
+            if by_node { admits(node) } else { by_kind.get(kinds.of(node) as usize).copied().unwrap_or(false) };
         nodes.set(node, is_admitted);
     }
     nodes

@@ -100,29 +100,36 @@ pub fn preferred_terms(cluster: &berth_model::Cluster, node: &Node, spec: &PodSp
     spec.preferred_terms.iter().filter(|(_, term)| meets(term)).map(|(weight, _)| i64::from(*weight)).sum()
 }
 
+const MIB: i64 = 1024 * 1024;
+/// Images that weigh no more than this together make no difference, in bytes.
+pub const LEAST_IMAGES: i64 = 23 * MIB;
+/// What the image of a container counts for at most, in bytes.
+const MOST_EACH_IMAGE: i64 = 1000 * MIB;
+
 /// ImageLocality: how much of the pod's images is on the node; an image counts by the share of `n_nodes` that have it.
 /// `known` tells its size in bytes and how many do.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
 pub fn image_locality(
     node: &Node,
     spec: &PodSpec,
     n_nodes: usize,
     known: impl Fn(berth_model::Sym) -> (i64, usize),
 ) -> i64 {
-    const MIB: i64 = 1024 * 1024;
-    const LEAST: i64 = 23 * MIB;
-    const MOST_EACH: i64 = 1000 * MIB;
     if spec.images.containers == 0 || n_nodes == 0 {
         return 0;
     }
     let size = |&name: &berth_model::Sym| {
         node.images.binary_search_by_key(&name, |(known, _)| *known).ok()?;
-        let (size, nodes) = known(name);
-        Some((size as f64 * (nodes as f64 / n_nodes as f64)) as i64)
+        Some(image_weight(known(name), n_nodes))
     };
     let sum: i64 = spec.images.names.iter().filter_map(size).sum();
-    let most = MOST_EACH * i64::from(spec.images.containers);
-    MAX * (sum.clamp(LEAST, most.max(LEAST)) - LEAST) / (most - LEAST).max(1)
+    let most = MOST_EACH_IMAGE * i64::from(spec.images.containers);
+    MAX * (sum.clamp(LEAST_IMAGES, most.max(LEAST_IMAGES)) - LEAST_IMAGES) / (most - LEAST_IMAGES).max(1)
+}
+
+/// What an image weighs on a node that has it: its size, by the share of `n_nodes` that have it, too.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
+pub fn image_weight((size, nodes): (i64, usize), n_nodes: usize) -> i64 {
+    (size as f64 * (nodes as f64 / n_nodes as f64)) as i64
 }
 
 /// kube-scheduler's DefaultNormalizeScore: raw scores from 0 on to 0 … 100 of the largest; `reverse` where less is better.

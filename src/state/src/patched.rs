@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{Device, NodeClaim, NodeResourceTopology};
-use berth_convert::{Live, Objects, Other, Patched};
+use berth_api::{Device, NodeClaim, NodeOverlay, NodeResourceTopology};
+use berth_convert::{Live, Objects, Offers, Other, Patched};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::CSINode;
 
@@ -70,7 +70,8 @@ impl Objects for Counted<'_> {
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
-        self.cloud.free(id, counted, self.claims())
+        let claims = self.cloud.claims_on(id).filter_map(|claim| self.get("", claim));
+        self.cloud.free(id, counted, claims)
     }
 
     fn counts_launch(&self, id: &str, claim: &str) -> bool {
@@ -101,7 +102,29 @@ impl State {
     }
 }
 
+impl State {
+    /// The catalogue is another one, or that of some node classes.
+    pub(crate) fn offers_changed(&mut self) {
+        let Some(built) = &mut self.built else { return };
+        let objects = Counted { entries: &self.entries, cloud: &self.cloud };
+        // One that could not be used with the catalogue may be usable with this one.
+        if !built.refused.is_empty() || built.offers_changed(objects) == Patched::NeedsRebuild {
+            self.built = None;
+        }
+    }
+}
+
 impl Built {
+    fn offers_changed(&mut self, objects: Counted<'_>) -> Patched {
+        self.is_patched = true;
+        let Some(catalogue) = &objects.cloud.catalogue else { return Patched::NeedsRebuild };
+        let classes = objects.cloud.classes.iter().map(|(class, catalogue)| (class, &**catalogue)).collect();
+        let overlays = objects.of_kind(Kind::NodeOverlay).filter_map(|(_, object)| NodeOverlay::of(object));
+        let offers = Offers { catalogue, classes, overlays: overlays.map(|overlay| &**overlay).collect() };
+        let claims = objects.claims().filter_map(|claim| claim.metadata.name.clone());
+        self.live.offers_changed(&offers, &objects, claims)
+    }
+
     /// Takes in the change of one object.
     fn patch(
         &mut self,
@@ -135,13 +158,14 @@ impl Built {
                 live.claim_changed((&key.namespace, name), typed(before), typed(after), &objects)
             }
             Kind::PodDisruptionBudget => live.budget_changed(objects.position(key), typed(before), typed(after)),
+            Kind::NodePool => live.node_pool_changed(typed(before), typed(after)),
+            Kind::NodeOverlay if live.is_other_overlay(typed(before), typed(after)) => self.offers_changed(objects),
+            Kind::NodeOverlay => Patched::Done,
             Kind::Namespace => live.namespace_changed(objects.position(key), typed(before), typed(after)),
             Kind::CronJob
             | Kind::DaemonSet
             | Kind::Deployment
             | Kind::Job
-            | Kind::NodeOverlay
-            | Kind::NodePool
             | Kind::PriorityClass
             | Kind::ReplicaSet
             | Kind::ReplicationController
@@ -162,8 +186,6 @@ fn other(object: &Object) -> Option<Other<'_>> {
         Object::DaemonSet(object) => Other::DaemonSet(object),
         Object::Deployment(object) => Other::Deployment(object),
         Object::Job(object) => Other::Job(object),
-        Object::NodeOverlay(object) => Other::NodeOverlay(object),
-        Object::NodePool(object) => Other::NodePool(object),
         Object::PriorityClass(object) => Other::PriorityClass(object),
         Object::ReplicaSet(object) => Other::ReplicaSet(object),
         Object::ReplicationController(object) => Other::ReplicationController(object),

@@ -39,6 +39,11 @@ impl<'s> Tracked<'s> {
         self.live.n_changes()
     }
 
+    /// The index of the node, or the NodeClaim in flight, of a name.
+    pub fn position_of(&self, node: &str) -> Option<usize> {
+        self.live.position_of(node)
+    }
+
     /// Those after the first `n`, in order; `None` where they are not remembered any more.
     pub fn changes_after(&self, n: usize) -> Option<&'s [Change]> {
         self.live.changes_after(n)
@@ -65,6 +70,17 @@ impl State {
         self.cluster(now);
         let Built { conversion, live, .. } = self.built.as_ref()?;
         Some(Tracked { cluster: live.tidied(), conversion, live })
+    }
+
+    /// How often everything was converted anew: at first, and where a change could not be taken in where it is.
+    pub fn n_conversions(&self) -> u64 {
+        self.n_conversions
+    }
+
+    /// Converts everything anew.
+    pub(crate) fn convert_anew(&mut self, now: Time) {
+        self.n_conversions += 1;
+        self.built = self.build(now).ok();
     }
 
     pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {

@@ -21,19 +21,42 @@ pub(crate) struct Cloud {
     pub(crate) counts: BTreeMap<String, SlotCount>,
     /// Slots that forks took.
     pub(crate) taken: BTreeMap<String, u32>,
+    /// By capacity reservation: the names of the NodeClaims on it that count.
+    claims: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
 }
 
 // === impl Cloud ===
 
 impl Cloud {
-    /// How many instances of a supply may still be launched: of `counted` by the catalogue, with these NodeClaims.
+    /// What counts of a NodeClaim is another one now.
+    pub(crate) fn claim_changed(&mut self, name: &str, before: Option<&NodeClaim>, after: Option<&NodeClaim>) {
+        let (before, after) = (before.and_then(reservation_of), after.and_then(reservation_of));
+        if before == after {
+            return;
+        }
+        if let Some(names) = before.and_then(|id| self.claims.get_mut(id)) {
+            names.remove(name);
+        }
+        if let Some(id) = before.filter(|id| self.claims.get(*id).is_some_and(BTreeSet::is_empty)) {
+            self.claims.remove(id);
+        }
+        if let Some(id) = after {
+            self.claims.entry(id.into()).or_default().insert(name.into());
+        }
+    }
+
+    /// The names of the NodeClaims on a capacity reservation.
+    pub(crate) fn claims_on(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.claims.get(id).into_iter().flatten().map(|name| &**name)
+    }
+
+    /// How many instances of a supply may still be launched: of `counted` by the catalogue, with these NodeClaims on it.
     pub(crate) fn free<'a>(&self, id: &str, counted: u32, claims: impl Iterator<Item = &'a NodeClaim>) -> u32 {
         let count = self.counts.get(id);
         let free = count.map_or(counted, |count| count.free);
         let seen = count.map(|count| &count.seen).or(self.seen.as_ref());
         let unseen = seen.map_or(0, |seen| {
-            let holders = claims.filter(|claim| reservation_of(claim) == Some(id));
-            u32::try_from(holders.filter(|claim| is_launched(claim) && !is_among(claim, seen)).count())
+            u32::try_from(claims.filter(|claim| is_launched(claim) && !is_among(claim, seen)).count())
                 .unwrap_or(u32::MAX)
         });
         let taken = self.taken.get(id).copied().unwrap_or(0);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use berth_api::NodeClaim;
 use berth_convert::Options;
 use berth_model::Cluster;
 use k8s_openapi::api::core::v1::Pod;
@@ -38,6 +39,8 @@ pub struct State {
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
     pub(crate) built: Option<Built>,
+    /// How often there was a conversion.
+    pub(crate) n_conversions: u64,
     /// What a conversion that failed leaves.
     empty: Cluster,
 }
@@ -57,6 +60,7 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            n_conversions: 0,
             empty: Cluster::new(),
         }
     }
@@ -84,7 +88,7 @@ impl State {
                 if !same && same_types {
                     self.supplies_changed();
                 } else if !same {
-                    self.built = None;
+                    self.offers_changed();
                 }
                 Touched { room: !same, ..Touched::default() }
             }
@@ -135,6 +139,7 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            n_conversions: 0,
             empty: Cluster::new(),
         }
     }
@@ -198,7 +203,7 @@ impl State {
     pub fn cluster(&mut self, now: Time) -> &Cluster {
         // Time alone changes it, too.
         if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
-            self.built = self.build(now).ok();
+            self.convert_anew(now);
         }
         match &mut self.built {
             Some(built) => built.live.cluster(),
@@ -217,7 +222,7 @@ impl State {
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
         if self.cloud.classes != classes {
             self.cloud.classes = classes;
-            self.built = None;
+            self.offers_changed();
         }
     }
 
@@ -457,6 +462,10 @@ impl State {
         }
         if !changed {
             return Touched::default();
+        }
+        if key.kind == Kind::NodeClaim {
+            let claim = |object: &Option<Object>| object.as_ref().and_then(NodeClaim::of).cloned();
+            self.cloud.claim_changed(&key.name, claim(&before).as_deref(), claim(&after).as_deref());
         }
         self.patch(key, before.as_ref(), after.as_ref());
         touched(key, before.as_ref(), after.as_ref())

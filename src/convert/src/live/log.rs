@@ -36,8 +36,10 @@ pub enum Change {
     Budgets,
     /// Free instances of finite supplies, or nodes that count against limits of NodePools.
     Supplies,
-    /// Something else: a cache is made anew more easily.
-    Anything,
+    /// What NodePools may launch, or at which price: instance types or the NodePools themselves.
+    Offers,
+    /// Namespaces, or their labels.
+    Namespaces,
 }
 
 /// The changes since a conversion.

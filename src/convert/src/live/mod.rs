@@ -7,6 +7,7 @@
 
 mod log;
 mod nodes;
+mod offers;
 mod others;
 mod pods;
 mod storage;
@@ -32,6 +33,7 @@ use crate::workloads::{Owner, Workloads};
 
 use log::Log;
 pub use log::{Change, PodChange};
+pub use offers::Offers;
 pub use others::Other;
 use pods::Entry;
 pub(crate) use pods::{Known, Place};
@@ -106,6 +108,8 @@ pub(crate) struct Rooms {
     /// By driver: how many nodes limit its volumes.
     pub(crate) drivers: FxHashMap<Sym, u32>,
     pub(crate) supplies: Supplies,
+    /// The node classes with a catalogue of their own.
+    pub(crate) class_catalogues: FxIndexSet<Sym>,
     /// The nodes that Reservations name.
     pub(crate) holders: FxHashSet<Sym>,
     pub(crate) resolver: Resolver,
@@ -200,6 +204,11 @@ impl Live {
             self.tidy();
         }
         &self.cluster
+    }
+
+    /// The index of the node, or the NodeClaim in flight, of a name.
+    pub fn position_of(&self, node: &str) -> Option<usize> {
+        self.rooms.standing.position(self.cluster.symbols.get(node)?)
     }
 
     /// The cluster as [`Live::cluster`] left it: of use until the next change.

@@ -171,7 +171,7 @@ impl Live {
         }
     }
 
-    fn settle_supplies(&mut self) {
+    pub(super) fn settle_supplies(&mut self) {
         let mut free = self.rooms.supplies.free.clone();
         for slot in self.rooms.standing.taken.values() {
             if let Some(free) = free.get_mut(slot.index()) {
@@ -184,7 +184,7 @@ impl Live {
         self.log.push(Change::Supplies);
     }
 
-    fn bring_up_to_date(&mut self, mut units: Vec<Sym>, objects: &impl Objects) -> Patched {
+    pub(super) fn bring_up_to_date(&mut self, mut units: Vec<Sym>, objects: &impl Objects) -> Patched {
         units.sort_unstable();
         units.dedup();
         for name in units {

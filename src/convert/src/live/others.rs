@@ -1,6 +1,6 @@
 //! Objects that rarely change in what decisions depend on: most of their changes are of a status.
 
-use berth_api::{NodeOverlay, NodePool, Reservation};
+use berth_api::{NodeOverlay, Reservation};
 use berth_model::Sym;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -21,8 +21,6 @@ pub enum Other<'o> {
     DaemonSet(&'o DaemonSet),
     Deployment(&'o Deployment),
     Job(&'o Job),
-    NodeOverlay(&'o NodeOverlay),
-    NodePool(&'o NodePool),
     PriorityClass(&'o PriorityClass),
     ReplicaSet(&'o ReplicaSet),
     ReplicationController(&'o ReplicationController),
@@ -70,6 +68,16 @@ impl Live {
         }
     }
 
+    /// Whether a NodeOverlay that was created, changed or deleted changes what prices or capacities are.
+    pub fn is_other_overlay(&mut self, before: Option<&NodeOverlay>, after: Option<&NodeOverlay>) -> bool {
+        let read = |reader: &mut Builder, object: Option<&NodeOverlay>| {
+            object.map_or(Ok(()), |object| reader.add_node_overlay(object))?;
+            Ok(reader.overlays.pop())
+        };
+        let known = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        known.is_none_or(|(before, after)| before != after)
+    }
+
     /// A PodDisruptionBudget was created, changed or deleted; `at` is its place among all of them by namespace and name.
     pub fn budget_changed(
         &mut self,
@@ -115,7 +123,7 @@ impl Live {
         if let Some(after) = after {
             namespaces.insert(at.min(namespaces.len()), after);
         }
-        self.log.push(Change::Anything);
+        self.log.push(Change::Namespaces);
         Patched::Done
     }
 }
@@ -138,14 +146,6 @@ fn alike(reader: &mut Builder, before: Other<'_>, after: Other<'_>) -> Result<bo
         (Other::DaemonSet(a), Other::DaemonSet(b)) => is_alike(reader, (a, b), |reader, object| {
             reader.add_daemon_set(object)?;
             Ok(reader.workloads.pop())
-        }),
-        (Other::NodeOverlay(a), Other::NodeOverlay(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_node_overlay(object)?;
-            Ok(reader.overlays.pop())
-        }),
-        (Other::NodePool(a), Other::NodePool(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_node_pool(object)?;
-            Ok(reader.pools.pop())
         }),
         (Other::PriorityClass(a), Other::PriorityClass(b)) => is_alike(reader, (a, b), |reader, object| {
             reader.add_priority_class(object)?;

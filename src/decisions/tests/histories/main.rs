@@ -106,6 +106,16 @@ fn followed() -> impl Strategy<Value = Kind> {
     ]
 }
 
+/// Nodes, what makes them, and who is on them.
+fn node_kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        6 => Just(Kind::Node),
+        3 => Just(Kind::Pod),
+        2 => Just(Kind::NodeClaim),
+        1 => prop::sample::select(&[Kind::CSINode, Kind::Device, Kind::Namespace, Kind::NodePool, Kind::NodeOverlay][..]),
+    ]
+}
+
 /// Of pods that are taken in one by one: without claims, and of no DaemonSet.
 fn plain_variant() -> impl Strategy<Value = u8> {
     any::<u8>().prop_filter("one that has everything converted anew", |variant| variant % 7 != 2 && variant % 6 != 1)
@@ -152,6 +162,32 @@ proptest! {
         world.decision();
         for (name, variant, what) in pods {
             world.event(Kind::Pod, name, variant, what);
+        }
+        world.settle(1);
+        let mut expected = rebuilt(&world.objects(), false);
+        world.offer_to(&mut expected);
+        let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
+        let is = world.decision();
+        prop_assert!(is == expected, "{}", difference(&is, &expected));
+    }
+
+    #[test]
+    fn nodes_that_come_change_and_go_are_taken_in_as_they_are(
+        first in prop::collection::vec((any::<u8>(), any::<u8>()), 1..4),
+        pods in prop::collection::vec((any::<u8>(), plain_variant()), 1..14),
+        later in prop::collection::vec((node_kind(), any::<u8>(), plain_variant(), any::<u8>()), 1..24),
+    ) {
+        let mut world = World::new();
+        for (name, variant) in first {
+            world.put(Kind::Node, name, variant);
+        }
+        for (name, variant) in pods {
+            world.put(Kind::Pod, name, variant);
+        }
+        world.settle(0);
+        world.decision();
+        for (kind, name, variant, what) in later {
+            world.event(kind, name, variant, what);
         }
         world.settle(1);
         let mut expected = rebuilt(&world.objects(), false);

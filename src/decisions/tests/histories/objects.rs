@@ -28,7 +28,7 @@ pub(crate) fn object(kind: Kind, name: u8, variant: u8, uid: &str, version: u64)
 
 fn name_of(kind: Kind, name: u8) -> String {
     match kind {
-        Kind::Node | Kind::Device | Kind::NodeResourceTopology | Kind::CSINode => format!("n{}", name % 4),
+        Kind::Node | Kind::Device | Kind::NodeResourceTopology | Kind::CSINode => format!("n{}", name % 6),
         Kind::Pod => format!("p{}", name % 12),
         Kind::PersistentVolume | Kind::PersistentVolumeClaim => format!("v{}", name % 2),
         Kind::NodeClaim => format!("c{}", name % 3),
@@ -77,7 +77,7 @@ fn template(v: u64) -> Value {
 
 fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
     let namespace = ["a", "b"][usize::from(name / 3 % 2)];
-    let node = format!("n{}", v / 3 % 4);
+    let node = format!("n{}", v / 3 % 6);
     let app = format!("app{}", v % 3);
     let zone = ["zone-a", "zone-b"][usize::try_from(v % 2).unwrap()];
     let selector = json!({"matchLabels": {"app": app}});
@@ -125,7 +125,11 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                 "capacity": room, "allocatable": room, "conditions": [{"type": "Launched", "status": "True",
                     "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]}}),
         Kind::Node => {
+            let zone = ["zone-a", "zone-b", "zone-c"][usize::try_from(v / 2 % 3).unwrap()];
             let mut labels = json!({"topology.kubernetes.io/zone": zone});
+            if v % 3 == 1 {
+                labels["disk"] = "ssd".into();
+            }
             if v.is_multiple_of(4) {
                 labels["karpenter.sh/nodepool"] = "nodepool0".into();
                 labels["karpenter.sh/initialized"] = (v.is_multiple_of(8)).to_string().into();
@@ -184,6 +188,9 @@ fn pod_spec(v: u64) -> Value {
             spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
                 "whenUnsatisfiable": if v.is_multiple_of(2) { "DoNotSchedule" } else { "ScheduleAnyway" },
                 "labelSelector": {"matchLabels": {"app": "app0"}}}]);
+            if v.is_multiple_of(3) {
+                spec["nodeSelector"] = json!({"disk": "ssd"});
+            }
         }
         1 => {
             spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
@@ -195,7 +202,18 @@ fn pod_spec(v: u64) -> Value {
         3 => spec["tolerations"] = json!([{"operator": "Exists"}]),
         4 => spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]),
         5 => spec["nodeSelector"] = json!({"topology.kubernetes.io/zone": "zone-a"}),
-        _ => {}
+        // By name, with a preference for what is like it, and spread over nodes.
+        _ => {
+            spec["affinity"] = json!({
+                "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference":
+                    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1", "n4"]}]}}]},
+                "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm":
+                    {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "app2"}}}}]}});
+            if v.is_multiple_of(2) {
+                spec["topologySpreadConstraints"] = json!([{"maxSkew": 2, "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "app1"}}}]);
+            }
+        }
     }
     spec
 }

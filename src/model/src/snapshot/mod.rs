@@ -2,17 +2,16 @@
 
 mod bins;
 mod domains;
+mod follow;
 mod node;
 
 use smallvec::SmallVec;
 
-use crate::{
-    Assigned, ClassId, Cluster, Constraint, CounterId, HeldUnits, PodStage, Reservation, Resources, SlotId, Sym,
-    Universe,
-};
+use crate::{Cluster, Constraint, CounterId, Resources, SlotId, Sym, Universe};
 
 pub use bins::Bin;
 use domains::DomainCounts;
+pub use follow::Site;
 pub use node::NodeState;
 
 /// Pods per counter on one node, ascending by counter.
@@ -113,69 +112,12 @@ impl Snapshot {
             marks: 0,
             bins_version: 0,
         };
-        for (index, node) in cluster.nodes.iter().enumerate() {
-            let mut state =
-                NodeState { free: node.free.clone(), holdings: node.holdings.clone(), ..NodeState::default() };
-            for holding in &node.holdings {
-                let known = cluster.reservations.get(holding.reservation as usize);
-                state.units.held.extend(known.and_then(|known| held_units(holding.reservation, known)));
-            }
-            for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
-                if let Some(spec) = cluster.specs.get(pod.spec as usize) {
-                    state.attach(&spec.host_ports, &spec.volumes);
-                    state.assumed = add_assumed(state.assumed, spec.assumed, 1);
-                    for &claim in &spec.volumes.exclusive_claims {
-                        snapshot.use_claim(claim);
-                    }
-                }
-                if let Some(assigned) = &pod.assigned {
-                    state.units.take(assigned, pod.draws_from);
-                }
-                snapshot.count_on(cluster, universe, (*class, pod.stage), index, &mut state, &counts_on);
-            }
-            for holding in &node.holdings {
-                let Some(reservation) = cluster.reservations.get(holding.reservation as usize) else { continue };
-                state.attach(&reservation.host_ports, &reservation.volumes);
-                for &claim in &reservation.volumes.exclusive_claims {
-                    snapshot.use_claim(claim);
-                }
-                let class = universe.reserved.get(holding.reservation as usize).copied().flatten();
-                if let Some(class) = class.filter(|_| holding.stands_in()) {
-                    let stand_in = (class, PodStage::Bound);
-                    snapshot.count_on(cluster, universe, stand_in, index, &mut state, &counts_on);
-                }
-            }
-            snapshot.nodes.push(state);
+        for index in 0..cluster.nodes.len() {
+            snapshot.push_node();
+            snapshot.count_node(cluster, universe, index, |counter| counts_on(counter, index));
         }
         snapshot.journal.clear();
         snapshot
-    }
-
-    // A pod of the class is on a node.
-    fn count_on(
-        &mut self,
-        cluster: &Cluster,
-        universe: &Universe,
-        (class, came): (ClassId, PodStage),
-        node: usize,
-        state: &mut NodeState,
-        counts_on: &impl Fn(CounterId, usize) -> bool,
-    ) {
-        let counters = universe.class(class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
-        for &counter in counters.into_iter().flatten() {
-            let known = universe.counters.get(counter.index());
-            let is_skipped = came == PodStage::Terminating && known.is_some_and(|known| known.skips_terminating);
-            if is_skipped || !counts_on(counter, node) {
-                continue;
-            }
-            let key = known.map(|counter| counter.key);
-            if key == Some(cluster.well_known.hostname) {
-                state.host_counts.add(counter, 1);
-                self.add_count(counter, None, 1);
-            } else if let Some(domain) = key.and_then(|key| cluster.nodes.get(node)?.labels.get(key)) {
-                self.add_count(counter, Some(domain), 1);
-            }
-        }
     }
 
     /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten.
@@ -421,17 +363,6 @@ impl Snapshot {
             self.claims.insert(claim, users);
         }
     }
-}
-
-/// What a Reservation holds of a node's units; `None` where it holds none.
-fn held_units(id: u32, reservation: &Reservation) -> Option<HeldUnits> {
-    let held = HeldUnits {
-        reservation: id,
-        policy: reservation.policy,
-        reserved: reservation.assigned.clone(),
-        drawn: Assigned::default(),
-    };
-    (!held.reserved.is_empty()).then_some(held)
 }
 
 /// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).

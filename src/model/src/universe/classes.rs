@@ -226,11 +226,6 @@ pub(super) fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
 }
 
 impl Builder {
-    /// How many selectors, counters and filters there are.
-    pub(super) fn sizes(&self) -> [usize; 3] {
-        [self.selectors.len(), self.counters.len(), self.filters.len()]
-    }
-
     fn counter(&mut self, counter: Counter) -> CounterId {
         let next = CounterId(u32::try_from(self.counters.len()).unwrap_or(u32::MAX));
         let id = *self.counter_ids.entry(counter.clone()).or_insert(next);
@@ -514,6 +509,38 @@ impl Classifier {
                 *new.insert(next)
             }
         }
+    }
+
+    /// Takes in the counters that a shape which came later asks for first, from these positions on: of selectors, counters and
+    /// filters. Whether they are about no other shape that is known; else classes are not what they were.
+    pub(super) fn extend<'s>(
+        &mut self,
+        cluster: &Cluster,
+        own: &OwnConstraints,
+        of_own: Shape,
+        first: usize,
+        mut known: impl Iterator<Item = &'s Shape>,
+    ) -> bool {
+        let Classifier { builder, by_selector, needed, .. } = self;
+        let new: Vec<(CounterId, &Counter)> = (0..).map(CounterId).zip(&builder.counters).skip(first).collect();
+        let mut selectors: Vec<u32> = new.iter().map(|(_, counter)| counter.selector).collect();
+        selectors.sort_unstable();
+        selectors.dedup();
+        let is_matched = |selector: u32, (_, namespace, _, labels): Shape| {
+            builder.selectors.matches(selector, namespace, labels_of(cluster, labels), &cluster.symbols)
+        };
+        if known.any(|shape| selectors.iter().any(|selector| is_matched(*selector, *shape))) {
+            return false;
+        }
+        for (id, counter) in new {
+            by_selector.entry(counter.selector).or_default().push(id);
+            // See `Builder::needed_owner_counters`: who owns it is alone so far.
+            let is_owned = counter.counts_owners && counter.pull == 0 && own.owner_counters.contains(&id);
+            if is_owned && !is_matched(counter.selector, of_own) {
+                needed.insert(id);
+            }
+        }
+        true
     }
 
     /// Whether a shape that came later leaves the counters of others as they are: it asks for none that is not counted yet,

@@ -76,13 +76,36 @@ impl LiveUniverse {
     /// A pod came to a node, as the one at this position of [`crate::Node::pods`]; its class. `None`: the whole is to be
     /// reduced anew.
     pub fn pod_came(&mut self, cluster: &Cluster, node: usize, at: usize, pod: &BoundPod) -> Option<ClassId> {
-        let id = self.class_of(cluster, (MemberKind::Pod, pod.namespace, pod.spec, pod.labels), false)?;
+        // First as it would ask for a place: nobody who runs is to be reached by what only this one asks for.
         if let Some(spec) = pod.replaced_by {
             self.class_of(cluster, (MemberKind::Pod, pod.namespace, spec, pod.labels), true)?;
         }
+        let id = self.class_of(cluster, (MemberKind::Pod, pod.namespace, pod.spec, pod.labels), false)?;
         let pods = self.universe.bound.get_mut(node).filter(|pods| at <= pods.len())?;
         pods.insert(at, id);
         Some(id)
+    }
+
+    /// Namespaces came, changed or went. Whether that could be taken in.
+    #[must_use]
+    pub fn set_namespaces(&mut self, cluster: &Cluster) -> bool {
+        self.namespaces.follow(cluster);
+        !self.classifier.builder.selectors.reads_namespaces()
+    }
+
+    /// A node came, as the last one, without pods.
+    pub fn node_came(&mut self) {
+        self.universe.bound.push(Vec::new());
+    }
+
+    /// The node of this index went, which had no pods any more; the last one took its place. Whether there was one.
+    #[must_use]
+    pub fn node_went(&mut self, node: usize) -> bool {
+        let is_known = self.universe.bound.get(node).is_some_and(Vec::is_empty);
+        if is_known {
+            self.universe.bound.swap_remove(node);
+        }
+        is_known
     }
 
     /// The pod at this position left a node; its class.
@@ -103,13 +126,27 @@ impl LiveUniverse {
             return Some(id);
         }
         let (_, namespace, _, labels) = shape;
-        let Classifier { builder, .. } = &mut self.classifier;
-        let before = builder.sizes();
-        let own = builder.constraints(cluster, &self.namespaces, shape, is_asking);
-        let after = builder.sizes();
-        if before != after || !self.namespaces.has(namespace) {
+        let builder = &mut self.classifier.builder;
+        if !self.namespaces.is_current(cluster) {
             return None;
         }
+        if !self.namespaces.has(namespace) {
+            if builder.selectors.reads_namespaces() {
+                return None;
+            }
+            self.namespaces.mention(namespace);
+        }
+        let own = builder.constraints(cluster, &self.namespaces, shape, is_asking);
+        let n_counters = self.universe.counters.len();
+        if builder.counters.len() > n_counters {
+            let known = self.asking.keys().chain(self.running.keys());
+            if !self.classifier.extend(cluster, &own, shape, n_counters, known) {
+                return None;
+            }
+        }
+        let builder = &self.classifier.builder;
+        self.universe.counters.extend(builder.counters.iter().skip(n_counters).cloned());
+        self.universe.filters.extend(builder.filters.iter().skip(self.universe.filters.len()).cloned());
         let matched = builder.selectors.matching(namespace, labels_of(cluster, labels), &cluster.symbols);
         if !self.classifier.leaves_others(&own, &matched) {
             return None;

@@ -25,6 +25,8 @@ pub(crate) struct Selectors {
     // Selectors that need one of some values of a key, by each such pair; the others must always be tried.
     by_pair: FxHashMap<(Sym, Sym), Vec<u32>>,
     unindexed: Vec<u32>,
+    /// Whether some term asks for labels of namespaces.
+    reads_namespaces: bool,
 }
 
 impl Selectors {
@@ -66,7 +68,7 @@ impl Selectors {
         namespaces: &NamespaceLabels,
         symbols: &Symbols,
     ) -> u32 {
-        let scope = scope_of(term, namespace, namespaces, symbols);
+        let scope = self.scope_of(term, namespace, namespaces, symbols);
         self.intern(ScopedSelector { scope, selector })
     }
 
@@ -80,7 +82,7 @@ impl Selectors {
     ) -> u32 {
         let (mut scope, mut requirements): (Scope, _) = (None, Some(crate::Requirements::new()));
         for term in terms {
-            scope = match (scope, scope_of(term, namespace, namespaces, symbols)) {
+            scope = match (scope, self.scope_of(term, namespace, namespaces, symbols)) {
                 (Some(a), Some(b)) => Some(a.into_iter().filter(|name| b.contains(name)).collect()),
                 (a, b) => a.or(b),
             };
@@ -94,9 +96,32 @@ impl Selectors {
         self.intern(ScopedSelector { scope, selector: Selector { requirements } })
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.list.len()
+    /// Whether selectors are others if namespaces are, or have other labels.
+    pub(crate) fn reads_namespaces(&self) -> bool {
+        self.reads_namespaces
+    }
+
+    /// The namespaces that a term of a pod in `namespace` looks at.
+    fn scope_of(&mut self, term: &PodTerm, namespace: Sym, namespaces: &NamespaceLabels, symbols: &Symbols) -> Scope {
+        match &term.namespace_selector {
+            None if term.namespaces.is_empty() => Some(vec![namespace]),
+            None => Some(sorted(term.namespaces.clone())),
+            Some(Selector { requirements: Some(all) }) if all.is_empty() => None,
+            Some(by_label) => {
+                self.reads_namespaces = true;
+                let mut scope = term.namespaces.clone();
+                scope.extend(namespaces.matching(by_label, symbols));
+                Some(sorted(scope))
+            }
+        }
+    }
+
+    /// Whether a selector matches a pod.
+    pub(crate) fn matches(&self, id: u32, namespace: Sym, labels: &Labels, symbols: &Symbols) -> bool {
+        self.list.get(id as usize).is_some_and(|scoped| {
+            scoped.scope.as_ref().is_none_or(|scope| scope.binary_search(&namespace).is_ok())
+                && scoped.selector.matches(labels, symbols)
+        })
     }
 
     /// The selectors that match a pod, in ascending order.
@@ -105,30 +130,11 @@ impl Selectors {
         let mut out: Vec<u32> = candidates
             .chain(&self.unindexed)
             .copied()
-            .filter(|&id| {
-                self.list.get(id as usize).is_some_and(|scoped| {
-                    scoped.scope.as_ref().is_none_or(|scope| scope.binary_search(&namespace).is_ok())
-                        && scoped.selector.matches(labels, symbols)
-                })
-            })
+            .filter(|&id| self.matches(id, namespace, labels, symbols))
             .collect();
         out.sort_unstable();
         out.dedup();
         out
-    }
-}
-
-/// The namespaces that a term of a pod in `namespace` looks at.
-fn scope_of(term: &PodTerm, namespace: Sym, namespaces: &NamespaceLabels, symbols: &Symbols) -> Scope {
-    match &term.namespace_selector {
-        None if term.namespaces.is_empty() => Some(vec![namespace]),
-        None => Some(sorted(term.namespaces.clone())),
-        Some(Selector { requirements: Some(all) }) if all.is_empty() => None,
-        Some(by_label) => {
-            let mut scope = term.namespaces.clone();
-            scope.extend(namespaces.matching(by_label, symbols));
-            Some(sorted(scope))
-        }
     }
 }
 
@@ -164,7 +170,12 @@ pub(crate) fn with_label_keys(
 
 /// The labels of every namespace that occurs.
 #[derive(Debug)]
-pub(crate) struct NamespaceLabels(Vec<(Sym, Labels)>);
+pub(crate) struct NamespaceLabels {
+    /// Ascending by name.
+    known: Vec<(Sym, Labels)>,
+    /// The label that all have, where some string names it.
+    name_key: Option<Sym>,
+}
 
 impl NamespaceLabels {
     /// Namespaces of the input, and those that only pods mention, which have their name as their one label.
@@ -186,15 +197,38 @@ impl NamespaceLabels {
                 known.insert(at, (name, Labels::new(name_key.map(|key| (key, name)))));
             }
         }
-        NamespaceLabels(known)
+        NamespaceLabels { known, name_key }
+    }
+
+    /// Takes in the namespaces that the cluster lists now; those that are not listed have their name as their one label.
+    pub(crate) fn follow(&mut self, cluster: &Cluster) {
+        let before = std::mem::take(&mut self.known);
+        self.known = cluster.namespaces.iter().map(|ns| (ns.name, ns.labels.clone())).collect();
+        self.known.sort_by_key(|(name, _)| *name);
+        self.known.dedup_by_key(|(name, _)| *name);
+        for (name, _) in before {
+            self.mention(name);
+        }
+    }
+
+    /// A pod is in this namespace.
+    pub(crate) fn mention(&mut self, name: Sym) {
+        if let Err(at) = self.known.binary_search_by_key(&name, |(known, _)| *known) {
+            self.known.insert(at, (name, Labels::new(self.name_key.map(|key| (key, name)))));
+        }
+    }
+
+    /// Whether the label that all namespaces have is known as the cluster knows it.
+    pub(crate) fn is_current(&self, cluster: &Cluster) -> bool {
+        self.name_key == cluster.symbols.get(NAME_KEY)
     }
 
     /// Whether a namespace occurs.
     pub(crate) fn has(&self, namespace: Sym) -> bool {
-        self.0.binary_search_by_key(&namespace, |(known, _)| *known).is_ok()
+        self.known.binary_search_by_key(&namespace, |(known, _)| *known).is_ok()
     }
 
     fn matching(&self, selector: &Selector, symbols: &Symbols) -> Vec<Sym> {
-        self.0.iter().filter(|(_, labels)| selector.matches(labels, symbols)).map(|(name, _)| *name).collect()
+        self.known.iter().filter(|(_, labels)| selector.matches(labels, symbols)).map(|(name, _)| *name).collect()
     }
 }

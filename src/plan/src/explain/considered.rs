@@ -49,7 +49,7 @@ pub(super) fn consider_all(
         let has = |class: &berth_model::PodClass| class.rows.iter().any(|&known| known as usize == row);
         universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
     };
-    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     let Some(class) = class_of(own) else { return };
     story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
     let considered = consider(cluster, &universe, class, options, taken);

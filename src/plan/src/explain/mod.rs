@@ -182,7 +182,7 @@ impl Plan {
                 subject::pod(self, &solving, &pod)
             }
             Kind::Reservation => subject::reservation(self, &solving, object),
-            Kind::Node => node::explain(self, &solving, object),
+            Kind::Node => node::explain(self, object),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use berth_disruption::{Removal, Verdict};
 use berth_model::{ClassId, Cluster, MemberKind, NodeRoom, PodStage, Universe};
-use berth_provisioning::{Options, launchable};
+use berth_provisioning::launchable;
 use berth_scheduling::{Scheduler, Verdict as NodeVerdict};
 
 use super::subject::{amounts, missing, units};
@@ -12,7 +12,7 @@ use crate::decimal::rounded;
 use crate::outcome::Outcome;
 use crate::table::disruption::{offering as launched_as, why};
 
-pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
+pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation, ExplainError> {
     let removal = plan.removal.take();
     let outcome = Outcome::of(&mut plan);
     let cluster = &plan.cluster;
@@ -68,7 +68,7 @@ pub(super) fn explain(mut plan: Plan, options: &Options, object: &ObjectRef) -> 
     }
     let is_up = !node.is_coming_up;
     if is_up {
-        refused(&mut plan.cluster, at, options, &mut story);
+        refused(&mut plan.cluster, at, &mut story);
     }
     Ok(story)
 }
@@ -113,10 +113,10 @@ fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
 }
 
 /// What the node says to everybody who has no place.
-fn refused(cluster: &mut Cluster, at: usize, options: &Options, story: &mut Explanation) {
+fn refused(cluster: &mut Cluster, at: usize, story: &mut Explanation) {
     let universe = Universe::with_scores(cluster);
     let cluster = &*cluster;
-    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe, options));
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     for (class, id) in universe.classes.iter().zip((0..).map(ClassId)).filter(|(class, _)| class.count > 0) {
         let mut members = class.rows.iter().filter_map(|row| cluster.pending.get(*row as usize));
         let first = members.find_map(|row| Some((row, row.members.first()?)));

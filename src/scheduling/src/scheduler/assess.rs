@@ -102,7 +102,7 @@ impl Scheduler<'_> {
         let spec = &*index.shape.spec;
         let Some(seen) = self.world().seen(node, spec) else { return Scores::default() };
         let on_node = &*seen.scored();
-        let known_image = |image| self.images.get(&image).copied().unwrap_or_default();
+        let known_image = |image| self.images.get(image);
         Scores {
             taint_toleration: shared.taints,
             node_affinity: shared.affinity,

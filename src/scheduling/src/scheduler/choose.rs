@@ -48,7 +48,7 @@ impl Scheduler<'_> {
                 let (own, rank) = Index::best(cell)?;
                 Some((std::cmp::Reverse(shared.total() + own), rank))
             });
-            best.min().map(|(_, rank)| scheduler.groups.at_rank(rank))
+            best.min().and_then(|(_, rank)| scheduler.groups.at_rank(rank))
         })?
     }
 

@@ -1,10 +1,13 @@
 //! Nodes alike in everything but their name are one group: filters and scores look at it once.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_model::{Cluster, Cordon, Node, NodeState, Requirements, Resources, Sym, Taint, Units};
+use berth_model::{Cluster, Node, NodeState, Requirements, Resources, Sym};
 use rustc_hash::FxHashMap;
+
+use super::kinds::Kinds;
+use super::ranks::Ranks;
 
 /// Changes kept at most; indexes that are further behind are made anew.
 const LOG_LENGTH: usize = 1 << 20;
@@ -28,7 +31,7 @@ struct Key {
 struct Group {
     key: Option<Arc<Key>>,
     /// Nodes by their rank.
-    members: BTreeSet<u32>,
+    members: BTreeMap<u64, u32>,
 }
 
 /// A node that went from one group to another.
@@ -37,7 +40,12 @@ pub(super) struct Change {
     pub(super) node: u32,
     pub(super) from: u32,
     pub(super) to: u32,
+    /// Whether the node of this index is another one than before, or none.
+    pub(super) is_other: bool,
 }
+
+/// A node in no group.
+const NONE: u32 = u32::MAX;
 
 /// All groups, and the changes since some time ago.
 #[derive(Clone, Debug)]
@@ -51,41 +59,30 @@ pub(crate) struct Groups {
     dropped: usize,
     /// Where a trial began that will be taken back: groups keep their places until then.
     trial: Option<usize>,
-    /// By node: its place in the order of names, by which ties are broken; and back.
-    ranks: Vec<u32>,
-    by_rank: Vec<u32>,
-    /// Nodes alike in labels (their names aside), taints and capacity have one kind.
-    kinds: Vec<u32>,
-    /// By kind: one of its nodes.
-    samples: Vec<u32>,
+    ranks: Ranks,
+    kinds: Kinds,
+    /// Changes when nodes come, go or become others.
+    version: u64,
 }
 
-fn index(at: usize) -> u32 {
+/// As an index of nodes, groups or kinds.
+pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 impl Groups {
-    pub(crate) fn new(cluster: &Cluster, states: &[NodeState]) -> Self {
-        let mut by_rank: Vec<u32> = (0..index(cluster.nodes.len())).collect();
-        let name = |node: u32| cluster.nodes.get(node as usize).map_or("", |node| cluster.symbols.text(node.name));
-        by_rank.sort_by(|a, b| name(*a).cmp(name(*b)).then(a.cmp(b)));
-        let mut ranks = vec![0; by_rank.len()];
-        for (rank, node) in by_rank.iter().enumerate() {
-            ranks[*node as usize] = index(rank);
-        }
-        let (kinds, samples) = kinds(cluster);
+    pub(crate) fn new(cluster: &Cluster, states: &[NodeState], kinds: Kinds) -> Self {
         let mut groups = Groups {
-            of_node: vec![u32::MAX; by_rank.len()],
+            of_node: vec![NONE; cluster.nodes.len()],
             list: Vec::new(),
             free: Vec::new(),
             ids: FxHashMap::default(),
             log: Vec::new(),
             dropped: 0,
             trial: None,
-            ranks,
-            by_rank,
+            ranks: Ranks::new(cluster),
             kinds,
-            samples,
+            version: 0,
         };
         for (node, state) in states.iter().enumerate() {
             groups.regroup(node, state, false);
@@ -96,11 +93,8 @@ impl Groups {
 
     /// Puts a node where it belongs now; `apart` if it is like no other, as are those with Reservations.
     pub(super) fn regroup(&mut self, node: usize, state: &NodeState, apart: bool) {
-        let (Some(&kind), Some(&rank), Some(&from)) =
-            (self.kinds.get(node), self.ranks.get(node), self.of_node.get(node))
-        else {
-            return;
-        };
+        let Some(&from) = self.of_node.get(node) else { return };
+        let (kind, rank) = (self.kinds.of(node), self.ranks.of(node));
         let mut ports = state.ports.clone();
         ports.sort_unstable();
         let mut disks = state.disks.clone();
@@ -118,7 +112,7 @@ impl Groups {
         };
         let to = self.ids.get(&key).copied().unwrap_or_else(|| {
             let key = Arc::new(key);
-            let group = Group { key: Some(Arc::clone(&key)), members: BTreeSet::new() };
+            let group = Group { key: Some(Arc::clone(&key)), members: BTreeMap::new() };
             let id = if let Some(id) = self.free.pop() {
                 self.list[id as usize] = group;
                 id
@@ -129,25 +123,84 @@ impl Groups {
             self.ids.insert(key, id);
             id
         });
-        if let Some(group) = self.list.get_mut(from as usize)
-            && from != to
-        {
-            group.members.remove(&rank);
-            if group.members.is_empty()
-                && self.trial.is_none()
-                && let Some(key) = group.key.take()
-            {
-                self.ids.remove(&key);
-                self.free.push(from);
-            }
+        if from != to {
+            self.leave(from, rank);
         }
-        self.list[to as usize].members.insert(rank);
+        self.list[to as usize].members.insert(rank, index(node));
         self.of_node[node] = to;
+        self.note(Change { node: index(node), from, to, is_other: false });
+    }
+
+    // A node is in a group no more.
+    fn leave(&mut self, group: u32, rank: u64) {
+        let Some(known) = self.list.get_mut(group as usize) else { return };
+        known.members.remove(&rank);
+        if known.members.is_empty()
+            && self.trial.is_none()
+            && let Some(key) = known.key.take()
+        {
+            self.ids.remove(&key);
+            self.free.push(group);
+        }
+    }
+
+    fn note(&mut self, change: Change) {
         if self.log.len() >= LOG_LENGTH && self.trial.is_none() {
             self.dropped += self.log.len();
             self.log.clear();
         }
-        self.log.push(Change { node: index(node), from, to });
+        self.log.push(change);
+    }
+
+    /// A node came, as the last one: it has neither kind nor rank nor group yet.
+    pub(super) fn push_node(&mut self) {
+        self.of_node.push(NONE);
+        self.kinds.push();
+        self.ranks.push();
+        self.version += 1;
+    }
+
+    /// A node went; the last one takes its place.
+    pub(super) fn swap_remove_node(&mut self, node: usize) {
+        let Some(last) = self.of_node.len().checked_sub(1).filter(|last| node <= *last) else { return };
+        let from = self.of_node.swap_remove(node);
+        self.leave(from, self.ranks.of(node));
+        self.kinds.swap_remove(node);
+        self.ranks.swap_remove(node);
+        if let Some(&group) = self.of_node.get(node)
+            && let Some(members) = self.list.get_mut(group as usize).map(|group| &mut group.members)
+            && let Some(moved) = members.get_mut(&self.ranks.of(node))
+        {
+            *moved = index(node);
+        }
+        self.note(Change { node: index(node), from, to: NONE, is_other: true });
+        self.note(Change { node: index(last), from: NONE, to: NONE, is_other: true });
+        self.version += 1;
+    }
+
+    /// A node is another one than it was, or has just come; the cluster knows it. It is in the group that it was in until it
+    /// is put elsewhere. False where it finds no rank.
+    #[must_use]
+    pub(super) fn set_node(&mut self, node: usize, cluster: &Cluster) -> bool {
+        self.kinds.assign(node, cluster);
+        self.note(Change { node: index(node), from: NONE, to: NONE, is_other: true });
+        self.version += 1;
+        self.ranks.of(node) != u64::MAX || self.ranks.insert(node, cluster)
+    }
+
+    /// A node will be another one: it has no kind until [`Groups::set_node`].
+    pub(super) fn release_node(&mut self, node: usize) {
+        self.kinds.release(node);
+    }
+
+    /// Whether so much is left over of nodes that went that all is made anew more easily.
+    pub(super) fn is_worn(&self) -> bool {
+        self.kinds.is_worn()
+    }
+
+    /// Changes when nodes come, go or become others.
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Whether a trial goes on.
@@ -166,12 +219,12 @@ impl Groups {
         let Some(from) = self.trial.take().and_then(|began| began.checked_sub(self.dropped)) else { return Vec::new() };
         let undone: Vec<Change> = self.log.drain(from.min(self.log.len())..).collect();
         for change in undone.iter().rev() {
-            let Some(&rank) = self.ranks.get(change.node as usize) else { continue };
+            let rank = self.ranks.of(change.node as usize);
             if let Some(group) = self.list.get_mut(change.to as usize) {
                 group.members.remove(&rank);
             }
             if let Some(group) = self.list.get_mut(change.from as usize) {
-                group.members.insert(rank);
+                group.members.insert(rank, change.node);
             }
             if let Some(of_node) = self.of_node.get_mut(change.node as usize) {
                 *of_node = change.from;
@@ -207,13 +260,19 @@ impl Groups {
     /// The nodes of a group, by name.
     pub(super) fn members(&self, group: u32) -> impl Iterator<Item = usize> + '_ {
         let members = self.list.get(group as usize).map(|group| &group.members);
-        members.into_iter().flatten().filter_map(|rank| self.by_rank.get(*rank as usize)).map(|node| *node as usize)
+        members.into_iter().flatten().map(|(_, node)| *node as usize)
     }
 
-    /// How many nodes a group has, and the rank of its first.
-    pub(super) fn size(&self, group: u32) -> Option<(u32, u32)> {
+    /// How many nodes a group has, and the first of them with its rank.
+    pub(super) fn size(&self, group: u32) -> Option<(u32, u64, usize)> {
         let members = &self.list.get(group as usize)?.members;
-        Some((index(members.len()), *members.first()?))
+        let (rank, node) = members.first_key_value()?;
+        Some((index(members.len()), *rank, *node as usize))
+    }
+
+    /// The kind of a group's nodes.
+    pub(super) fn kind_of(&self, group: u32) -> Option<u32> {
+        Some(self.list.get(group as usize)?.key.as_ref()?.kind)
     }
 
     /// The group of a node.
@@ -221,61 +280,30 @@ impl Groups {
         self.of_node.get(node).copied()
     }
 
-    pub(crate) fn kind(&self, node: usize) -> u32 {
-        self.kinds.get(node).copied().unwrap_or(u32::MAX)
+    /// The kinds of all nodes.
+    pub(super) fn kinds(&self) -> &Kinds {
+        &self.kinds
     }
 
-    pub(super) fn rank(&self, node: usize) -> u32 {
-        self.ranks.get(node).copied().unwrap_or(u32::MAX)
+    /// The kind of a node.
+    pub(super) fn kind(&self, node: usize) -> u32 {
+        self.kinds.of(node)
     }
 
-    pub(super) fn at_rank(&self, rank: u32) -> usize {
-        self.by_rank.get(rank as usize).map_or(usize::MAX, |node| *node as usize)
+    /// A node of a kind; `None` where there is none any more.
+    pub(super) fn sample(&self, kind: u32) -> Option<usize> {
+        self.kinds.sample(kind)
     }
 
-    /// A node of each kind.
-    pub(crate) fn samples(&self) -> impl Iterator<Item = usize> + '_ {
-        self.samples.iter().map(|node| *node as usize)
+    /// The rank of a node: ascending by name.
+    pub(super) fn rank(&self, node: usize) -> u64 {
+        self.ranks.of(node)
     }
-}
 
-/// What a pod can tell nodes apart by, their names and what is on them aside.
-type Kind<'a> = (
-    Vec<(Sym, Sym)>,
-    &'a Requirements,
-    &'a [Taint],
-    &'a Resources,
-    &'a [(Sym, u32)],
-    &'a [(Sym, i64)],
-    Cordon,
-    bool,
-    &'a Units,
-);
-
-fn kinds(cluster: &Cluster) -> (Vec<u32>, Vec<u32>) {
-    let own = [cluster.well_known.hostname, cluster.well_known.field_name];
-    let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
-    let mut samples = Vec::new();
-    let kinds = cluster.nodes.iter().enumerate().map(|(at, node)| {
-        let labels = node.labels.iter().filter(|(key, _)| !own.contains(key)).collect();
-        let kind: Kind<'_> = (
-            labels,
-            &node.open,
-            &node.taints,
-            &node.allocatable,
-            &node.attach_limits,
-            &node.images,
-            node.cordon,
-            node.is_coming_up,
-            &node.units,
-        );
-        *ids.entry(kind).or_insert_with(|| {
-            samples.push(index(at));
-            index(samples.len() - 1)
-        })
-    });
-    let kinds = kinds.collect();
-    (kinds, samples)
+    /// The node of a rank.
+    pub(super) fn at_rank(&self, rank: u64) -> Option<usize> {
+        self.ranks.at(rank)
+    }
 }
 
 /// Whether requirements tell nodes of one kind apart.

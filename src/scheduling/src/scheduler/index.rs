@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements};
+use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements, Sym};
 use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
+use super::images::NodeImages;
 use super::shape::{Place, Shape};
 use crate::node_fit::{NodeFit, Seen};
 use crate::node_tables::add_to;
@@ -37,7 +38,7 @@ pub(super) struct CellKey {
 pub(super) struct Cell {
     pub(super) key: CellKey,
     /// By own score, the best first, then by the rank of the first node.
-    ordered: BTreeSet<(Reverse<i64>, u32, u32)>,
+    ordered: BTreeSet<(Reverse<i64>, u64, u32)>,
     pub(super) nodes: u64,
 }
 
@@ -55,7 +56,7 @@ struct Verdict {
 struct Entry {
     /// The cell with the unit's own score; `None` if it is not feasible.
     cell: Option<(u32, i64)>,
-    first: u32,
+    first: u64,
     nodes: u32,
     /// By spread rule on hosts: pods on each node, and how many nodes count.
     tallied: SmallVec<[(u32, u32); 1]>,
@@ -66,7 +67,7 @@ struct Entry {
 pub(super) struct Index {
     pub(super) shape: Shape,
     /// Set where the class tells nodes of one kind apart: the nodes that it looks at, each a unit of its own.
-    by_node: Option<FixedBitSet>,
+    by_node: Option<Candidates>,
     verdicts: FxHashMap<u32, Verdict>,
     entries: FxHashMap<u32, Entry>,
     pub(super) cells: Vec<Cell>,
@@ -77,7 +78,19 @@ pub(super) struct Index {
     tallies: Vec<BTreeMap<u32, u32>>,
     /// How many use each of the class's ReadWriteOncePod claims, anywhere.
     claim_users: SmallVec<[u32; 1]>,
+    /// What each of the class's images weighs on a node that has it.
+    image_weights: SmallVec<[i64; 2]>,
     cursor: usize,
+    /// [`Groups::version`] when it was last looked at which nodes there are.
+    version: u64,
+}
+
+/// Nodes that a class looks at one by one.
+#[derive(Clone, Debug)]
+struct Candidates {
+    /// Those that it names; `None`: all.
+    named: Option<Vec<Sym>>,
+    nodes: FixedBitSet,
 }
 
 /// What every index reads.
@@ -85,7 +98,7 @@ pub(super) struct Index {
 pub(super) struct World<'w> {
     pub(super) fit: NodeFit<'w>,
     pub(super) groups: &'w Groups,
-    pub(super) images: &'w FxHashMap<berth_model::Sym, (i64, usize)>,
+    pub(super) images: &'w NodeImages,
     pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
     /// By Reservation: the node where it was held last.
     pub(super) places: &'w [Option<u32>],
@@ -143,13 +156,22 @@ impl Index {
             spare: Vec::new(),
             tallies: vec![BTreeMap::new(); n_tallies],
             claim_users: SmallVec::new(),
+            image_weights: SmallVec::new(),
             cursor: 0,
+            version: world.groups.version(),
         };
         index.shape.discount = world.discount_of(&index.shape);
         index
     }
 
     fn rebuild(&mut self, world: World<'_>) {
+        if let Some(candidates) = &mut self.by_node {
+            for node in 0..world.cluster.nodes.len() {
+                candidates.look_again(node, world.cluster);
+            }
+        }
+        self.image_weights = image_weights(&self.shape, world);
+        self.verdicts.clear();
         self.entries.clear();
         self.cells.clear();
         self.cell_ids.clear();
@@ -158,7 +180,7 @@ impl Index {
         self.cursor = world.groups.now();
         self.claim_users = self.users_now(world);
         let units: Vec<u32> = match &self.by_node {
-            Some(nodes) => nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
+            Some(listed) => listed.nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
             None => (0..u32::try_from(world.groups.len()).unwrap_or(u32::MAX)).collect(),
         };
         for unit in units {
@@ -194,13 +216,56 @@ impl Index {
         self.refresh_all(undone, Vec::new(), world);
     }
 
-    /// Catches up in the eyes of another class of the same view: what either may draw from, it alone sees so.
+    /// Whether the nodes are those that its shape knows.
+    pub(super) fn knows_nodes(&self, world: World<'_>) -> bool {
+        self.version == world.groups.version()
+    }
+
+    /// Catches up in the eyes of another class of the same view, or of the same where nodes came, went or changed: what either
+    /// may draw from, it alone sees so. The shape is made [from](Shape::new) the one that the index has.
     pub(super) fn look_as(&mut self, shape: Shape, world: World<'_>) {
+        if !shape.extends(&self.shape) {
+            *self = Index::new(shape, world);
+            return;
+        }
         let mut units = self.drawn_from(world);
         self.shape = shape;
         self.shape.discount = world.discount_of(&self.shape);
         units.extend(self.drawn_from(world));
+        if !self.knows_nodes(world) {
+            self.version = world.groups.version();
+            units.extend(self.weigh_images(world));
+        }
         self.look_anew(self.cursor, units, world);
+    }
+
+    // The units that images make better or worse than they did, as the share of nodes that have them is another.
+    fn weigh_images(&mut self, world: World<'_>) -> Vec<u32> {
+        let weights = image_weights(&self.shape, world);
+        let before = std::mem::replace(&mut self.image_weights, weights);
+        let is_nothing = |weights: &[i64]| weights.iter().sum::<i64>() <= score::LEAST_IMAGES;
+        if before == self.image_weights || (is_nothing(&before) && is_nothing(&self.image_weights)) {
+            return Vec::new();
+        }
+        let by_node = self.by_node.is_some();
+        let mut changed: FxHashSet<u32> = FxHashSet::default();
+        let spec = &self.shape.spec;
+        self.verdicts.retain(|id, verdict| {
+            let node = if by_node { Some(*id as usize) } else { world.groups.sample(*id) };
+            let Some(node) = node.and_then(|node| world.cluster.nodes.get(node)) else { return false };
+            let now = image_locality(node, spec, world);
+            if verdict.image != now {
+                verdict.image = now;
+                changed.insert(*id);
+            }
+            true
+        });
+        if changed.is_empty() {
+            return Vec::new();
+        }
+        let id_of = |unit: u32| if by_node { Some(unit) } else { world.groups.kind_of(unit) };
+        let units = self.entries.keys().copied();
+        units.filter(|unit| id_of(*unit).is_some_and(|id| changed.contains(&id))).collect()
     }
 
     fn look_anew(&mut self, cursor: usize, units: Vec<u32>, world: World<'_>) {
@@ -212,8 +277,18 @@ impl Index {
     }
 
     fn refresh_all(&mut self, changes: &[Change], mut units: Vec<u32>, world: World<'_>) {
-        match &self.by_node {
-            Some(nodes) => units.extend(changes.iter().map(|c| c.node).filter(|node| nodes.contains(*node as usize))),
+        match &mut self.by_node {
+            Some(listed) => {
+                for change in changes {
+                    if change.is_other {
+                        listed.look_again(change.node as usize, world.cluster);
+                        self.verdicts.remove(&change.node);
+                    }
+                    if change.is_other || listed.nodes.contains(change.node as usize) {
+                        units.push(change.node);
+                    }
+                }
+            }
             None => units.extend(changes.iter().flat_map(|change| [change.from, change.to])),
         }
         units.sort_unstable();
@@ -232,7 +307,7 @@ impl Index {
         let nodes = world.owned(&self.shape.spec).map(|(node, _)| node);
         match &self.by_node {
             Some(listed) => {
-                nodes.filter(|node| listed.contains(*node)).filter_map(|node| node.try_into().ok()).collect()
+                nodes.filter(|node| listed.nodes.contains(*node)).filter_map(|node| node.try_into().ok()).collect()
             }
             None => nodes.filter_map(|node| world.groups.of(node)).collect(),
         }
@@ -243,13 +318,15 @@ impl Index {
             self.forget(unit, &old);
         }
         let by_node = self.by_node.is_some();
-        let (first, nodes) = if by_node {
-            (world.groups.rank(unit as usize), 1)
+        let (nodes, first, at) = if let Some(listed) = &self.by_node {
+            if !listed.nodes.contains(unit as usize) {
+                return;
+            }
+            (1, world.groups.rank(unit as usize), unit as usize)
         } else {
-            let Some((nodes, first)) = world.groups.size(unit) else { return };
-            (first, nodes)
+            let Some(found) = world.groups.size(unit) else { return };
+            found
         };
-        let at = world.groups.at_rank(first);
         let spec = Arc::clone(&self.shape.spec);
         let spec = &*spec;
         let (Some(node), Some(seen)) = (world.cluster.nodes.get(at), world.seen(at, spec)) else { return };
@@ -377,7 +454,7 @@ impl Index {
     }
 
     /// The best of a cell: its own score, rank, and unit.
-    pub(super) fn best(cell: &Cell) -> Option<(i64, u32)> {
+    pub(super) fn best(cell: &Cell) -> Option<(i64, u64)> {
         cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
     }
 
@@ -401,7 +478,7 @@ impl Index {
 }
 
 // The nodes that a class looks at one by one: those that it names, or all where it tells them apart otherwise.
-fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<FixedBitSet> {
+fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<Candidates> {
     let (cluster, spec) = (world.cluster, &*shape.spec);
     let required = spec.required_terms.iter().chain(std::iter::once(&spec.node_selector));
     let preferred = spec.preferred_terms.iter().map(|(_, term)| term);
@@ -410,16 +487,30 @@ fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<Fixed
     if !terms.any(|term: &Requirements| names_nodes(cluster, term)) {
         return None;
     }
-    let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());
     let named = (!counts_all).then(|| named_nodes(cluster, &spec.required_terms)).flatten();
-    match named {
-        None => nodes.insert_range(..),
-        Some(listed) => {
-            let of_names = cluster.nodes.iter().enumerate().filter(|(_, node)| listed.contains(&node.name));
-            of_names.for_each(|(at, _)| nodes.insert(at));
-        }
+    Some(Candidates { named, nodes: FixedBitSet::new() })
+}
+
+// === impl Candidates ===
+
+impl Candidates {
+    /// Whether the node of an index is one of them.
+    fn look_again(&mut self, node: usize, cluster: &Cluster) {
+        let known = cluster.nodes.get(node);
+        let is_meant = known.is_some_and(|node| self.named.as_ref().is_none_or(|named| named.contains(&node.name)));
+        self.nodes.grow(node.saturating_add(1));
+        self.nodes.set(node, is_meant);
     }
-    Some(nodes)
+}
+
+// What each image of a class weighs on a node that has it.
+fn image_weights(shape: &Shape, world: World<'_>) -> SmallVec<[i64; 2]> {
+    let n_nodes = world.cluster.nodes.len();
+    shape.spec.images.names.iter().map(|image| score::image_weight(world.images.get(*image), n_nodes)).collect()
+}
+
+fn image_locality(node: &Node, spec: &PodSpec, world: World<'_>) -> i64 {
+    score::image_locality(node, spec, world.cluster.nodes.len(), |image| world.images.get(image))
 }
 
 fn admits(cluster: &Cluster, node: &Node, spec: &PodSpec) -> bool {
@@ -428,12 +519,11 @@ fn admits(cluster: &Cluster, node: &Node, spec: &PodSpec) -> bool {
 
 fn verdict(shape: &Shape, node: &Node, world: World<'_>) -> Verdict {
     let (cluster, spec) = (world.cluster, &*shape.spec);
-    let known_image = |image| world.images.get(&image).copied().unwrap_or_default();
     Verdict {
         admits: admits(cluster, node, spec),
         taints: score::untolerated_preferences(&node.taints, spec, &cluster.symbols),
         affinity: score::preferred_terms(cluster, node, spec),
-        image: score::image_locality(node, spec, cluster.nodes.len(), known_image),
+        image: image_locality(node, spec, world),
         domains: shape.domains_of(node),
     }
 }

@@ -10,16 +10,21 @@ mod assess;
 mod bindings;
 mod choose;
 mod diagnose;
+mod domains;
 mod expected;
+mod follow;
 mod groups;
 mod hold;
+mod images;
 mod index;
+mod kinds;
 mod paused;
 mod place;
 mod placements;
 mod pre_allocate;
 mod preempt;
 mod queue;
+mod ranks;
 mod relief;
 mod replace;
 mod reserved;
@@ -35,14 +40,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
 pub use expected::Expected;
+pub use follow::Step;
 pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
 pub use queue::Queue;
 pub use replace::expect_replacements;
 
-pub(crate) use groups::{Groups, names_nodes};
+use domains::DomainSizes;
+use groups::Groups;
+pub(crate) use groups::names_nodes;
 use hold::Members;
+use images::NodeImages;
 use index::{Index, World};
+pub(crate) use kinds::Kinds;
 use relief::{Kept, Residents};
 use replace::Replacements;
 use shape::Shape;
@@ -66,6 +76,14 @@ pub struct Launchable {
 }
 
 impl Launchable {
+    /// Whether it says the same of the first counters.
+    fn is_same_of_first(&self, n_counters: usize, before: &Launchable) -> bool {
+        (0..n_counters).filter_map(|at| Some(CounterId(u32::try_from(at).ok()?))).all(|counter| {
+            self.domains.get(&counter) == before.domains.get(&counter)
+                && self.hosts.contains(&counter) == before.hosts.contains(&counter)
+        })
+    }
+
     /// The domains of a key, each once, in a fixed order.
     fn names(&self, key: Sym) -> Vec<Sym> {
         let of_key = self.keys.iter().filter(|(_, known)| **known == key);
@@ -104,8 +122,7 @@ pub struct Scheduler<'a> {
     state: Snapshot,
     groups: Groups,
     tables: NodeTables<'a>,
-    /// By image: its size, as the first node by name has it, and how many nodes have it.
-    images: FxHashMap<Sym, (i64, usize)>,
+    images: NodeImages,
     views: Views,
     /// By view.
     indexes: FxHashMap<ClassId, (u64, Index)>,
@@ -141,27 +158,24 @@ pub struct Scheduler<'a> {
     bound_to: FxHashMap<Eviction, u32>,
     /// A node that is gone, in a what-if.
     gone: Option<usize>,
-    /// Made when it is needed first.
-    domains: Option<paused::DomainSizes>,
+    domains: DomainSizes,
 }
 
 impl<'a> Scheduler<'a> {
     /// A scheduler for a cluster; `universe` is made [with scores](Universe::with_scores).
     pub fn new(cluster: &'a Cluster, universe: &'a Universe, launchable: Launchable) -> Self {
-        let tables = NodeTables::new(cluster, universe);
+        let kinds = Kinds::new(cluster);
+        let tables = NodeTables::of_kinds(cluster, universe, &kinds);
         let state = tables.snapshot();
-        let mut images: FxHashMap<Sym, (i64, usize)> = FxHashMap::default();
-        for (image, size) in cluster.nodes.iter().flat_map(|node| &node.images) {
-            images.entry(*image).or_insert((*size, 0)).1 += 1;
-        }
+        let domains = DomainSizes::new(cluster, &universe.counters, |filter, node| tables.admits(filter, node));
         Scheduler {
             cluster,
             universe,
             launchable,
-            groups: Groups::new(cluster, state.nodes()),
+            groups: Groups::new(cluster, state.nodes(), kinds),
             state,
             tables,
-            images,
+            images: NodeImages::new(&cluster.nodes),
             views: Views::new(cluster, universe, false),
             indexes: FxHashMap::default(),
             entries: 0,
@@ -182,7 +196,7 @@ impl<'a> Scheduler<'a> {
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
             gone: None,
-            domains: None,
+            domains,
         }
     }
 
@@ -231,13 +245,13 @@ impl<'a> Scheduler<'a> {
     /// A class's index, brought up to date; to be given back by [`Scheduler::keep_index`].
     fn take_index(&mut self, id: ClassId) -> Option<Index> {
         let Some((_, mut index)) = self.indexes.remove(&self.views.of(id)) else {
-            return Some(Index::new(self.shape(id)?, self.world()));
+            return Some(Index::new(self.shape(id, None)?, self.world()));
         };
         self.entries = self.entries.saturating_sub(index.len());
-        if index.shape.class == id {
+        if index.shape.class == id && index.knows_nodes(self.world()) {
             index.catch_up(self.world());
         } else {
-            index.look_as(self.shape(id)?, self.world());
+            index.look_as(self.shape(id, Some(&index.shape))?, self.world());
         }
         Some(index)
     }
@@ -248,11 +262,11 @@ impl<'a> Scheduler<'a> {
 
     /// An index of no node.
     fn bare_index(&self, id: ClassId) -> Option<Index> {
-        Some(Index::bare(self.shape(id)?, self.world()))
+        Some(Index::bare(self.shape(id, None)?, self.world()))
     }
 
-    fn shape(&self, id: ClassId) -> Option<Shape> {
-        Shape::new(self.cluster, self.universe, &self.groups, &self.tables.filters, &self.launchable, id)
+    fn shape(&self, id: ClassId, before: Option<&Shape>) -> Option<Shape> {
+        Shape::new(self.cluster, self.universe, &self.domains, &self.launchable, id, before)
     }
 
     fn keep_index(&mut self, id: ClassId, index: Index) {

@@ -1,20 +1,19 @@
-//! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by the pods
-//! that came and went meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
+//! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by what has
+//! changed meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
 
-use berth_model::{BoundPod, ClassId, Cluster, Mark, Snapshot, Sym, Universe, Volumes};
+use berth_model::{ClassId, Cluster, Mark, Snapshot, Universe};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use super::domains::DomainSizes;
 use super::groups::Groups;
 use super::hold::Members;
+use super::images::NodeImages;
 use super::index::Index;
 use super::view::Views;
 use super::{Launchable, Placement, Queue, Scheduler};
-use crate::node_tables::{NodeTables, Running};
+use crate::node_tables::NodeTables;
 use crate::reservation::Rules;
-
-/// How many nodes are in each domain of a key, by node filter.
-pub(super) type DomainSizes = FxHashMap<(Option<u32>, Sym), FxHashMap<Sym, u32>>;
 
 /// What a scheduler knows, without the cluster that it looks at.
 #[derive(Debug)]
@@ -25,15 +24,15 @@ pub struct Paused {
     filters: Vec<FixedBitSet>,
     counter_filters: Vec<Option<u32>>,
     rules: Rules,
-    reports: (bool, bool),
-    images: FxHashMap<Sym, (i64, usize)>,
+    reports: (usize, usize),
+    images: NodeImages,
     views: Views,
     indexes: FxHashMap<ClassId, (u64, Index)>,
     entries: usize,
     asked: u64,
     allowed: Vec<i32>,
     places: Vec<Option<u32>>,
-    domains: Option<DomainSizes>,
+    domains: DomainSizes,
 }
 
 /// What a scheduler would do.
@@ -68,8 +67,8 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Goes on. The cluster has the same nodes, Reservations and rules, and the universe the same counters; classes may have
-    /// come. No Reservation is pending.
+    /// Goes on. The cluster has the same Reservations and rules, and the universe the same counters; classes may have come. No
+    /// Reservation is pending. What else has changed is to be told by [`Scheduler::follow`] before anything is asked.
     pub fn resume(cluster: &'a Cluster, universe: &'a Universe, paused: Paused) -> Self {
         let Paused { filters, counter_filters, rules, reports: (reports_cpus, reports_numa), .. } = paused;
         Scheduler {
@@ -104,65 +103,40 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// A pod came to a node of the cluster, or left it, since the scheduler looked at it. Says whether it could be taken in:
-    /// of ports and volumes that Reservations may hold, and of units, nothing says who else has them.
-    #[must_use]
-    pub fn pod_changed(&mut self, id: ClassId, pod: &BoundPod, node: usize, comes: bool) -> bool {
-        let Some(class) = self.universe.class(id) else { return false };
-        let Some(spec) = self.cluster.specs.get(pod.spec as usize) else { return false };
-        let has_shared = !spec.host_ports.is_empty() || spec.volumes != Volumes::default();
-        let has_holdings = self.state.nodes().get(node).is_none_or(|state| !state.holdings.is_empty());
-        if (has_shared && has_holdings) || pod.assigned.is_some() || pod.draws_from.is_some() || pod.candidate.is_some()
-        {
-            return false;
-        }
-        let running = Running { class, spec, stage: pod.stage, assigned: None, draws_from: None };
-        if comes {
-            self.tables.comes(&mut self.state, running, node);
-        } else {
-            self.tables.leaves(&mut self.state, running, node);
-        }
-        self.regroup(node);
-        true
-    }
-
-    /// What is left of a node is what the cluster says now, all pods that came and went taken in.
-    pub fn room_changed(&mut self, node: usize) {
-        let Some(known) = self.cluster.nodes.get(node) else { return };
-        self.state.change_node(node, |state| state.free.clone_from(&known.free));
-        self.regroup(node);
-    }
-
     /// PodDisruptionBudgets are what the cluster says now.
     pub fn budgets_changed(&mut self) {
         self.allowed = self.cluster.budgets.iter().map(|budget| budget.allowed).collect();
     }
 
-    /// What could be launched may be something else now.
-    pub fn set_launchable(&mut self, launchable: Launchable) {
-        if launchable != self.launchable {
-            self.launchable = launchable;
+    /// What could be launched is this now. `n_counters` were known before: who asked for those looks at all nodes anew if there
+    /// is a difference.
+    pub fn set_launchable(&mut self, launchable: Launchable, n_counters: usize) {
+        if !launchable.is_same_of_first(n_counters, &self.launchable) {
             self.indexes.clear();
             self.entries = 0;
         }
+        self.launchable = launchable;
     }
 
-    /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held: then the
-    /// scheduler is of no use any more.
+    /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held.
     pub fn try_out(&mut self, queue: Queue) -> Option<Trial> {
-        let mark = self.begin_trial();
+        let (mark, allowed) = (self.begin_trial(), self.allowed.clone());
         let left = self.run(queue);
         let is_plain = self.evicted.is_empty()
             && self.off.is_empty()
             && self.nominated.is_empty()
             && self.replacements.waiting.is_empty()
             && self.bound_to.is_empty();
-        if !is_plain {
-            return None;
-        }
-        let placements = self.placed_by_row();
+        let trial = is_plain.then(|| Trial { left, placements: self.placed_by_row() });
+        self.evicted.clear();
+        self.off.clear();
+        self.nominated.clear();
+        self.bound_to.clear();
+        (self.allowed, self.replacements, self.members) = (allowed, super::Replacements::default(), Members::default());
+        (self.residents, self.kept) = (None, None);
+        self.expectations = super::expected::Expectations::default();
         self.take_back(mark);
-        Some(Trial { left, placements })
+        trial
     }
 
     /// Where the pods of a node would go if it went, each of the class that it would have when its controller makes it anew,
@@ -203,33 +177,9 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Whether a domain of some topology key goes with a node: what spreads are counted over would change.
-    fn is_a_domain(&mut self, node: usize) -> bool {
-        let (cluster, tables) = (self.cluster, &self.tables);
-        let admits = |filter: Option<u32>, node: usize| {
-            filter.and_then(|filter| tables.filters.get(filter as usize)).is_none_or(|nodes| nodes.contains(node))
-        };
-        let domains = self.domains.get_or_insert_with(|| {
-            let mut domains = DomainSizes::default();
-            let hostname = cluster.well_known.hostname;
-            for counter in self.universe.counters.iter().filter(|counter| counter.key != hostname) {
-                domains.entry((counter.filter, counter.key)).or_insert_with(|| {
-                    let mut sizes: FxHashMap<Sym, u32> = FxHashMap::default();
-                    let nodes = cluster.nodes.iter().enumerate().filter(|(at, _)| admits(counter.filter, *at));
-                    for (_, node) in nodes {
-                        if let Some(name) = node.labels.get(counter.key) {
-                            *sizes.entry(name).or_default() += 1;
-                        }
-                    }
-                    sizes
-                });
-            }
-            domains
-        });
-        let Some(labels) = cluster.nodes.get(node).map(|node| &node.labels) else { return true };
-        domains.iter().any(|((filter, key), sizes)| {
-            let size = labels.get(*key).and_then(|name| sizes.get(&name));
-            admits(*filter, node) && size.is_some_and(|size| *size < 2)
-        })
+    fn is_a_domain(&self, node: usize) -> bool {
+        let known = self.cluster.nodes.get(node);
+        known.is_none_or(|known| self.domains.is_alone(known, |filter| self.tables.admits(filter, node)))
     }
 
     fn begin_trial(&mut self) -> Mark {

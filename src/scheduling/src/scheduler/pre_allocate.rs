@@ -94,7 +94,7 @@ impl Scheduler<'_> {
             return None;
         }
         let index = self.bare_index(class)?;
-        let mut best: Option<((Reverse<i64>, u32), (usize, Binding, Vec<usize>))> = None;
+        let mut best: Option<((Reverse<i64>, u64), (usize, Binding, Vec<usize>))> = None;
         let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
         for node in 0..self.cluster.nodes.len() {
             if !self.cluster.nodes.get(node).is_some_and(stands) {

@@ -24,7 +24,7 @@ pub(super) struct Candidate {
 
 /// By what candidates are compared, the least wins: budgets violated, the highest priority among the victims, the sum of
 /// their priorities, their number, how long the most important have run, the node's name.
-pub(super) type Order = (usize, i32, i64, usize, Reverse<i64>, u32);
+pub(super) type Order = (usize, i32, i64, usize, Reverse<i64>, u64);
 
 impl Scheduler<'_> {
     /// Makes room for a pod of the class where the least important pods have to go, and evicts them; the node. `None`,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::Launchable;
-use super::groups::Groups;
+use super::domains::DomainSizes;
 use super::reserved::Discount;
 use crate::filter::Obstacle;
 
@@ -94,13 +94,14 @@ pub(super) struct Values {
 }
 
 impl Shape {
+    /// `before` is the shape that an index has of nodes as they were: domains keep their ids.
     pub(super) fn new(
         cluster: &Cluster,
         universe: &Universe,
-        groups: &Groups,
-        filters: &[FixedBitSet],
+        sizes: &DomainSizes,
         launchable: &Launchable,
         id: ClassId,
+        before: Option<&Shape>,
     ) -> Option<Self> {
         let class = universe.class(id)?;
         let spec = cluster.specs.get(class.spec as usize)?;
@@ -135,7 +136,7 @@ impl Shape {
             let (place, _) = place(&mut shape, counter)?;
             shape.drawn.push((counter, place, weight));
         }
-        shape.list_domains(cluster, groups, launchable);
+        shape.list_domains(sizes, launchable, before);
         for (constraint, is_required) in
             class.required.iter().map(|c| (c, true)).chain(class.preferred.spread.iter().map(|c| (c, false)))
         {
@@ -146,8 +147,7 @@ impl Shape {
                 Constraint::Apart { counts_self, .. } => shape.apart.push(rule(counts_self)),
                 Constraint::Spread { counter, max_skew, min_domains, counts_self } => {
                     let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
-                    let filter = filter.and_then(|filter| filters.get(filter as usize));
-                    let eligible = shape.eligible(cluster, groups, launchable, counter, place, filter);
+                    let eligible = shape.eligible(sizes, launchable, counter, place, filter);
                     let spread = SpreadRule {
                         rule: rule(counts_self),
                         max_skew,
@@ -170,11 +170,11 @@ impl Shape {
         Some(shape)
     }
 
-    fn list_domains(&mut self, cluster: &Cluster, groups: &Groups, launchable: &Launchable) {
-        for key in &self.keys {
-            let mut domains = Domains::default();
-            let of_nodes = groups.samples().filter_map(|node| cluster.nodes.get(node)?.labels.get(*key));
-            for name in of_nodes.chain(launchable.names(*key)) {
+    fn list_domains(&mut self, sizes: &DomainSizes, launchable: &Launchable, before: Option<&Shape>) {
+        for (at, key) in self.keys.iter().enumerate() {
+            let known = before.filter(|before| before.keys.get(at) == Some(key));
+            let mut domains = known.and_then(|before| before.domains.get(at)).cloned().unwrap_or_default();
+            for name in sizes.names(None, *key).chain(launchable.names(*key)) {
                 let next = u32::try_from(domains.ids.len()).unwrap_or(ABSENT);
                 domains.ids.entry(name).or_insert(next);
             }
@@ -182,28 +182,28 @@ impl Shape {
         }
     }
 
+    /// Whether what was read with another shape still holds with this one, made from that: the ids of domains.
+    pub(super) fn extends(&self, before: &Shape) -> bool {
+        self.keys == before.keys
+    }
+
     fn eligible(
         &self,
-        cluster: &Cluster,
-        groups: &Groups,
+        sizes: &DomainSizes,
         launchable: &Launchable,
         counter: CounterId,
         place: Place,
-        filter: Option<&FixedBitSet>,
+        filter: Option<u32>,
     ) -> FixedBitSet {
         let Place::Key(at) = place else { return FixedBitSet::new() };
         let (Some(&key), Some(domains)) = (self.keys.get(at), self.domains.get(at)) else { return FixedBitSet::new() };
         let mut eligible = FixedBitSet::with_capacity(domains.ids.len());
-        let mut admit = |name: Option<Sym>| {
-            if let Some(&id) = name.and_then(|name| domains.ids.get(&name)) {
+        let launchable = launchable.domains.get(&counter).into_iter().flatten().copied();
+        for name in sizes.names(filter, key).chain(launchable) {
+            if let Some(&id) = domains.ids.get(&name) {
                 eligible.insert(id as usize);
             }
-        };
-        match filter {
-            None => groups.samples().for_each(|node| admit(cluster.nodes.get(node).and_then(|n| n.labels.get(key)))),
-            Some(nodes) => nodes.ones().for_each(|node| admit(cluster.nodes.get(node).and_then(|n| n.labels.get(key)))),
         }
-        launchable.domains.get(&counter).into_iter().flatten().for_each(|&name| admit(Some(name)));
         eligible
     }
 

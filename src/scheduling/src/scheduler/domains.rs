@@ -1,0 +1,72 @@
+//! The domains of topology keys that nodes make.
+
+use berth_model::{Cluster, Counter, Labels, Node, Sym};
+use rustc_hash::FxHashMap;
+
+/// How many nodes are in each domain of a key, by node filter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DomainSizes(FxHashMap<(Option<u32>, Sym), Sizes>);
+
+#[derive(Clone, Debug, Default)]
+struct Sizes {
+    nodes: FxHashMap<Sym, u32>,
+    /// Whether a counter has both filter and key; else only who lists the domains of a key asks.
+    is_counted: bool,
+}
+
+// === impl DomainSizes ===
+
+impl DomainSizes {
+    /// The domains that counters are about. `admits` tells whether a filter admits a node.
+    pub(super) fn new(cluster: &Cluster, counters: &[Counter], admits: impl Fn(u32, usize) -> bool) -> Self {
+        let mut domains = DomainSizes::default();
+        domains.extend(cluster, counters, admits);
+        domains
+    }
+
+    /// The same with more counters.
+    pub(super) fn extend(&mut self, cluster: &Cluster, counters: &[Counter], admits: impl Fn(u32, usize) -> bool) {
+        let hostname = cluster.well_known.hostname;
+        for counter in counters.iter().filter(|counter| counter.key != hostname) {
+            for filter in [None, counter.filter] {
+                let sizes = self.0.entry((filter, counter.key)).or_insert_with(|| {
+                    let is_in = |at: usize| filter.is_none_or(|filter| admits(filter, at));
+                    let nodes = cluster.nodes.iter().enumerate().filter(|(at, _)| is_in(*at));
+                    let mut sizes = Sizes::default();
+                    for name in nodes.filter_map(|(_, node)| node.labels.get(counter.key)) {
+                        *sizes.nodes.entry(name).or_default() += 1;
+                    }
+                    sizes
+                });
+                sizes.is_counted |= filter == counter.filter;
+            }
+        }
+    }
+
+    /// The domains of a key that have a node which a filter admits.
+    pub(super) fn names(&self, filter: Option<u32>, key: Sym) -> impl Iterator<Item = Sym> + '_ {
+        let sizes = self.0.get(&(filter, key));
+        sizes.into_iter().flat_map(|sizes| sizes.nodes.keys().copied())
+    }
+
+    /// A node with these labels came, or went.
+    pub(super) fn count(&mut self, labels: &Labels, admits: impl Fn(u32) -> bool, comes: bool) {
+        for ((filter, key), sizes) in &mut self.0 {
+            let Some(name) = labels.get(*key).filter(|_| filter.is_none_or(&admits)) else { continue };
+            let nodes = sizes.nodes.entry(name).or_default();
+            *nodes = if comes { nodes.saturating_add(1) } else { nodes.saturating_sub(1) };
+            if *nodes == 0 {
+                sizes.nodes.remove(&name);
+            }
+        }
+    }
+
+    /// Whether a domain that counters are about has no other node.
+    pub(super) fn is_alone(&self, node: &Node, admits: impl Fn(u32) -> bool) -> bool {
+        let counted = self.0.iter().filter(|(_, sizes)| sizes.is_counted);
+        counted.into_iter().any(|((filter, key), sizes)| {
+            let size = node.labels.get(*key).and_then(|name| sizes.nodes.get(&name));
+            filter.is_none_or(&admits) && size.is_some_and(|size| *size < 2)
+        })
+    }
+}
