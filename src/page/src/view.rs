@@ -254,6 +254,7 @@ fn shorten(text: &mut String) {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "as the view takes it")]
     fn pod(name: &str, node: &str) -> Option<PodRecord> {
         Some(PodRecord {
             name: name.to_owned(),

@@ -86,6 +86,7 @@ impl Backoff for Pause {
     fn reset(&mut self) {}
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Seen {
     Pod(Event<SeenPod>),
     Node(Event<v1::Node>),
@@ -108,8 +109,10 @@ impl Page {
             frames: options.records.then(Mutex::default),
             tasks: Mutex::default(),
         });
-        let follower = Follower { options: options.clone(), ..Follower::default_for(&shared) };
-        let task = tokio::spawn(follower.run(watch_all(client, options.with_events)));
+        let watches = watch_all(client, options.with_events);
+        let (listed, claims) = (<[BTreeSet<String>; 3]>::default(), BTreeSet::new());
+        let follower = Follower { shared: Arc::downgrade(&shared), options, listed, claims };
+        let task = tokio::spawn(follower.run(watches));
         shared.tasks.lock().push(task);
         Self { shared }
     }
@@ -167,12 +170,6 @@ struct Follower {
 // === impl Follower ===
 
 impl Follower {
-    fn default_for(shared: &Arc<Shared>) -> Self {
-        let options =
-            PageOptions { title: String::new(), price: Arc::new(|_| None), with_events: false, records: false };
-        Self { shared: Arc::downgrade(shared), options, listed: Default::default(), claims: BTreeSet::new() }
-    }
-
     async fn run(mut self, mut watches: BoxStream<'static, Seen>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
