@@ -97,7 +97,7 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
     let recording = String::from_utf8(recording).unwrap();
     let data = recording.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
     let frames: Value = serde_json::from_str(data).unwrap();
-    let said = frames["frames"].as_array().unwrap().iter().flat_map(|frame| frame["said"].as_array().cloned());
+    let said = frames["frames"].as_array().unwrap().iter().filter_map(|frame| frame["said"].as_array().cloned());
     assert_eq!(said.flatten().next().unwrap()["message"], "something </script> happens");
 }
 

@@ -93,7 +93,7 @@ pub async fn record(
         }
     }
     recorder.market()?;
-    recorder.line(json!({"at": seconds(start.elapsed()), "end": true}))?;
+    recorder.line(&json!({"at": seconds(start.elapsed()), "end": true}))?;
     recorder.lines.flush()?;
     Ok(Recorded { lines: recorder.n_lines })
 }
@@ -122,9 +122,9 @@ struct Recorder<W> {
 // === impl Recorder ===
 
 impl<W: Write> Recorder<W> {
-    fn line(&mut self, line: Value) -> io::Result<()> {
+    fn line(&mut self, line: &Value) -> io::Result<()> {
         self.n_lines += 1;
-        self.lines.line(&line)
+        self.lines.line(line)
     }
 
     /// Writes what the cloud was told of stocks and prices.
@@ -144,7 +144,7 @@ impl<W: Write> Recorder<W> {
                     "price"
                 }
             };
-            self.line(json!({"at": seconds(since), word: fields}))?;
+            self.line(&json!({"at": seconds(since), word: fields}))?;
         }
         Ok(())
     }
@@ -170,28 +170,28 @@ impl<W: Write> Recorder<W> {
         match noted {
             Noted::Applied { object, .. } => {
                 if let Some(catalogue) = self.catalogue_of(&object).await {
-                    self.line(json!({"at": at, "apply": catalogue}))?;
+                    self.line(&json!({"at": at, "apply": catalogue}))?;
                 }
-                self.line(json!({"at": at, "apply": object}))
+                self.line(&json!({"at": at, "apply": object}))
             }
             Noted::Scaled { kind, namespace, name, replicas } => {
                 let scale = json!({"kind": kind, "namespace": namespace, "name": name, "replicas": replicas});
-                self.line(json!({"at": at, "scale": scale}))
+                self.line(&json!({"at": at, "scale": scale}))
             }
             Noted::Template { name, pod } => self.lines.template(&name, &pod),
-            Noted::Created { template, name, .. } => self.line(json!({"at": at, "create": template, "name": name})),
+            Noted::Created { template, name, .. } => self.line(&json!({"at": at, "create": template, "name": name})),
             Noted::Deleted { kind, namespace, name } => {
                 let mut fields =
                     json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "ifThere": true});
                 if let Some(fields) = fields.as_object_mut().filter(|_| !namespace.is_empty()) {
                     fields.insert("namespace".to_owned(), namespace.into());
                 }
-                self.line(json!({"at": at, "delete": fields}))
+                self.line(&json!({"at": at, "delete": fields}))
             }
             Noted::Ran { kind, namespace, name, millis } => {
                 let seconds = seconds(Duration::from_millis(millis));
                 let ran = json!({"kind": kind, "namespace": namespace, "name": name, "seconds": seconds});
-                self.line(json!({"at": at, "ran": ran}))
+                self.line(&json!({"at": at, "ran": ran}))
             }
         }
     }
@@ -226,7 +226,7 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
     let effort = match controllers.solve.effort {
         Effort::Low => "low",
         Effort::High => "high",
-        _ => "default",
+        Effort::Default => "default",
     };
     let settings = json!({
         "effort": effort,

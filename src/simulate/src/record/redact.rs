@@ -143,7 +143,7 @@ fn pod_spec(spec: &Value) -> Value {
 }
 
 fn metadata(metadata: Option<&Value>) -> Value {
-    let mut out = metadata.map(|own| only(own, &["name", "namespace", "labels"])).unwrap_or_else(|| json!({}));
+    let mut out = metadata.map_or_else(|| json!({}), |own| only(own, &["name", "namespace", "labels"]));
     let annotations = metadata.and_then(|own| own.get("annotations")).and_then(Value::as_object);
     let kept: Map<String, Value> = annotations
         .into_iter()
