@@ -80,9 +80,9 @@ impl Opened {
         story: &Story,
     ) -> Result<Onlookers> {
         let page = (self.recording.is_some() || self.args.page.is_some()).then(|| {
-            let priced = cloud.clone();
+            let machines = cloud.clone();
             let price = move |id: &str| {
-                let prices = priced.prices(&ProviderId(id.to_owned()))?;
+                let prices = machines.prices(&ProviderId(id.to_owned()))?;
                 let (own, list) = (prices.own.as_f64(), prices.list.as_f64());
                 // On a slot, nothing is paid by the hour.
                 Some([own, if own > 0.0 { own } else { list }])
