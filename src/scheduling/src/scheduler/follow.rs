@@ -284,7 +284,7 @@ impl Scheduler<'_> {
             change(&mut tables.reports_numa);
         }
         self.domains.count(&node.labels, |filter| tables.admits(filter, at), comes);
-        self.images.count(node, comes);
+        self.images.count(node, comes, self.cluster);
     }
 
     fn push_node(&mut self) {

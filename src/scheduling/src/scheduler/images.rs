@@ -1,46 +1,92 @@
 //! Images on nodes, as far as scores tell nodes apart by them.
 
-use berth_model::{Node, Sym};
+use berth_model::{Cluster, Node, Sym};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
-/// How many nodes have an image, by the size that they report: all the same one, where nothing is odd.
+/// How many nodes have an image, and what size it is of: that on the first of them, as kube-scheduler has it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NodeImages(FxHashMap<Sym, SmallVec<[(i64, usize); 1]>>);
+pub(super) struct NodeImages(FxHashMap<Sym, OnNodes>);
+
+#[derive(Clone, Copy, Debug)]
+struct OnNodes {
+    /// The first node, by name once nodes come and go.
+    first: Sym,
+    size: i64,
+    n_nodes: usize,
+}
 
 // === impl NodeImages ===
 
 impl NodeImages {
+    /// The first node is that of the order in which they are given.
     pub(super) fn new(nodes: &[Node]) -> Self {
         let mut images = NodeImages::default();
         for node in nodes {
-            images.count(node, true);
+            for (image, size) in &node.images {
+                let first = OnNodes { first: node.name, size: *size, n_nodes: 0 };
+                images.0.entry(*image).or_insert(first).n_nodes += 1;
+            }
         }
         images
     }
 
-    /// The node came, or went.
-    pub(super) fn count(&mut self, node: &Node, comes: bool) {
+    /// The first node is the first by name.
+    pub(super) fn by_name(cluster: &Cluster) -> Self {
+        let mut images = NodeImages::default();
+        for node in &cluster.nodes {
+            images.come(node, cluster);
+        }
+        images
+    }
+
+    /// The node came, or went. The cluster may know already what comes after that.
+    pub(super) fn count(&mut self, node: &Node, comes: bool, cluster: &Cluster) {
+        if comes { self.come(node, cluster) } else { self.go(node, cluster) }
+    }
+
+    fn come(&mut self, node: &Node, cluster: &Cluster) {
+        let name = cluster.symbols.text(node.name);
         for (image, size) in &node.images {
-            let sizes = self.0.entry(*image).or_default();
-            let at = sizes.iter().position(|(known, _)| known == size).unwrap_or_else(|| {
-                sizes.push((*size, 0));
-                sizes.len() - 1
-            });
-            if let Some((_, nodes)) = sizes.get_mut(at) {
-                *nodes = if comes { nodes.saturating_add(1) } else { nodes.saturating_sub(1) };
-            }
-            sizes.retain(|(_, nodes)| *nodes > 0);
-            if sizes.is_empty() {
-                self.0.remove(image);
+            let known = self.0.entry(*image).or_insert(OnNodes { first: node.name, size: *size, n_nodes: 0 });
+            known.n_nodes += 1;
+            if name <= cluster.symbols.text(known.first) {
+                (known.first, known.size) = (node.name, *size);
             }
         }
     }
 
-    /// An image's size, the largest that a node reports, and how many nodes have it. kube-scheduler takes the size of the
-    /// node that it saw first.
+    fn go(&mut self, node: &Node, cluster: &Cluster) {
+        let mut orphans: FxHashMap<Sym, Option<(&str, OnNodes)>> = FxHashMap::default();
+        for (image, _) in &node.images {
+            let Some(known) = self.0.get_mut(image) else { continue };
+            known.n_nodes = known.n_nodes.saturating_sub(1);
+            if known.n_nodes == 0 {
+                self.0.remove(image);
+            } else if known.first == node.name {
+                orphans.insert(*image, None);
+            }
+        }
+        if orphans.is_empty() {
+            return;
+        }
+        for other in cluster.nodes.iter().filter(|other| other.name != node.name) {
+            let name = cluster.symbols.text(other.name);
+            for (image, size) in &other.images {
+                let Some(first) = orphans.get_mut(image) else { continue };
+                if first.as_ref().is_none_or(|(known, _)| name < *known) {
+                    *first = Some((name, OnNodes { first: other.name, size: *size, n_nodes: 0 }));
+                }
+            }
+        }
+        for (image, first) in orphans {
+            if let (Some(known), Some((_, first))) = (self.0.get_mut(&image), first) {
+                (known.first, known.size) = (first.first, first.size);
+            }
+        }
+    }
+
+    /// An image's size, and how many nodes have it.
     pub(super) fn get(&self, image: Sym) -> (i64, usize) {
-        let sizes = self.0.get(&image).map_or(&[][..], |sizes| sizes);
-        (sizes.iter().map(|(size, _)| *size).max().unwrap_or(0), sizes.iter().map(|(_, nodes)| *nodes).sum())
+        self.0.get(&image).map_or((0, 0), |known| (known.size, known.n_nodes))
     }
 }

@@ -204,6 +204,7 @@ impl<'a> Scheduler<'a> {
     #[must_use]
     pub fn to_be_kept(mut self) -> Self {
         self.views = Views::new(self.cluster, self.universe, true);
+        self.images = NodeImages::by_name(self.cluster);
         self
     }
 
