@@ -1,7 +1,7 @@
 //! One page that shows a cluster as it changes: nodes with the room that is left, who waits and why, slots, and what it costs.
 //!
-//! [`Page::start`] watches a cluster; [`serve`] shows it on loopback, a snapshot and then differences as server-sent events;
-//! [`Page::record`] writes the same page into one file that plays what happened. Nothing here decides or writes.
+//! [`Page::start`] watches a cluster; a [`Server`] shows it on loopback, a snapshot and then differences as server-sent events;
+//! [`write_recording`] writes the same page into one file that plays what happened. Nothing here decides or writes.
 
 mod frames;
 mod model;
