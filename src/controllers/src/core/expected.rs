@@ -82,9 +82,12 @@ impl Core {
                 continue;
             }
             let owner = self.owner_of(&name);
-            let Some(other) = left.get_mut(&(owner, (*binding.node.key.name).into())).and_then(Vec::pop) else {
-                continue;
-            };
+            let there = (owner.clone(), (*binding.node.key.name).into());
+            let Some(other) = left.get_mut(&there).and_then(Vec::pop) else { continue };
+            if let Some(node) = own {
+                // A third may be bound to the place that is its now.
+                left.entry((owner, node.clone())).or_default().push(other.clone());
+            }
             let given = self.planned.get(uid).map(|planned| (planned.claim.clone(), planned.last));
             if let Some(planned) = self.planned.get_mut(&other) {
                 // Its node went to one that none was launched for: one is to be launched for it instead.
