@@ -1,10 +1,11 @@
 //! The nodes of NodePools as disruption sees them: what each costs, what moving its pods costs, and what keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
-use berth_model::Money;
-use berth_state::{Key, Kind, Object, ObjectRef, State};
+use berth_model::{KeyedMap, Money};
+use berth_state::{Key, Kind, ObjectRef, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -97,19 +98,20 @@ fn reason(text: impl Into<String>) -> Reason {
 impl Survey {
     /// Looks at every node that carries the label of a NodePool.
     pub(crate) fn of(state: &State, prices: &Prices, options: &Options, now: Timestamp) -> Self {
-        let all_pods: Vec<&Pod> = state.all::<Pod>().map(|pod| newest_pod(state, pod)).collect();
+        let known = state.all_with_observed::<Pod>();
+        let all_pods: Vec<&Pod> = known.map(|(_, pod, observed)| newest_pod(pod, observed)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
-        let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        let mut on_node: KeyedMap<&str, Vec<&Pod>> = KeyedMap::default();
         for pod in &all_pods {
-            if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) {
+            if let Some(node) = node_of(pod) {
                 on_node.entry(node).or_default().push(pod);
             }
         }
         let claims = Claims::of(state);
         let held = held(state);
         let mut survey = Survey::default();
-        for node in state.all::<Node>() {
-            let node = newest_node(state, node);
+        for (_, node, observed) in state.all_with_observed::<Node>() {
+            let node = newest_node(node, observed);
             let Some(name) = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else { continue };
             let pool = state.get_as::<NodePool>("", name);
             let node_name = node.metadata.name.as_deref().unwrap_or_default();
@@ -177,22 +179,19 @@ fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
 
 /// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
 /// that was moved in a what-if is as that has it.
-fn newest_pod<'s>(state: &'s State, pod: &'s Pod) -> &'s Pod {
-    let of = |metadata: &ObjectMeta| (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone());
-    let (namespace, name) = of(&pod.metadata);
-    let observed = state.observed(&Key::new(Kind::Pod, &namespace, name.as_deref().unwrap_or_default()));
-    let Some(Object::Pod(observed)) = observed else { return pod };
-    let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-    let is_same = observed.metadata.uid == pod.metadata.uid && node(observed) == node(pod);
-    if is_same { observed } else { pod }
+fn newest_pod<'s>(pod: &'s Pod, observed: Option<&'s Arc<Pod>>) -> &'s Pod {
+    let is_same = |newest: &&Pod| newest.metadata.uid == pod.metadata.uid && node_of(newest) == node_of(pod);
+    observed.map(|observed| &**observed).filter(is_same).unwrap_or(pod)
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
 }
 
 /// The newest version of a node, unless a what-if changed it.
-fn newest_node<'s>(state: &'s State, node: &'s Node) -> &'s Node {
-    let name = node.metadata.name.as_deref().unwrap_or_default();
-    let Some(Object::Node(observed)) = state.observed(&Key::new(Kind::Node, "", name)) else { return node };
-    let is_same = observed.metadata.uid == node.metadata.uid && observed.spec == node.spec;
-    if is_same { observed } else { node }
+fn newest_node<'s>(node: &'s Node, observed: Option<&'s Arc<Node>>) -> &'s Node {
+    let is_same = |newest: &&Node| newest.metadata.uid == node.metadata.uid && newest.spec == node.spec;
+    observed.map(|observed| &**observed).filter(is_same).unwrap_or(node)
 }
 
 /// The Reservations that hold room, by node.

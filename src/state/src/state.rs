@@ -171,6 +171,15 @@ impl State {
         self.objects(T::KIND).filter_map(|(_, object)| T::of(object))
     }
 
+    /// The same, each with its key and the newest version that was observed, whatever is assumed of it.
+    pub fn all_with_observed<T: Typed>(&self) -> impl Iterator<Item = (&Key, &Arc<T>, Option<&Arc<T>>)> {
+        let from = Key { kind: T::KIND, namespace: "".into(), name: "".into() };
+        let of_kind = self.entries.range(from..).take_while(|(key, _)| key.kind == T::KIND);
+        of_kind.filter_map(|(key, entry)| {
+            Some((key, T::of(entry.current.as_ref()?)?, entry.observed.as_ref().and_then(T::of)))
+        })
+    }
+
     /// The pods that are bound to a node, by namespace and name.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.all::<Pod>().filter(move |pod| node_of(pod) == Some(node))
