@@ -94,15 +94,15 @@ impl<'a> NodeTables<'a> {
         let on_host = self.host_counters((class, PodStage::Planned), node);
         let assigned = self.fit(state).assigned_on(spec, node, draws_from);
         self.change_owners(state, node, draws_from, |state| {
-            state.change_node(node, |state| add_to(state, spec, draws_from, &on_host));
-        });
-        state.change_node(node, |state| {
-            if !assigned.is_empty() {
-                state.units.take(&assigned, draws_from);
-                state.assigned.push((id, draws_from, assigned));
-            }
-            state.draws.extend(draws_from.map(|reservation| (id, reservation)));
-            note_added(state, id, 1);
+            state.change_node(node, |state| {
+                add_to(state, spec, draws_from, &on_host);
+                if !assigned.is_empty() {
+                    state.units.take(&assigned, draws_from);
+                    state.assigned.push((id, draws_from, assigned));
+                }
+                state.draws.extend(draws_from.map(|reservation| (id, reservation)));
+                note_added(state, id, 1);
+            });
         });
         let spent = draws_from.filter(|&reservation| self.is_for_one(reservation))?;
         self.release(state, spent, node);
@@ -133,6 +133,15 @@ impl<'a> NodeTables<'a> {
     pub(crate) fn take_off(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
         if let Some(running) = self.running(node, pod, draws_from) {
             self.leaves(state, running, node);
+        }
+    }
+
+    /// Counts a running pod no more: all that matters of who goes with its node, which is not looked at.
+    pub(crate) fn count_off(&self, state: &mut Snapshot, node: usize, pod: usize) {
+        let Some((class, spec)) = self.resident(node, pod) else { return };
+        self.count(state, (class, self.stage_of(node, pod)), node, -1);
+        for &claim in &spec.volumes.exclusive_claims {
+            state.free_claim(claim);
         }
     }
 

@@ -68,7 +68,10 @@ pub fn least_allocated(node: &Node, on_node: &NodeState, spec: &PodSpec) -> i64 
 
 /// `MAX * part / whole`, without overflow.
 fn percent(part: i64, whole: i64) -> i64 {
-    i64::try_from(i128::from(part) * i128::from(MAX) / i128::from(whole)).unwrap_or(MAX)
+    match part.checked_mul(MAX) {
+        Some(times) => times / whole,
+        None => i64::try_from(i128::from(part) * i128::from(MAX) / i128::from(whole)).unwrap_or(MAX),
+    }
 }
 
 /// NodeResourcesBalancedAllocation: how near to each other the shares of CPU and memory are that are requested. 0 for a

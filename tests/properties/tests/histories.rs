@@ -1,5 +1,6 @@
 //! Random histories of plain pods: they come, go, are preempted, and have room held for them. After each step the scheduler
-//! that was told of every change decides as one that is made of the cluster as it is then.
+//! that was told of every change decides as one that is made of the cluster as it is then, and as one whose classes share
+//! nothing; so it does of where pods would go without a node.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail as itself; clippy looks only into test functions")]
 
@@ -156,6 +157,26 @@ impl<'a> History<'a> {
             let is = said(&mut anew, &cluster, now(class), asks);
             if was != is {
                 return Some(format!("{class:?}: told of each change\n{was:?}\nmade anew\n{is:?}"));
+            }
+        }
+        self.difference_of_sharing()
+    }
+
+    // What classes that share indexes are told otherwise than those that do not.
+    fn difference_of_sharing(&mut self) -> Option<String> {
+        let mut own = self.scheduler.clone().with_own_indexes();
+        for &class in self.left.keys() {
+            let (shared, alone) = (self.scheduler.choose(class), own.choose(class));
+            if shared != alone {
+                return Some(format!("{class:?}: {shared:?} by a shared index, {alone:?} by its own"));
+            }
+        }
+        // Each class twice, and twice in a row.
+        let again: Vec<ClassId> = self.left.keys().chain(self.left.keys()).flat_map(|id| [*id, *id]).collect();
+        for node in 0..self.cluster.nodes.len() {
+            let (shared, alone) = (self.scheduler.try_without(node, &again), own.try_without(node, &again));
+            if shared != alone {
+                return Some(format!("without {node}: {shared:?} by shared indexes, {alone:?} by their own"));
             }
         }
         None

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_model::ClassId;
 
 use super::Scheduler;
-use super::choose::Shared;
+use super::choose::{Lot, Shared};
 use super::groups::stands;
 use super::index::{Index, World};
 use super::shape::{Beside, Values};
@@ -52,7 +52,8 @@ impl Scheduler<'_> {
     pub(super) fn assess_all(&mut self, id: ClassId) -> Vec<Assessment> {
         let assessed = self.with_index(id, |scheduler, index| {
             let cells = scheduler.feasible(index);
-            let shared: Vec<Shared> = scheduler.scores(index, &cells);
+            let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
+            let shared: Vec<Shared> = scheduler.scores(&index.shape, &lots);
             let mut of_node: BTreeMap<usize, Shared> = BTreeMap::new();
             for (cell, shared) in cells.iter().zip(shared) {
                 of_node.extend(index.nodes(cell, &scheduler.groups).into_iter().map(|node| (node, shared)));

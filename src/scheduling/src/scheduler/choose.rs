@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 
 use super::Scheduler;
 use super::groups::stands;
-use super::index::{Cell, Index};
+use super::index::{Cell, CellKey, Index};
 use super::shape::{ABSENT, Beside, Place, Shape, Values};
 use crate::{reservation, score};
 
@@ -32,6 +32,19 @@ impl Shared {
     }
 }
 
+/// Nodes between which the scores of a class differ by what is their own alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lot<'c> {
+    pub(super) key: &'c CellKey,
+    pub(super) nodes: u64,
+}
+
+impl<'c> From<&'c Cell> for Lot<'c> {
+    fn from(cell: &'c Cell) -> Self {
+        Lot { key: &cell.key, nodes: cell.nodes }
+    }
+}
+
 impl Scheduler<'_> {
     /// The node that a pod of the class goes to now, by index; `None` if none takes it. Nothing changes.
     pub fn choose(&mut self, id: ClassId) -> Option<usize> {
@@ -41,15 +54,29 @@ impl Scheduler<'_> {
         if let Some(node) = self.choose_among_owned(id) {
             return Some(node);
         }
+        if let Ok(chosen) = self.choose_shared(id) {
+            return chosen;
+        }
         self.with_index(id, |scheduler, index| {
             let cells = scheduler.feasible(index);
-            let scores = scheduler.scores(index, &cells);
-            let best = cells.iter().zip(scores).filter_map(|(cell, shared)| {
-                let (own, rank) = Index::best(cell)?;
-                Some((std::cmp::Reverse(shared.total() + own), rank))
-            });
-            best.min().and_then(|(_, rank)| scheduler.groups.at_rank(rank))
+            let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
+            let best = cells.iter().map(|cell| Index::best(cell));
+            scheduler.best_of(&index.shape, &lots, best)
         })?
+    }
+
+    /// The best node of all, where it is known which is the best of each lot: its own score, and its rank.
+    pub(super) fn best_of(
+        &self,
+        shape: &Shape,
+        lots: &[Lot<'_>],
+        best: impl Iterator<Item = Option<(i64, u64)>>,
+    ) -> Option<usize> {
+        let totals = best.zip(self.scores(shape, lots)).filter_map(|(best, shared)| {
+            let (own, rank) = best?;
+            Some((std::cmp::Reverse(shared.total() + own), rank))
+        });
+        totals.min().and_then(|(_, rank)| self.groups.at_rank(rank))
     }
 
     /// Whether nothing about the pod itself, or its claims, keeps it off every node.
@@ -105,7 +132,7 @@ impl Scheduler<'_> {
     pub(super) fn feasible<'i>(&self, index: &'i Index) -> Vec<&'i Cell> {
         let values = self.values(index);
         let admits = |cell: &&Cell| {
-            let on_host = |counter| on_host(&index.shape, cell, counter);
+            let on_host = |counter| on_host(&index.shape, &cell.key, counter);
             match cell.key.apart {
                 None => cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none(),
                 Some(node) => cell.nodes > 0 && self.world().obstacle(index, &values, node as usize).is_none(),
@@ -114,13 +141,13 @@ impl Scheduler<'_> {
         index.cells.iter().filter(admits).collect()
     }
 
-    /// The scores that the nodes of each cell share, normalised over all of the cells.
-    pub(super) fn scores(&self, index: &Index, cells: &[&Cell]) -> Vec<Shared> {
+    /// The scores that the nodes of each lot share, normalised over all of the lots.
+    pub(super) fn scores(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<Shared> {
         let most_taints = cells.iter().map(|cell| cell.key.taints).max().unwrap_or(0);
         let most_affinity = cells.iter().map(|cell| cell.key.affinity).max().unwrap_or(0);
-        let spread = self.spread(&index.shape, cells);
-        let pods = self.drawn(&index.shape, cells);
-        let has_preferences = !index.shape.spec.preferred_terms.is_empty();
+        let spread = self.spread(shape, cells);
+        let pods = self.drawn(shape, cells);
+        let has_preferences = !shape.spec.preferred_terms.is_empty();
         let offers: Vec<_> = cells.iter().map(|cell| cell.key.offer.unwrap_or_default()).collect();
         let reservations = reservation::normalized(&reservation::raw_scores(&offers));
         cells
@@ -138,17 +165,17 @@ impl Scheduler<'_> {
 
     // PodTopologySpread of `ScheduleAnyway` constraints.
     #[expect(clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
-    fn spread(&self, shape: &Shape, cells: &[&Cell]) -> Vec<i64> {
+    fn spread(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<i64> {
         if shape.soft.is_empty() {
             return vec![0; cells.len()];
         }
-        let domain = |cell: &Cell, place: Place| match place {
+        let domain = |cell: &Lot<'_>, place: Place| match place {
             Place::Host => Some(0),
             Place::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
         };
-        let has_all = |cell: &Cell| shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some());
-        let counted: Vec<bool> = cells.iter().map(|cell| has_all(cell)).collect();
-        let scored = || cells.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(cell, _)| *cell);
+        let has_all = |cell: &Lot<'_>| shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some());
+        let counted: Vec<bool> = cells.iter().map(has_all).collect();
+        let scored = || cells.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(cell, _)| cell);
         let mut raw = vec![0.0; cells.len()];
         for soft in &shape.soft {
             let place = soft.rule.place;
@@ -162,7 +189,7 @@ impl Scheduler<'_> {
             let counts = shape.by_domain(&self.state, soft.rule.counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let pods = match place {
-                    Place::Host => on_host(shape, cell, soft.rule.counter),
+                    Place::Host => on_host(shape, cell.key, soft.rule.counter),
                     Place::Key(_) => domain(cell, place).and_then(|d| counts.get(d as usize).copied()).unwrap_or(0),
                 };
                 *raw += score::spread_cost(pods, soft.max_skew, weight);
@@ -176,7 +203,7 @@ impl Scheduler<'_> {
     }
 
     // InterPodAffinity.
-    fn drawn(&self, shape: &Shape, cells: &[&Cell]) -> Vec<i64> {
+    fn drawn(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<i64> {
         let mut raw = vec![0_i64; cells.len()];
         for &(counter, place, weight) in &shape.drawn {
             if shape.total(&self.state, counter) == 0 {
@@ -185,7 +212,7 @@ impl Scheduler<'_> {
             let counts = shape.by_domain(&self.state, counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let pods = match place {
-                    Place::Host => on_host(shape, cell, counter),
+                    Place::Host => on_host(shape, cell.key, counter),
                     Place::Key(at) => {
                         let domain = cell.key.domains.get(at).copied().unwrap_or(ABSENT);
                         counts.get(domain as usize).copied().unwrap_or(0)
@@ -200,7 +227,7 @@ impl Scheduler<'_> {
 }
 
 /// Pods of a counter on each node of a cell. Counters that only keep apart are 0: nodes with any are in no cell.
-pub(super) fn on_host(shape: &Shape, cell: &Cell, counter: CounterId) -> u32 {
+pub(super) fn on_host(shape: &Shape, cell: &CellKey, counter: CounterId) -> u32 {
     let at = shape.hosts.iter().position(|(known, _)| *known == counter);
-    at.and_then(|at| cell.key.hosts.get(at)).copied().unwrap_or(0)
+    at.and_then(|at| cell.hosts.get(at)).copied().unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! Nodes alike in everything but their name are one group: filters and scores look at it once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Cluster, Node, NodeState, Requirements, Resources, Sym};
+use berth_model::{Cluster, CounterId, HostCounts, Node, NodeState, Requirements, Resources, Sym};
 use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
@@ -18,7 +18,7 @@ struct Key {
     kind: u32,
     free: Resources,
     assumed: [i64; 2],
-    host_counts: berth_model::HostCounts,
+    host_counts: HostCounts,
     ports: Vec<berth_model::HostPort>,
     disks: Vec<berth_model::Disk>,
     attached: Vec<(Sym, Sym)>,
@@ -54,6 +54,8 @@ pub(crate) struct Groups {
     list: Vec<Group>,
     free: Vec<u32>,
     ids: FxHashMap<Arc<Key>, u32>,
+    /// By counter on the host name: the nodes with pods that it counts.
+    hosts: FxHashMap<CounterId, BTreeSet<u32>>,
     log: Vec<Change>,
     /// How many changes were dropped from the log's front.
     dropped: usize,
@@ -77,6 +79,7 @@ impl Groups {
             list: Vec::new(),
             free: Vec::new(),
             ids: FxHashMap::default(),
+            hosts: FxHashMap::default(),
             log: Vec::new(),
             dropped: 0,
             trial: None,
@@ -124,6 +127,7 @@ impl Groups {
             id
         });
         if from != to {
+            self.count_hosts(index(node), from, to);
             self.leave(from, rank);
         }
         self.list[to as usize].members.insert(rank, index(node));
@@ -142,6 +146,38 @@ impl Groups {
             self.ids.remove(&key);
             self.free.push(group);
         }
+    }
+
+    // A node that was like those of a group is like those of another.
+    fn count_hosts(&mut self, node: u32, from: u32, to: u32) {
+        let key = |group: u32| self.list.get(group as usize).and_then(|group| group.key.clone());
+        let (from, to) = (key(from), key(to));
+        let counts = |key: &Option<Arc<Key>>| key.as_ref().map(|key| key.host_counts.clone()).unwrap_or_default();
+        let (before, after) = (counts(&from), counts(&to));
+        if before == after {
+            return;
+        }
+        for (counter, _) in before.iter().filter(|(counter, _)| after.get(*counter) == 0) {
+            if let Some(nodes) = self.hosts.get_mut(&counter) {
+                nodes.remove(&node);
+                if nodes.is_empty() {
+                    self.hosts.remove(&counter);
+                }
+            }
+        }
+        for (counter, _) in after.iter().filter(|(counter, _)| before.get(*counter) == 0) {
+            self.hosts.entry(counter).or_default().insert(node);
+        }
+    }
+
+    /// The nodes with pods that a counter on the host name counts.
+    pub(super) fn with(&self, counter: CounterId) -> impl Iterator<Item = usize> + '_ {
+        self.hosts.get(&counter).into_iter().flatten().map(|node| *node as usize)
+    }
+
+    /// How many nodes there are with pods that a counter on the host name counts.
+    pub(super) fn n_with(&self, counter: CounterId) -> usize {
+        self.hosts.get(&counter).map_or(0, BTreeSet::len)
     }
 
     fn note(&mut self, change: Change) {
@@ -164,9 +200,14 @@ impl Groups {
     pub(super) fn swap_remove_node(&mut self, node: usize) {
         let Some(last) = self.of_node.len().checked_sub(1).filter(|last| node <= *last) else { return };
         let from = self.of_node.swap_remove(node);
+        self.count_hosts(index(node), from, NONE);
         self.leave(from, self.ranks.of(node));
         self.kinds.swap_remove(node);
         self.ranks.swap_remove(node);
+        if let Some(group) = self.of_node.get(node).copied() {
+            self.count_hosts(index(last), group, NONE);
+            self.count_hosts(index(node), NONE, group);
+        }
         if let Some(&group) = self.of_node.get(node)
             && let Some(members) = self.list.get_mut(group as usize).map(|group| &mut group.members)
             && let Some(moved) = members.get_mut(&self.ranks.of(node))
@@ -219,6 +260,7 @@ impl Groups {
         let Some(from) = self.trial.take().and_then(|began| began.checked_sub(self.dropped)) else { return Vec::new() };
         let undone: Vec<Change> = self.log.drain(from.min(self.log.len())..).collect();
         for change in undone.iter().rev() {
+            self.count_hosts(change.node, change.to, change.from);
             let rank = self.ranks.of(change.node as usize);
             if let Some(group) = self.list.get_mut(change.to as usize) {
                 group.members.remove(&rank);

@@ -4,20 +4,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, CounterId, Node, NodeState, PodClass, PodSpec, Requirements, Sym};
+use berth_model::{ClassId, Cluster, CounterId, NodeState, PodClass, PodSpec, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
 use super::images::NodeImages;
+use super::look::{Verdicts, admits, image_locality, image_weights, placed, verdict};
 use super::shape::{Place, Shape};
 use crate::node_fit::{NodeFit, Seen};
 use crate::node_tables::add_to;
 use crate::reservation::NodeOffer;
-use crate::{filter, score};
+use crate::score;
 
 /// What sets cells apart: all that scores normalise over, and all that topology decides by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,25 +42,19 @@ pub(super) struct Cell {
     pub(super) nodes: u64,
 }
 
-/// What a class may expect of nodes of a kind.
-#[derive(Clone, Debug)]
-struct Verdict {
-    admits: bool,
-    taints: i64,
-    affinity: i64,
-    image: i64,
-    domains: SmallVec<[u32; 2]>,
+/// A unit that is feasible.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    cell: u32,
+    nodes: u32,
+    /// Its own score.
+    own: i64,
+    /// The rank of its first node.
+    first: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
-    /// The cell with the unit's own score; `None` if it is not feasible.
-    cell: Option<(u32, i64)>,
-    first: u64,
-    nodes: u32,
-    /// By spread rule on hosts: pods on each node, and how many nodes count.
-    tallied: SmallVec<[(u32, u32); 1]>,
-}
+/// By spread rule on hosts: pods on each node of a unit, and how many of its nodes count.
+type Tallied = SmallVec<[(u32, u32); 1]>;
 
 /// The nodes as a class sees them.
 #[derive(Clone, Debug)]
@@ -68,8 +62,10 @@ pub(super) struct Index {
     pub(super) shape: Shape,
     /// Set where the class tells nodes of one kind apart: the nodes that it looks at, each a unit of its own.
     by_node: Option<Candidates>,
-    verdicts: FxHashMap<u32, Verdict>,
+    verdicts: Verdicts,
     entries: FxHashMap<u32, Entry>,
+    /// Of units with nodes that spread rules on hosts look at.
+    tallied: FxHashMap<u32, Tallied>,
     pub(super) cells: Vec<Cell>,
     cell_ids: FxHashMap<CellKey, u32>,
     /// Cells without any unit, to be used again.
@@ -149,8 +145,9 @@ impl Index {
         let mut index = Index {
             by_node: candidates(&shape, world, n_tallies > 0),
             shape,
-            verdicts: FxHashMap::default(),
+            verdicts: Verdicts::default(),
             entries: FxHashMap::default(),
+            tallied: FxHashMap::default(),
             cells: Vec::new(),
             cell_ids: FxHashMap::default(),
             spare: Vec::new(),
@@ -173,6 +170,7 @@ impl Index {
         self.image_weights = image_weights(&self.shape, world);
         self.verdicts.clear();
         self.entries.clear();
+        self.tallied.clear();
         self.cells.clear();
         self.cell_ids.clear();
         self.spare.clear();
@@ -183,9 +181,7 @@ impl Index {
             Some(listed) => listed.nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
             None => (0..u32::try_from(world.groups.len()).unwrap_or(u32::MAX)).collect(),
         };
-        for unit in units {
-            self.refresh(unit, world);
-        }
+        self.look_at_all(units.into_iter(), world);
     }
 
     /// How many units it keeps, as a measure of its memory.
@@ -222,7 +218,7 @@ impl Index {
     }
 
     /// Catches up in the eyes of another class of the same view, or of the same where nodes came, went or changed: what either
-    /// may draw from, it alone sees so. The shape is made [from](Shape::new) the one that the index has.
+    /// may draw from, it alone sees so.
     pub(super) fn look_as(&mut self, shape: Shape, world: World<'_>) {
         if !shape.extends(&self.shape) {
             *self = Index::new(shape, world);
@@ -248,17 +244,11 @@ impl Index {
             return Vec::new();
         }
         let by_node = self.by_node.is_some();
-        let mut changed: FxHashSet<u32> = FxHashSet::default();
         let spec = &self.shape.spec;
-        self.verdicts.retain(|id, verdict| {
-            let node = if by_node { Some(*id as usize) } else { world.groups.sample(*id) };
-            let Some(node) = node.and_then(|node| world.cluster.nodes.get(node)) else { return false };
-            let now = image_locality(node, spec, world);
-            if verdict.image != now {
-                verdict.image = now;
-                changed.insert(*id);
-            }
-            true
+        let changed: FxHashSet<u32> = self.verdicts.weigh_images(|id| {
+            let node = if by_node { Some(id as usize) } else { world.groups.sample(id) };
+            let node = node.and_then(|node| world.cluster.nodes.get(node))?;
+            Some(image_locality(node, spec, world))
         });
         if changed.is_empty() {
             return Vec::new();
@@ -282,7 +272,7 @@ impl Index {
                 for change in changes {
                     if change.is_other {
                         listed.look_again(change.node as usize, world.cluster);
-                        self.verdicts.remove(&change.node);
+                        self.verdicts.forget(change.node);
                     }
                     if change.is_other || listed.nodes.contains(change.node as usize) {
                         units.push(change.node);
@@ -314,76 +304,89 @@ impl Index {
     }
 
     fn refresh(&mut self, unit: u32, world: World<'_>) {
-        if let Some(old) = self.entries.remove(&unit) {
-            self.forget(unit, &old);
+        self.forget(unit);
+        let Some((found, key)) = self.look(unit, world) else { return };
+        let cell = self.cell(key);
+        if let Some(known) = self.cells.get_mut(cell as usize) {
+            known.ordered.insert((Reverse(found.own), found.first, unit));
+            known.nodes += u64::from(found.nodes);
         }
+        self.entries.insert(unit, Entry { cell, ..found });
+    }
+
+    /// Looks at units of which it knows nothing yet.
+    fn look_at_all(&mut self, units: impl Iterator<Item = u32>, world: World<'_>) {
+        let mut of_cell: Vec<Vec<(Reverse<i64>, u64, u32)>> = Vec::new();
+        for unit in units {
+            let Some((found, key)) = self.look(unit, world) else { continue };
+            let cell = self.cell(key);
+            if of_cell.len() < self.cells.len() {
+                of_cell.resize_with(self.cells.len(), Vec::new);
+            }
+            if let (Some(known), Some(units)) = (self.cells.get_mut(cell as usize), of_cell.get_mut(cell as usize)) {
+                units.push((Reverse(found.own), found.first, unit));
+                known.nodes += u64::from(found.nodes);
+            }
+            self.entries.insert(unit, Entry { cell, ..found });
+        }
+        for (cell, units) in self.cells.iter_mut().zip(of_cell) {
+            cell.ordered = units.into_iter().collect();
+        }
+    }
+
+    // Counts a unit, and says where it belongs, if it is feasible; its cell is yet to be found.
+    fn look(&mut self, unit: u32, world: World<'_>) -> Option<(Entry, CellKey)> {
         let by_node = self.by_node.is_some();
         let (nodes, first, at) = if let Some(listed) = &self.by_node {
             if !listed.nodes.contains(unit as usize) {
-                return;
+                return None;
             }
             (1, world.groups.rank(unit as usize), unit as usize)
         } else {
-            let Some(found) = world.groups.size(unit) else { return };
-            found
+            world.groups.size(unit)?
         };
-        let spec = Arc::clone(&self.shape.spec);
-        let spec = &*spec;
-        let (Some(node), Some(seen)) = (world.cluster.nodes.get(at), world.seen(at, spec)) else { return };
+        let node = world.cluster.nodes.get(at)?;
         if !stands(node) || world.gone == Some(at) {
-            return;
+            return None;
         }
-        let on_node = &*seen.state;
-        let mut entry = Entry { cell: None, first, nodes, tallied: self.tally(unit, at, on_node, world) };
-        for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&entry.tallied) {
-            if *nodes > 0 {
+        let seen = world.seen(at, &self.shape.spec)?;
+        if !self.tallies.is_empty() {
+            let tallied = self.tally(unit, at, &seen.state, world);
+            for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&tallied).filter(|(_, (_, nodes))| *nodes > 0) {
                 *tally.entry(*pods).or_default() += nodes;
             }
+            self.tallied.insert(unit, tallied);
         }
         let id = if by_node { unit } else { world.groups.kind(at) };
-        if !self.verdicts.contains_key(&id) {
-            let verdict = verdict(&self.shape, node, world);
-            self.verdicts.insert(id, verdict);
-        }
-        let Some(verdict) = self.verdicts.get(&id) else { return };
-        let has_room = |seen: &Seen<'_>| {
-            let state = &*seen.state;
-            let is_open = filter::ports_are_free(&spec.host_ports, &state.ports)
-                && filter::disks_are_free(&spec.volumes.disks, &state.disks)
-                && filter::attachments_fit(&spec.volumes.attachments, &state.attached, &node.attach_limits)
-                && !self.shape.is_kept_apart(|counter| state.host_counts.get(counter))
-                && (spec.volumes.exclusive_claims.is_empty() || !world.is_claim_taken(seen, spec));
-            if is_open { world.room(at, seen, spec).ok() } else { None }
-        };
-        // What is held beside is looked at when the cell is.
-        let holds = world.held(at, spec.priority).next().is_some();
-        let is_open = verdict.admits && world.reserve_obstacle(self.shape.class, at).is_none();
-        let offer = if is_open { has_room(&seen) } else { None };
-        if let Some(offer) = offer {
-            let scored = seen.scored();
-            let own = verdict.image
-                + score::least_allocated(node, &scored, spec)
-                + score::balanced_allocation(node, &scored, spec);
-            let hosts = self.shape.hosts.iter().map(|&(counter, is_exact)| {
-                let count = on_node.host_counts.get(counter);
-                if is_exact { count } else { count.min(1) }
-            });
-            let (taints, affinity, domains) = (verdict.taints, verdict.affinity, verdict.domains.clone());
-            let apart = holds.then(|| u32::try_from(at).unwrap_or(u32::MAX));
-            let offer = offer.map(|offer| offer.node);
-            let key = CellKey { taints, affinity, domains, hosts: hosts.collect(), apart, offer };
-            let cell = self.cell(key);
-            if let Some(cell) = self.cells.get_mut(cell as usize) {
-                cell.ordered.insert((Reverse(own), first, unit));
-                cell.nodes += u64::from(nodes);
-            }
-            entry.cell = Some((cell, own));
-        }
-        self.entries.insert(unit, entry);
+        let verdict = self.verdicts.get_or(id, || verdict(&self.shape, node, world))?;
+        let (key, own) = placed(&self.shape, verdict, at, &seen, world)?;
+        Some((Entry { cell: 0, nodes, own, first }, key))
     }
 
-    fn forget(&mut self, unit: u32, old: &Entry) {
-        for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(&old.tallied) {
+    /// Where a node belongs in the eyes of a class that shares the index, with its score of its own: it may be on another
+    /// place than the index knows. `None` where it is not feasible.
+    pub(super) fn look_singly(&self, shape: &Shape, at: usize, world: World<'_>) -> Option<(CellKey, i64)> {
+        let node = world.cluster.nodes.get(at).filter(|node| stands(node) && world.gone != Some(at))?;
+        let seen = world.seen(at, &shape.spec)?;
+        match self.verdicts.get(world.groups.kind(at)) {
+            Some(known) => placed(shape, known, at, &seen, world),
+            None => placed(shape, &verdict(shape, node, world), at, &seen, world),
+        }
+    }
+
+    /// The cell that a unit is in.
+    pub(super) fn cell_of(&self, unit: u32) -> Option<usize> {
+        Some(self.entries.get(&unit)?.cell as usize)
+    }
+
+    /// Whether it has taken in all that has changed.
+    pub(super) fn is_current(&self, world: World<'_>) -> bool {
+        self.knows_nodes(world) && self.cursor >= world.groups.now()
+    }
+
+    fn forget(&mut self, unit: u32) {
+        let tallied = if self.tallies.is_empty() { None } else { self.tallied.remove(&unit) };
+        for (tally, (pods, nodes)) in self.tallies.iter_mut().zip(tallied.iter().flatten()) {
             if let Some(count) = tally.get_mut(pods) {
                 *count = count.saturating_sub(*nodes);
                 if *count == 0 {
@@ -391,14 +394,14 @@ impl Index {
                 }
             }
         }
-        if let Some((at, own)) = old.cell
-            && let Some(cell) = self.cells.get_mut(at as usize)
+        if let Some(old) = self.entries.remove(&unit)
+            && let Some(cell) = self.cells.get_mut(old.cell as usize)
         {
-            cell.ordered.remove(&(Reverse(own), old.first, unit));
+            cell.ordered.remove(&(Reverse(old.own), old.first, unit));
             cell.nodes = cell.nodes.saturating_sub(u64::from(old.nodes));
             if cell.ordered.is_empty() {
                 self.cell_ids.remove(&cell.key);
-                self.spare.push(at);
+                self.spare.push(old.cell);
             }
         }
     }
@@ -421,7 +424,7 @@ impl Index {
     }
 
     // For each spread rule on hosts: pods on a node of the unit, and how many of its nodes the rule looks at.
-    fn tally(&self, unit: u32, at: usize, on_node: &NodeState, world: World<'_>) -> SmallVec<[(u32, u32); 1]> {
+    fn tally(&self, unit: u32, at: usize, on_node: &NodeState, world: World<'_>) -> Tallied {
         let on_hosts = self.shape.spread.iter().filter(|spread| spread.rule.place == Place::Host);
         let tallied = on_hosts.map(|spread| {
             let counter = spread.rule.counter;
@@ -453,15 +456,36 @@ impl Index {
         (others.map_or(is, |least| least.min(is)), nodes)
     }
 
-    /// The best of a cell: its own score, rank, and unit.
+    /// The best of a cell: its own score, and rank.
     pub(super) fn best(cell: &Cell) -> Option<(i64, u64)> {
         cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
+    }
+
+    /// The same without some nodes, which are in these units. Both are ascending.
+    pub(super) fn best_without(cell: &Cell, nodes: &[usize], units: &[u32], groups: &Groups) -> Option<(i64, u64)> {
+        let mut best: Option<(i64, u64)> = None;
+        for &(Reverse(own), first, unit) in &cell.ordered {
+            if best.is_some_and(|(most, rank)| own < most || first > rank) {
+                break;
+            }
+            let rank = if units.binary_search(&unit).is_ok() {
+                let mut others = groups.members(unit).filter(|node| nodes.binary_search(node).is_err());
+                others.next().map(|node| groups.rank(node))
+            } else {
+                Some(first)
+            };
+            let Some(rank) = rank else { continue };
+            if best.is_none_or(|(_, least)| rank < least) {
+                best = Some((own, rank));
+            }
+        }
+        best
     }
 
     /// Whether a node admits the class, as far as its load does not matter.
     pub(super) fn admits(&self, at: usize, world: World<'_>) -> bool {
         let unit = if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.groups.kind(at) };
-        let known = self.verdicts.get(&unit).map(|verdict| verdict.admits);
+        let known = self.verdicts.get(unit).map(|verdict| verdict.admits);
         known.unwrap_or_else(|| {
             world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, &self.shape.spec))
         })
@@ -480,15 +504,20 @@ impl Index {
 // The nodes that a class looks at one by one: those that it names, or all where it tells them apart otherwise.
 fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<Candidates> {
     let (cluster, spec) = (world.cluster, &*shape.spec);
-    let required = spec.required_terms.iter().chain(std::iter::once(&spec.node_selector));
-    let preferred = spec.preferred_terms.iter().map(|(_, term)| term);
-    let volumes = spec.volumes.places().flatten();
-    let mut terms = required.chain(preferred).chain(volumes);
-    if !terms.any(|term: &Requirements| names_nodes(cluster, term)) {
+    if !tells_nodes_apart(cluster, spec) {
         return None;
     }
     let named = (!counts_all).then(|| named_nodes(cluster, &spec.required_terms)).flatten();
     Some(Candidates { named, nodes: FixedBitSet::new() })
+}
+
+/// Whether a spec tells nodes of one kind apart.
+pub(super) fn tells_nodes_apart(cluster: &Cluster, spec: &PodSpec) -> bool {
+    let required = spec.required_terms.iter().chain(std::iter::once(&spec.node_selector));
+    let preferred = spec.preferred_terms.iter().map(|(_, term)| term);
+    let volumes = spec.volumes.places().flatten();
+    let mut terms = required.chain(preferred).chain(volumes);
+    terms.any(|term: &Requirements| names_nodes(cluster, term))
 }
 
 // === impl Candidates ===
@@ -500,30 +529,5 @@ impl Candidates {
         let is_meant = known.is_some_and(|node| self.named.as_ref().is_none_or(|named| named.contains(&node.name)));
         self.nodes.grow(node.saturating_add(1));
         self.nodes.set(node, is_meant);
-    }
-}
-
-// What each image of a class weighs on a node that has it.
-fn image_weights(shape: &Shape, world: World<'_>) -> SmallVec<[i64; 2]> {
-    let n_nodes = world.cluster.nodes.len();
-    shape.spec.images.names.iter().map(|image| score::image_weight(world.images.get(*image), n_nodes)).collect()
-}
-
-fn image_locality(node: &Node, spec: &PodSpec, world: World<'_>) -> i64 {
-    score::image_locality(node, spec, world.cluster.nodes.len(), |image| world.images.get(image))
-}
-
-fn admits(cluster: &Cluster, node: &Node, spec: &PodSpec) -> bool {
-    filter::before_load(cluster, node, spec).is_none() && filter::volumes(cluster, node, spec).is_none()
-}
-
-fn verdict(shape: &Shape, node: &Node, world: World<'_>) -> Verdict {
-    let (cluster, spec) = (world.cluster, &*shape.spec);
-    Verdict {
-        admits: admits(cluster, node, spec),
-        taints: score::untolerated_preferences(&node.taints, spec, &cluster.symbols),
-        affinity: score::preferred_terms(cluster, node, spec),
-        image: image_locality(node, spec, world),
-        domains: shape.domains_of(node),
     }
 }

@@ -18,6 +18,7 @@ mod hold;
 mod images;
 mod index;
 mod kinds;
+mod look;
 mod paused;
 mod place;
 mod placements;
@@ -29,6 +30,7 @@ mod relief;
 mod replace;
 mod reserved;
 mod shape;
+mod shared;
 mod terminating;
 mod view;
 
@@ -55,7 +57,8 @@ use index::{Index, World};
 pub(crate) use kinds::Kinds;
 use relief::{Kept, Residents};
 use replace::Replacements;
-use shape::Shape;
+use shape::{Known, Shape};
+use shared::{IndexId, Sharers};
 use view::Views;
 
 use crate::node_tables::NodeTables;
@@ -84,14 +87,11 @@ impl Launchable {
         })
     }
 
-    /// The domains of a key, each once, in a fixed order.
-    fn names(&self, key: Sym) -> Vec<Sym> {
-        let of_key = self.keys.iter().filter(|(_, known)| **known == key);
-        let mut names: Vec<Sym> =
-            of_key.filter_map(|(counter, _)| self.domains.get(counter)).flatten().copied().collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    /// Gives the domains their numbers in which there is no node yet.
+    fn number(&self, sizes: &mut DomainSizes) {
+        for (counter, key) in &self.keys {
+            sizes.number(*key, self.domains.get(counter).into_iter().flatten().copied());
+        }
     }
 }
 
@@ -124,16 +124,18 @@ pub struct Scheduler<'a> {
     tables: NodeTables<'a>,
     images: NodeImages,
     views: Views,
-    /// By view.
-    indexes: FxHashMap<ClassId, (u64, Index)>,
+    sharers: Sharers,
+    /// Whether classes share indexes.
+    shares: bool,
+    indexes: FxHashMap<IndexId, (u64, Index)>,
     /// Entries of all indexes.
     entries: usize,
     /// Counts questions, to tell which index was asked longest ago.
     asked: u64,
     /// Who was placed by the queue, one by one: the row of the input that a pod is of, its class, and its node.
     log: Vec<Placed>,
-    /// The views that were asked, in a trial.
-    looked: Vec<ClassId>,
+    /// The indexes that were asked, in a trial.
+    looked: Vec<IndexId>,
     evicted: Vec<Eviction>,
     /// Pods that are off their node, for good or in a what-if.
     off: FxHashSet<Eviction>,
@@ -158,6 +160,8 @@ pub struct Scheduler<'a> {
     bound_to: FxHashMap<Eviction, u32>,
     /// A node that is gone, in a what-if.
     gone: Option<usize>,
+    /// Nodes that are not as groups and indexes know them, in a what-if; the one that is gone is among them.
+    aside: Vec<usize>,
     domains: DomainSizes,
 }
 
@@ -167,7 +171,8 @@ impl<'a> Scheduler<'a> {
         let kinds = Kinds::new(cluster);
         let tables = NodeTables::of_kinds(cluster, universe, &kinds);
         let state = tables.snapshot();
-        let domains = DomainSizes::new(cluster, &universe.counters, |filter, node| tables.admits(filter, node));
+        let mut domains = DomainSizes::new(cluster, &universe.counters, |filter, node| tables.admits(filter, node));
+        launchable.number(&mut domains);
         Scheduler {
             cluster,
             universe,
@@ -177,6 +182,8 @@ impl<'a> Scheduler<'a> {
             tables,
             images: NodeImages::new(&cluster.nodes),
             views: Views::new(cluster, universe, false),
+            sharers: Sharers::default(),
+            shares: true,
             indexes: FxHashMap::default(),
             entries: 0,
             asked: 0,
@@ -196,6 +203,7 @@ impl<'a> Scheduler<'a> {
             members: Members::new(cluster, universe),
             bound_to: FxHashMap::default(),
             gone: None,
+            aside: Vec::new(),
             domains,
         }
     }
@@ -205,6 +213,13 @@ impl<'a> Scheduler<'a> {
     pub fn to_be_kept(mut self) -> Self {
         self.views = Views::new(self.cluster, self.universe, true);
         self.images = NodeImages::by_name(self.cluster);
+        self
+    }
+
+    /// With an index for each class that sees nodes otherwise than others do, for whatever reason: the same decisions, dearer.
+    #[must_use]
+    pub fn with_own_indexes(mut self) -> Self {
+        self.shares = false;
         self
     }
 
@@ -245,39 +260,48 @@ impl<'a> Scheduler<'a> {
 
     /// A class's index, brought up to date; to be given back by [`Scheduler::keep_index`].
     fn take_index(&mut self, id: ClassId) -> Option<Index> {
-        let Some((_, mut index)) = self.indexes.remove(&self.views.of(id)) else {
-            return Some(Index::new(self.shape(id, None)?, self.world()));
+        let Some((_, mut index)) = self.indexes.remove(&self.index_of(id)) else {
+            return Some(Index::new(self.shape(id)?, self.world()));
         };
         self.entries = self.entries.saturating_sub(index.len());
         if index.shape.class == id && index.knows_nodes(self.world()) {
             index.catch_up(self.world());
         } else {
-            index.look_as(self.shape(id, Some(&index.shape))?, self.world());
+            index.look_as(self.shape(id)?, self.world());
         }
         Some(index)
     }
 
+    fn index_of(&self, id: ClassId) -> IndexId {
+        IndexId::View(self.views.of(id))
+    }
+
     fn has_index(&self, id: ClassId) -> bool {
-        self.indexes.contains_key(&self.views.of(id))
+        self.indexes.contains_key(&self.index_of(id))
     }
 
     /// An index of no node.
     fn bare_index(&self, id: ClassId) -> Option<Index> {
-        Some(Index::bare(self.shape(id, None)?, self.world()))
+        Some(Index::bare(self.shape(id)?, self.world()))
     }
 
-    fn shape(&self, id: ClassId, before: Option<&Shape>) -> Option<Shape> {
-        Shape::new(self.cluster, self.universe, &self.domains, &self.launchable, id, before)
+    fn known(&self) -> Known<'_> {
+        let Scheduler { cluster, universe, domains, launchable, .. } = self;
+        Known { cluster, universe, sizes: domains, launchable }
     }
 
-    fn keep_index(&mut self, id: ClassId, index: Index) {
+    fn shape(&self, id: ClassId) -> Option<Shape> {
+        let (_, spec) = self.class_and_spec(id)?;
+        Shape::new(self.known(), id, Arc::new(spec.clone()), Vec::new())
+    }
+
+    fn keep_index(&mut self, id: IndexId, index: Index) {
         self.asked += 1;
         self.entries += index.len();
-        let view = self.views.of(id);
-        if self.groups.is_trial() && self.looked.last() != Some(&view) {
-            self.looked.push(view);
+        if self.groups.is_trial() && self.looked.last() != Some(&id) {
+            self.looked.push(id);
         }
-        self.indexes.insert(view, (self.asked, index));
+        self.indexes.insert(id, (self.asked, index));
         while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
             let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };
@@ -289,7 +313,7 @@ impl<'a> Scheduler<'a> {
     fn with_index<T>(&mut self, id: ClassId, ask: impl FnOnce(&Self, &Index) -> T) -> Option<T> {
         let index = self.take_index(id)?;
         let answer = ask(self, &index);
-        self.keep_index(id, index);
+        self.keep_index(self.index_of(id), index);
         Some(answer)
     }
 

@@ -10,6 +10,7 @@ use super::groups::Groups;
 use super::hold::Members;
 use super::images::NodeImages;
 use super::index::Index;
+use super::shared::{IndexId, Sharers};
 use super::view::Views;
 use super::{Launchable, Placement, Queue, Scheduler};
 use crate::node_tables::NodeTables;
@@ -27,7 +28,9 @@ pub struct Paused {
     reports: (usize, usize),
     images: NodeImages,
     views: Views,
-    indexes: FxHashMap<ClassId, (u64, Index)>,
+    sharers: Sharers,
+    shares: bool,
+    indexes: FxHashMap<IndexId, (u64, Index)>,
     entries: usize,
     asked: u64,
     allowed: Vec<i32>,
@@ -58,6 +61,8 @@ impl<'a> Scheduler<'a> {
             reports: (reports_cpus, reports_numa),
             images: self.images,
             views: self.views,
+            sharers: self.sharers,
+            shares: self.shares,
             indexes: self.indexes,
             entries: self.entries,
             asked: self.asked,
@@ -80,6 +85,8 @@ impl<'a> Scheduler<'a> {
             tables: NodeTables { cluster, universe, filters, counter_filters, rules, reports_cpus, reports_numa },
             images: paused.images,
             views: paused.views,
+            sharers: paused.sharers,
+            shares: paused.shares,
             indexes: paused.indexes,
             entries: paused.entries,
             asked: paused.asked,
@@ -100,6 +107,7 @@ impl<'a> Scheduler<'a> {
             members: Members::default(),
             bound_to: FxHashMap::default(),
             gone: None,
+            aside: Vec::new(),
         }
     }
 
@@ -115,6 +123,10 @@ impl<'a> Scheduler<'a> {
             self.indexes.clear();
             self.entries = 0;
         }
+        launchable.number(&mut self.domains);
+        if launchable != self.launchable {
+            self.sharers.launchable_changed();
+        }
         self.launchable = launchable;
     }
 
@@ -128,6 +140,7 @@ impl<'a> Scheduler<'a> {
             && self.replacements.waiting.is_empty()
             && self.bound_to.is_empty();
         let trial = is_plain.then(|| Trial { left, placements: self.placed_by_row() });
+        self.log.clear();
         self.evicted.clear();
         self.off.clear();
         self.nominated.clear();
@@ -148,29 +161,57 @@ impl<'a> Scheduler<'a> {
         if draws || !self.state.nodes().get(node)?.holdings.is_empty() || self.is_a_domain(node) {
             return None;
         }
+        self.places_aside(node, again).or_else(|| self.places_by_trial(node, again))
+    }
+
+    // By indexes as they are, beside which the few nodes that change are looked at one by one; `None` where some class does
+    // not share one.
+    fn places_aside(&mut self, node: usize, again: &[ClassId]) -> Option<Vec<Option<usize>>> {
+        // Before anything changes.
+        if !again.iter().all(|id| self.look_for(*id)) {
+            return None;
+        }
+        let mark = self.state.mark();
+        for pod in 0..self.cluster.nodes.get(node)?.pods.len() {
+            self.tables.count_off(&mut self.state, node, pod);
+        }
+        self.gone = Some(node);
+        self.aside.push(node);
+        let mut can_tell = true;
+        let places = places_for(again, |id| {
+            if !self.may_be_placed(id) {
+                return None;
+            }
+            let Ok(chosen) = self.choose_shared(id) else {
+                can_tell = false;
+                return None;
+            };
+            let place = chosen?;
+            self.tables.bind(&mut self.state, id, place);
+            if !self.aside.contains(&place) {
+                self.aside.push(place);
+            }
+            Some(place)
+        });
+        self.gone = None;
+        self.aside.clear();
+        self.state.rollback(mark);
+        self.state.forget(mark);
+        can_tell.then_some(places)
+    }
+
+    fn places_by_trial(&mut self, node: usize, again: &[ClassId]) -> Option<Vec<Option<usize>>> {
         let mark = self.begin_trial();
-        for pod in 0..known.pods.len() {
+        for pod in 0..self.cluster.nodes.get(node)?.pods.len() {
             self.tables.take_off(&mut self.state, node, pod, None);
         }
         self.gone = Some(node);
         self.regroup(node);
-        let mut places: Vec<Option<usize>> = vec![None; again.len()];
-        loop {
-            let mut has_progressed = false;
-            // A class that found no place finds none among more pods, but for those that want to be with them.
-            let mut stuck: Vec<ClassId> = Vec::new();
-            for (place, &id) in places.iter_mut().zip(again).filter(|(place, _)| place.is_none()) {
-                *place = if stuck.contains(&id) { None } else { self.choose(id) };
-                match *place {
-                    Some(node) => self.put_on(id, node),
-                    None => stuck.push(id),
-                }
-                has_progressed |= place.is_some();
-            }
-            if !has_progressed || places.iter().all(Option::is_some) {
-                break;
-            }
-        }
+        let places = places_for(again, |id| {
+            let place = self.choose(id)?;
+            self.put_on(id, place);
+            Some(place)
+        });
         self.gone = None;
         self.take_back(mark);
         Some(places)
@@ -190,13 +231,32 @@ impl<'a> Scheduler<'a> {
     fn take_back(&mut self, mark: Mark) {
         self.state.rollback(mark);
         self.state.forget(mark);
-        self.log.clear();
         let undone = self.groups.take_back();
         for id in std::mem::take(&mut self.looked) {
             if let Some((asked, mut index)) = self.indexes.remove(&id) {
                 index.take_back(&undone, self.world());
                 self.indexes.insert(id, (asked, index));
             }
+        }
+    }
+}
+
+// Where pods of these classes find a place, one after another; those that found none are asked again while others do.
+fn places_for(again: &[ClassId], mut place: impl FnMut(ClassId) -> Option<usize>) -> Vec<Option<usize>> {
+    let mut places: Vec<Option<usize>> = vec![None; again.len()];
+    loop {
+        let mut has_progressed = false;
+        // A class that found no place finds none among more pods, but for those that want to be with them.
+        let mut stuck: Vec<ClassId> = Vec::new();
+        for (found, &id) in places.iter_mut().zip(again).filter(|(found, _)| found.is_none()) {
+            *found = if stuck.contains(&id) { None } else { place(id) };
+            if found.is_none() {
+                stuck.push(id);
+            }
+            has_progressed |= found.is_some();
+        }
+        if !has_progressed || places.iter().all(Option::is_some) {
+            return places;
         }
     }
 }

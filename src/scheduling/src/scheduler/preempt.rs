@@ -46,7 +46,7 @@ impl Scheduler<'_> {
         }
         let index = self.take_index(id)?;
         let best = self.best_candidate(&index);
-        self.keep_index(id, index);
+        self.keep_index(self.index_of(id), index);
         let Candidate { node, victims, .. } = best?;
         for pod in victims {
             self.charge_budgets(node, pod);

@@ -103,7 +103,9 @@ impl Scheduler<'_> {
     // Runs of pods of one class, in the order in which they are placed.
     fn queued(&self) -> BTreeMap<Place, u32> {
         let mut rows: BTreeMap<Place, u32> = BTreeMap::new();
-        for (class, id) in self.universe.classes.iter().zip((0..).map(ClassId)) {
+        // Most classes of a cluster that lives only run: their specs are not even looked at.
+        let classes = self.universe.classes.iter().zip((0..).map(ClassId));
+        for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
             let priority = self.cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
             for &row in &class.rows {
                 let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::Launchable;
-use super::domains::DomainSizes;
+use super::domains::{DomainSizes, Domains};
 use super::reserved::Discount;
 use crate::filter::Obstacle;
 
@@ -44,12 +44,6 @@ pub(super) struct SpreadRule {
     least_is_zero: bool,
 }
 
-/// The domains of a key, by name and by id.
-#[derive(Clone, Debug, Default)]
-struct Domains {
-    ids: FxHashMap<Sym, u32>,
-}
-
 /// Pods that are taken to be on one node beside those that are counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside {
@@ -65,7 +59,7 @@ pub(super) struct Shape {
     pub(super) spec: Arc<PodSpec>,
     /// The keys that its rules and scores look at, the host name aside.
     pub(super) keys: Vec<Sym>,
-    domains: Vec<Domains>,
+    domains: Vec<Arc<Domains>>,
     /// Counters by node that decide or score, and whether their exact count matters.
     pub(super) hosts: Vec<(CounterId, bool)>,
     pub(super) spread: Vec<SpreadRule>,
@@ -93,22 +87,25 @@ pub(super) struct Values {
     pub(super) is_indifferent: bool,
 }
 
+/// What a shape is made from.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'k> {
+    pub(super) cluster: &'k Cluster,
+    pub(super) universe: &'k Universe,
+    pub(super) sizes: &'k DomainSizes,
+    pub(super) launchable: &'k Launchable,
+}
+
 impl Shape {
-    /// `before` is the shape that an index has of nodes as they were: domains keep their ids.
-    pub(super) fn new(
-        cluster: &Cluster,
-        universe: &Universe,
-        sizes: &DomainSizes,
-        launchable: &Launchable,
-        id: ClassId,
-        before: Option<&Shape>,
-    ) -> Option<Self> {
+    /// What a class asks, which has this spec as far as nodes matter. `keys` come first, asked for or not.
+    pub(super) fn new(known: Known<'_>, id: ClassId, as_spec: Arc<PodSpec>, keys: Vec<Sym>) -> Option<Self> {
+        let Known { cluster, universe, sizes, launchable } = known;
         let class = universe.class(id)?;
         let spec = cluster.specs.get(class.spec as usize)?;
         let mut shape = Shape {
             class: id,
-            spec: Arc::new(spec.clone()),
-            keys: Vec::new(),
+            spec: as_spec,
+            keys,
             domains: Vec::new(),
             hosts: Vec::new(),
             spread: Vec::new(),
@@ -136,7 +133,7 @@ impl Shape {
             let (place, _) = place(&mut shape, counter)?;
             shape.drawn.push((counter, place, weight));
         }
-        shape.list_domains(sizes, launchable, before);
+        shape.domains = shape.keys.iter().map(|key| sizes.numbered(*key)).collect();
         for (constraint, is_required) in
             class.required.iter().map(|c| (c, true)).chain(class.preferred.spread.iter().map(|c| (c, false)))
         {
@@ -170,19 +167,24 @@ impl Shape {
         Some(shape)
     }
 
-    fn list_domains(&mut self, sizes: &DomainSizes, launchable: &Launchable, before: Option<&Shape>) {
-        for (at, key) in self.keys.iter().enumerate() {
-            let known = before.filter(|before| before.keys.get(at) == Some(key));
-            let mut domains = known.and_then(|before| before.domains.get(at)).cloned().unwrap_or_default();
-            for name in sizes.names(None, *key).chain(launchable.names(*key)) {
-                let next = u32::try_from(domains.ids.len()).unwrap_or(ABSENT);
-                domains.ids.entry(name).or_insert(next);
-            }
-            self.domains.push(domains);
+    /// What remains of it without rules: how it sees nodes, whoever is on them.
+    pub(super) fn without_rules(&self) -> Self {
+        Shape {
+            class: self.class,
+            spec: Arc::clone(&self.spec),
+            keys: self.keys.clone(),
+            domains: self.domains.clone(),
+            hosts: Vec::new(),
+            spread: Vec::new(),
+            together: Vec::new(),
+            apart: Vec::new(),
+            soft: Vec::new(),
+            drawn: Vec::new(),
+            discount: Discount::default(),
         }
     }
 
-    /// Whether what was read with another shape still holds with this one, made from that: the ids of domains.
+    /// Whether what was read with another shape still holds with this one.
     pub(super) fn extends(&self, before: &Shape) -> bool {
         self.keys == before.keys
     }
@@ -197,10 +199,10 @@ impl Shape {
     ) -> FixedBitSet {
         let Place::Key(at) = place else { return FixedBitSet::new() };
         let (Some(&key), Some(domains)) = (self.keys.get(at), self.domains.get(at)) else { return FixedBitSet::new() };
-        let mut eligible = FixedBitSet::with_capacity(domains.ids.len());
+        let mut eligible = FixedBitSet::with_capacity(domains.len());
         let launchable = launchable.domains.get(&counter).into_iter().flatten().copied();
         for name in sizes.names(filter, key).chain(launchable) {
-            if let Some(&id) = domains.ids.get(&name) {
+            if let Some(id) = domains.id(name) {
                 eligible.insert(id as usize);
             }
         }
@@ -226,10 +228,7 @@ impl Shape {
     /// The domain of a node for each key.
     pub(super) fn domains_of(&self, node: &berth_model::Node) -> SmallVec<[u32; 2]> {
         let keys = self.keys.iter().zip(&self.domains);
-        keys.map(|(key, domains)| {
-            node.labels.get(*key).and_then(|name| domains.ids.get(&name).copied()).unwrap_or(ABSENT)
-        })
-        .collect()
+        keys.map(|(key, domains)| node.labels.get(*key).and_then(|name| domains.id(name)).unwrap_or(ABSENT)).collect()
     }
 
     /// Whether constraints on the node itself keep the class off, whatever is elsewhere.
@@ -245,9 +244,9 @@ impl Shape {
         }) else {
             return Vec::new();
         };
-        let mut counts = vec![0; domains.ids.len()];
+        let mut counts = vec![0; domains.len()];
         for (name, count) in state.domains(counter) {
-            if let Some(&id) = domains.ids.get(&name) {
+            if let Some(id) = domains.id(name) {
                 let off = self.discount.by_domain.get(&(counter, name)).copied().unwrap_or(0);
                 counts[id as usize] = count.saturating_sub(off);
             }
@@ -281,6 +280,18 @@ impl Shape {
         let spreads = self.spread.iter().map(|spread| &spread.rule);
         let rules = spreads.chain(&self.together).chain(&self.apart);
         rules.map(|rule| self.total(state, rule.counter)).collect()
+    }
+
+    /// Counters by node that decide or score, and whether the class looks at a node where there are such pods: it does not
+    /// where they only keep it apart.
+    pub(super) fn host_counters(&self) -> SmallVec<[(CounterId, bool); 2]> {
+        let mut counters: SmallVec<[(CounterId, bool); 2]> = self.hosts.iter().map(|(id, _)| (*id, true)).collect();
+        for rule in self.apart.iter().filter(|rule| rule.place == Place::Host) {
+            if !counters.iter().any(|(known, _)| *known == rule.counter) {
+                counters.push((rule.counter, false));
+            }
+        }
+        counters
     }
 
     /// Whether a spread is counted by node.

@@ -7,3 +7,4 @@ mod mk;
 mod preemption;
 mod queue;
 mod scores;
+mod shared;

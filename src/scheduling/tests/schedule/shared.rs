@@ -1,0 +1,98 @@
+//! Classes that share an index are told what their own would tell them, in what-ifs too.
+
+use berth_model::{ClassId, PodSpec, SpreadConstraint, Universe};
+use berth_scheduling::{Launchable, Scheduler};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::mk::{World, mk_pod};
+use crate::queue::own_term;
+
+const APPS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// A node: its zone, its CPUs, whether it comes up only, and the apps of which pods run there.
+type Ground = (usize, i64, bool, Vec<usize>);
+
+fn spread(world: &mut World, app: &str, is_zonal: bool, max_skew: u32, is_required: bool) -> SpreadConstraint {
+    let known = &world.cluster.well_known;
+    SpreadConstraint {
+        key: if is_zonal { known.zone } else { known.hostname },
+        max_skew,
+        min_domains: None,
+        is_required,
+        selector: world.selector(app),
+        match_label_keys: Vec::new(),
+        honors_node_affinity: true,
+        honors_taints: false,
+    }
+}
+
+/// A pod of an app, with one rule of nine about another, or its own, or none.
+fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) -> PodSpec {
+    let (zone, hostname) = (world.cluster.well_known.zone, world.cluster.well_known.hostname);
+    let mut spec = mk_pod(milli_cpu, 1);
+    match rule {
+        1 => spec.spread = vec![spread(world, of, true, 1, true)],
+        2 => spec.spread = vec![spread(world, of, false, 1, true)],
+        3 => spec.spread = vec![spread(world, of, false, 1, false)],
+        4 => spec.spread = vec![spread(world, of, true, 1, false), spread(world, of, false, 2, true)],
+        5 => spec.anti_affinity = vec![own_term(world, hostname, of)],
+        6 => spec.anti_affinity = vec![own_term(world, zone, of)],
+        7 => spec.affinity = vec![own_term(world, hostname, of)],
+        8 => spec.preferred_affinity = vec![(7, own_term(world, zone, of)), (9, own_term(world, hostname, of))],
+        9 => spec.preferred_anti_affinity = vec![(9, own_term(world, hostname, of))],
+        _ => {}
+    }
+    spec
+}
+
+fn hold(grounds: &[Ground], rules: &[(usize, usize, i64)], order: &[usize]) {
+    let mut world = World::new();
+    let rules = || APPS.into_iter().zip(rules.iter().cycle());
+    let specs: Vec<PodSpec> =
+        rules().map(|(_, (of, rule, milli_cpu))| spec_of(&mut world, APPS[*of], *rule, *milli_cpu)).collect();
+    for (at, (zone, cpus, is_coming_up, apps)) in grounds.iter().enumerate() {
+        world.mk_node(&format!("n{at}"), APPS[*zone], cpus * 1000, 64).is_coming_up = *is_coming_up;
+        for &app in apps {
+            world.mk_running(APPS[app], &specs[app], 0);
+        }
+    }
+    for (app, spec) in APPS.iter().zip(&specs) {
+        world.mk_pods(app, 4, spec);
+    }
+    let universe = Universe::with_scores(&mut world.cluster);
+    let asking = universe.classes.iter().zip((0..).map(ClassId)).filter(|(class, _)| class.count > 0);
+    let classes: Vec<ClassId> = asking.map(|(_, id)| id).collect();
+    let mut scheduler = Scheduler::new(&world.cluster, &universe, Launchable::default());
+    let again: Vec<ClassId> = order.iter().map(|at| classes[at % classes.len()]).collect();
+    for &id in &again {
+        let mut own = scheduler.clone().with_own_indexes();
+        for node in 0..grounds.len() {
+            let without = (scheduler.try_without(node, &again), own.try_without(node, &again));
+            assert_eq!(without.0, without.1, "without {node}, {again:?}");
+        }
+        let node = scheduler.choose(id);
+        assert_eq!(node, own.choose(id), "{id:?} of {again:?}");
+        if let Some(node) = node {
+            scheduler.bind(id, node);
+        }
+    }
+}
+
+#[test]
+fn a_shared_index_tells_what_an_own_one_tells() {
+    let cases = std::env::var("BERTH_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(24);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let ground = (0..3_usize, 2..6_i64, prop::bool::weighted(0.1), prop::collection::vec(0..5_usize, 0..4));
+    let inputs = (
+        prop::collection::vec(ground, 3..10),
+        prop::collection::vec((0..5_usize, 0..10_usize, prop::sample::select(vec![500_i64, 700])), 5),
+        prop::collection::vec(0..5_usize, 1..12),
+    );
+    runner
+        .run(&inputs, |(grounds, rules, order)| {
+            hold(&grounds, &rules, &order);
+            Ok(())
+        })
+        .unwrap();
+}
