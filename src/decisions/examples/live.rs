@@ -143,7 +143,7 @@ impl Bench {
                 let name = format!("node-{node}");
                 let found = self.decider.without_node(&mut self.state, &name, &Options::default(), NOW)?;
                 let Some(displaced) = found else { continue };
-                (asked, moved, left) = (asked + 1, moved + displaced.moves.len(), left + displaced.left.len());
+                (asked, moved, left) = (asked + 1, moved + displaced.moves().count(), left + displaced.left().count());
             }
             let rate = f64::from(asked) / start.elapsed().as_secs_f64();
             println!(

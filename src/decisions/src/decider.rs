@@ -116,13 +116,13 @@ impl Decider {
     ///
     /// # Errors
     /// The state does not know every kind yet.
-    pub fn without_node(
+    pub fn without_node<'s>(
         &mut self,
-        state: &mut State,
+        state: &'s mut State,
         node: &str,
         _options: &Options,
         now: Time,
-    ) -> Result<Option<Displaced>, DecideError> {
+    ) -> Result<Option<Displaced<'s>>, DecideError> {
         expect_synced(state)?;
         let Some(tracked) = state.tracked(now) else { return Ok(None) };
         let Some(node) = tracked.position_of(node) else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Decider {
         let Kept { classes, scheduler, .. } = kept;
         let (places, scheduler) = displaced::places(cluster, &classes, scheduler, node);
         self.kept = Some(Kept { classes, scheduler, ..kept });
-        Ok(places.and_then(|places| displaced::named(state, &places)))
+        Ok(places.and_then(|places| Displaced::new(state, places)))
     }
 }
 

@@ -2,24 +2,78 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{BoundPod, ClassId, Cluster, LiveUniverse, Sym};
+use berth_model::{BoundPod, ClassId, Cluster, LiveUniverse, Node, Sym};
 use berth_scheduling::{Paused, Scheduler};
 use berth_state::{Key, Kind, ObjectRef, State, is_remade};
 use k8s_openapi::api::core::v1::Pod;
 
-/// The pods of a node that went, made anew by their controllers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Displaced {
-    /// Pods that find another node that is up, and which.
-    pub moves: Vec<(ObjectRef, ObjectRef)>,
-    /// Pods that find none.
-    pub left: Vec<ObjectRef>,
+/// The pods of a node that went, made anew by their controllers. It borrows the state that it was found in: names are those of
+/// the cluster, and cost nothing.
+#[derive(Clone, Debug)]
+pub struct Displaced<'s> {
+    state: &'s State,
+    cluster: &'s Cluster,
+    node: &'s Node,
+    /// Pods of the node by position, and the nodes that they find.
+    places: Vec<(usize, Option<usize>)>,
+}
+
+/// A pod by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodName<'s> {
+    /// Its namespace.
+    pub namespace: &'s str,
+    /// Its name.
+    pub name: &'s str,
 }
 
 /// The same by position: pods of the node, and the nodes that they find.
 pub(crate) struct Places {
     node: usize,
     places: Vec<(usize, Option<usize>)>,
+}
+
+// === impl Displaced ===
+
+impl<'s> Displaced<'s> {
+    /// What was found; `None` where a pod that no controller makes anew would be lost.
+    pub(crate) fn new(state: &'s State, Places { node, places }: Places) -> Option<Self> {
+        let cluster = state.last_cluster()?;
+        let node = cluster.nodes.get(node)?;
+        let is_lost = |pod: &BoundPod| {
+            let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
+            object.is_some_and(|object| is_remade(object))
+        };
+        let is_any_lost = node.pods.iter().filter(|pod| pod.replaced_by.is_none()).any(is_lost);
+        (!is_any_lost).then_some(Displaced { state, cluster, node, places })
+    }
+
+    /// Pods that find another node that is up, and the name of that.
+    pub fn moves(&self) -> impl Iterator<Item = (PodName<'s>, &'s str)> + '_ {
+        let cluster = self.cluster;
+        let place = |place: &Option<usize>| cluster.nodes.get((*place)?).map(|node| cluster.symbols.text(node.name));
+        self.places.iter().filter_map(move |(pod, found)| Some((self.name(*pod)?, place(found)?)))
+    }
+
+    /// Pods that find none.
+    pub fn left(&self) -> impl Iterator<Item = PodName<'s>> + '_ {
+        self.places.iter().filter(|(_, place)| place.is_none()).filter_map(|(pod, _)| self.name(*pod))
+    }
+
+    /// A pod with its uid.
+    pub fn pod_ref(&self, pod: PodName<'_>) -> ObjectRef {
+        reference(self.state, Kind::Pod, pod.namespace, pod.name)
+    }
+
+    /// A node with its uid.
+    pub fn node_ref(&self, name: &str) -> ObjectRef {
+        reference(self.state, Kind::Node, "", name)
+    }
+
+    fn name(&self, pod: usize) -> Option<PodName<'s>> {
+        let pod = self.node.pods.get(pod)?;
+        Some(PodName { namespace: self.cluster.symbols.text(pod.namespace), name: &pod.name })
+    }
 }
 
 /// Asks a scheduler, which is given back.
@@ -60,31 +114,6 @@ struct Row {
     /// Namespace, spec and labels.
     alike: (Sym, u32, u32),
     members: Vec<(usize, ClassId)>,
-}
-
-/// The same in names; `None` where a pod that no controller makes anew would be lost.
-pub(crate) fn named(state: &State, Places { node, places }: &Places) -> Option<Displaced> {
-    let cluster = state.last_cluster()?;
-    let known = cluster.nodes.get(*node)?;
-    let pod_ref = |pod: &BoundPod| reference(state, Kind::Pod, cluster.symbols.text(pod.namespace), &pod.name);
-    let is_lost = |pod: &BoundPod| {
-        let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-        pod.replaced_by.is_none() && object.is_some_and(|object| is_remade(object))
-    };
-    if known.pods.iter().any(is_lost) {
-        return None;
-    }
-    let mut displaced = Displaced::default();
-    for (pod, place) in places {
-        let pod = pod_ref(known.pods.get(*pod)?);
-        match place.and_then(|place| cluster.nodes.get(place)) {
-            Some(place) => {
-                displaced.moves.push((pod, reference(state, Kind::Node, "", cluster.symbols.text(place.name))));
-            }
-            None => displaced.left.push(pod),
-        }
-    }
-    Some(displaced)
 }
 
 /// An object that is known, by name.

@@ -36,7 +36,7 @@ pub use decider::Decider;
 pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
-pub use displaced::Displaced;
+pub use displaced::{Displaced, PodName};
 pub use drawing::{Also, Drawing, solve};
 pub use expected::ExpectedNodes;
 pub use joining::Place;

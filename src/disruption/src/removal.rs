@@ -35,7 +35,12 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
     let Some(candidate) = survey.candidates.iter().find(|candidate| *candidate.node.key.name == *node) else {
         return Ok(None);
     };
-    let places = Decider::new().without_node(state, node, &options.decisions, now)?.unwrap_or_default();
+    let mut decider = Decider::new();
+    let (mut moves, mut left) = (Vec::new(), Vec::new());
+    if let Some(found) = decider.without_node(state, node, &options.decisions, now)? {
+        moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));
+        left.extend(found.left().map(|pod| found.pod_ref(pod)));
+    }
     let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
     let (verdict, launches) = match what_if(state, &[candidate], &options.decisions, (&prices, &baseline), now)? {
         simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
@@ -44,5 +49,5 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
             (judged(candidate, replacement, &options, (&prices, &survey)), launches)
         }
     };
-    Ok(Some(Removal { kept: kept(candidate), verdict, moves: places.moves, left: places.left, launches }))
+    Ok(Some(Removal { kept: kept(candidate), verdict, moves, left, launches }))
 }
