@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
-use berth_model::{Cluster, KeyedMap, MemberKind, PendingRow, Sym, Taint};
+use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, Sym, Taint};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::CSINode;
@@ -132,8 +132,10 @@ pub struct Live {
     by_claim: FxHashMap<(Sym, Sym), BTreeSet<Box<str>>>,
     /// How many specs, label sets and strings there were at first.
     at_first: [usize; 3],
-    /// Whether pending rows are out of order.
+    /// Whether the order of pending rows may not be theirs.
     is_untidy: bool,
+    /// Pending rows to which members came: these may be out of order. Who goes leaves the others in theirs.
+    unsorted: BTreeSet<u32>,
     log: Log,
 }
 
@@ -165,6 +167,7 @@ impl Live {
             by_claim: FxHashMap::default(),
             at_first,
             is_untidy: false,
+            unsorted: BTreeSet::new(),
             log: Log::default(),
         };
         for (known, place) in pods {
@@ -255,27 +258,41 @@ impl Live {
         self.created(a.0, a.1).cmp(&self.created(b.0, b.1)).then_with(names)
     }
 
-    /// Rows as a conversion of everything has them: Reservations first, then pods by the oldest of each row.
+    /// Rows as a conversion of everything has them: Reservations first, then pods by the oldest of each row. It costs what
+    /// came, and the number of rows; all members are looked at only where rows change places.
     fn tidy(&mut self) {
-        let rows = std::mem::take(&mut self.cluster.pending);
-        let (mut sorted, pods): (Vec<PendingRow>, Vec<PendingRow>) =
-            rows.into_iter().partition(|row| row.kind == MemberKind::Reservation);
-        let mut aged = Vec::with_capacity(pods.len());
-        for mut row in pods.into_iter().filter(|row| !row.members.is_empty()) {
-            row.members.sort_by_cached_key(|member| (self.created(row.namespace, &member.name), member.name.clone()));
-            let oldest = row.members.first().map(|member| (self.created(row.namespace, &member.name), &*member.name));
-            let Some((created, name)) = oldest else { continue };
-            aged.push(((created, self.cluster.symbols.text(row.namespace).to_owned(), name.to_owned()), row));
+        let mut rows = std::mem::take(&mut self.cluster.pending);
+        for at in std::mem::take(&mut self.unsorted) {
+            let Some(row) = rows.get_mut(at as usize).filter(|row| row.kind == MemberKind::Pod) else { continue };
+            let namespace = row.namespace;
+            row.members.sort_by_cached_key(|member| (self.created(namespace, &member.name), member.name.clone()));
         }
-        aged.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for (_, pending) in aged {
+        let place = |row: &PendingRow| {
+            let oldest = row.members.first().filter(|_| row.kind == MemberKind::Pod);
+            let key = |member: &MemberRun| {
+                let namespace = self.cluster.symbols.shared(row.namespace);
+                (self.created(row.namespace, &member.name), namespace, member.name.clone())
+            };
+            (row.kind == MemberKind::Pod, oldest.map(key))
+        };
+        let places: Vec<_> = rows.iter().map(place).collect();
+        let is_gone = |row: &PendingRow| row.kind == MemberKind::Pod && row.members.is_empty();
+        if places.is_sorted() && !rows.iter().any(is_gone) {
+            self.cluster.pending = rows;
+            return;
+        }
+        let mut order: Vec<_> = places.into_iter().zip((0_u32..).zip(rows)).collect();
+        // Reservations are of equal places, and stay as they are.
+        order.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut sorted = Vec::with_capacity(order.len());
+        for (_, (before, row)) in order.into_iter().filter(|(_, (_, row))| !is_gone(row)) {
             let at = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
-            for member in &pending.members {
-                if let Some(entry) = self.pods.get_mut(&(pending.namespace, member.name.clone())) {
+            for member in row.members.iter().filter(|_| before != at && row.kind == MemberKind::Pod) {
+                if let Some(entry) = self.pods.get_mut(&(row.namespace, member.name.clone())) {
                     entry.place = Place::Row(at);
                 }
             }
-            sorted.push(pending);
+            sorted.push(row);
         }
         self.cluster.set_pending(sorted);
     }

@@ -1,6 +1,6 @@
 //! Pods that come and go.
 
-use berth_model::{Cluster, Sym};
+use berth_model::{Cluster, MemberRun, Sym};
 use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::FxHashMap;
 
@@ -130,7 +130,10 @@ impl Live {
         let places = place_pods(pods, rules, standing, resolver, ownership, &mut self.cluster, &mut self.warnings);
         self.rooms.standing.swap_nodes(&mut self.cluster);
         let Some(&place) = places.first() else { return Ok(Patched::NeedsRebuild) };
-        self.is_untidy |= matches!(place, Place::Row(_));
+        if let Place::Row(row) = place {
+            self.is_untidy = true;
+            self.unsorted.insert(row);
+        }
         let daemon = known.more.daemon;
         self.keep(known, place);
         if let Place::Node(name) = place
@@ -152,7 +155,7 @@ impl Live {
 
     pub(super) fn take_out(&mut self, namespace: Sym, name: &str) -> Patched {
         let key = (namespace, Box::from(name));
-        let Some(Entry { place, more, .. }) = self.pods.remove(&key) else { return Patched::Done };
+        let Some(Entry { place, more, created }) = self.pods.remove(&key) else { return Patched::Done };
         let more = more.map(|more| *more).unwrap_or_default();
         if more.concerns_others {
             return Patched::NeedsRebuild;
@@ -178,7 +181,7 @@ impl Live {
         }
         let was_there = match place {
             Place::Nowhere => true,
-            Place::Row(row) => self.take_member(row, name),
+            Place::Row(row) => self.take_member(row, name, created),
             Place::Node(node) => {
                 self.rooms.standing.position(node).is_some_and(|position| self.take_off(position, namespace, name))
             }
@@ -239,11 +242,19 @@ impl Live {
         expected
     }
 
-    fn take_member(&mut self, row: u32, name: &str) -> bool {
-        let Some(row) = self.cluster.pending.get_mut(row as usize) else { return false };
-        let at = row.members.iter().position(|member| member.numbers.is_none() && *member.name == *name);
+    fn take_member(&mut self, id: u32, name: &str, created: i64) -> bool {
+        let is_sorted = !self.unsorted.contains(&id);
+        let Some(row) = self.cluster.pending.get(id as usize) else { return false };
+        let is_it = |member: &MemberRun| member.numbers.is_none() && *member.name == *name;
+        // Rows may be long: those of thousands of replicas.
+        let age = |member: &MemberRun| self.created(row.namespace, &member.name);
+        let is_older = |member: &MemberRun| *member.name != *name && (age(member), &*member.name) < (created, name);
+        let guess = if is_sorted { row.members.partition_point(is_older) } else { usize::MAX };
+        let at =
+            if row.members.get(guess).is_some_and(is_it) { Some(guess) } else { row.members.iter().position(is_it) };
         self.is_untidy = true;
-        at.is_some_and(|at| {
+        let row = self.cluster.pending.get_mut(id as usize);
+        at.zip(row).is_some_and(|(at, row)| {
             row.members.remove(at);
             true
         })
