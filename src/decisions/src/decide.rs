@@ -65,7 +65,9 @@ pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decisio
     let (universe, solution, drawing) = if options.launches {
         drawing::solve_beside(&mut cluster, &options.solve, &options.expected)
     } else {
-        let existing = existing::bind(&mut cluster, &options.expected);
+        let mut existing = existing::bind(&mut cluster, &options.expected);
+        // Who is to come later is told where launches are decided.
+        existing.settled.clear();
         (Universe::default(), Solution::default(), Drawing::of_existing(existing))
     };
     let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };

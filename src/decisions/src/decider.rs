@@ -81,15 +81,18 @@ impl Decider {
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
-        scheduler.expect(Rows::new(cluster, &options.expected).to_schedule());
+        scheduler.expect(Rows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let trial = scheduler.try_out(QUEUE);
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let Trial { left, placements } = trial?;
-        if options.launches && left.iter().any(|(_, count)| *count > 0) {
-            return None;
-        }
+        let n_left: usize = left.iter().map(|(_, count)| *count as usize).sum();
         let mut existing = Existing::default();
+        if options.launches && n_left > 0 {
+            // While nodes come up for all of them there is nothing to plan.
+            existing.settled =
+                Rows::on_all_nodes(cluster, &options.expected).settle_all(cluster, &placements, n_left)?;
+        }
         for placement in placements {
             existing.on_nodes.entry(placement.node).or_default().push(placement);
         }

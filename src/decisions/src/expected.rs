@@ -1,53 +1,79 @@
 //! Pods that nodes were launched for come to these nodes, and are planned for no others meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
 
-use berth_model::{BoundPod, Cluster, MemberKind, PodStage, Sym};
+use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodStage, Resources, Sym};
 use berth_scheduling::Placement;
 use rustc_hash::FxHashMap;
 
-/// By `namespace/name` of a pending pod: the node that was launched for it, or the NodeClaim that the node is to be of.
+/// By node that was launched for pods, or the NodeClaim that the node is to be of: these pods, by `namespace/name`. Those that
+/// are not pending are passed over.
 ///
 /// Pods that are alike stand in for each other: which of them comes to which of their nodes is not decided by name.
-pub type ExpectedNodes = BTreeMap<Box<str>, Box<str>>;
+pub type ExpectedNodes = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 
 /// Where pods of each row of the input are expected.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// By row: how many are expected on a node, by index.
     counts: BTreeMap<u32, BTreeMap<usize, u32>>,
-    /// The row of each pod that may come to such a node.
+    /// The row of each pod that may come to such a node, if it was asked for.
     row_of: FxHashMap<Box<str>, u32>,
 }
 
 // === impl Rows ===
 
 impl Rows {
-    /// Those of a cluster, before anything is placed.
+    /// Those of a cluster, before anything is placed, with what [`Rows::settle`] needs.
     pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes) -> Self {
+        let mut rows = Rows::on_all_nodes(cluster, names);
+        for id in rows.counts.keys() {
+            let Some(row) = cluster.pending.get(*id as usize) else { continue };
+            let namespace = cluster.symbols.text(row.namespace);
+            let pods = row.members.iter().filter(|run| run.numbers.is_none());
+            rows.row_of.extend(pods.map(|run| (format!("{namespace}/{}", run.name).into(), *id)));
+        }
+        rows
+    }
+
+    /// The same, where [`Rows::settle`] is not asked.
+    pub(crate) fn on_all_nodes(cluster: &Cluster, names: &ExpectedNodes) -> Self {
+        Rows::on(cluster, names, |_| true)
+    }
+
+    /// Those who are expected on nodes that are up. Who is pending is looked through only where there are some.
+    pub(crate) fn on_nodes_that_are_up(cluster: &Cluster, names: &ExpectedNodes) -> Self {
+        Rows::on(cluster, names, |at| cluster.nodes.get(at).is_some_and(|node| !node.is_coming_up))
+    }
+
+    fn on(cluster: &Cluster, names: &ExpectedNodes, counts: impl Fn(usize) -> bool) -> Self {
         let mut rows = Rows::default();
         if names.is_empty() {
             return rows;
         }
-        let mut nodes: FxHashMap<Sym, Option<usize>> =
-            names.values().filter_map(|name| Some((cluster.symbols.get(name)?, None))).collect();
+        let by_name = names.iter().filter_map(|(node, pods)| Some((cluster.symbols.get(node)?, pods)));
+        let by_name: FxHashMap<Sym, &Arc<BTreeSet<Box<str>>>> = by_name.collect();
+        let mut node_of: FxHashMap<&str, usize> = FxHashMap::default();
         for (at, node) in cluster.nodes.iter().enumerate() {
-            if let Some(known) = nodes.get_mut(&node.name) {
-                *known = Some(at);
+            if let Some(pods) = by_name.get(&node.name).filter(|_| counts(at)) {
+                node_of.extend(pods.iter().map(|pod| (&**pod, at)));
             }
         }
-        let node_of = |pod: &str| *nodes.get(&cluster.symbols.get(names.get(pod)?)?)?;
+        if node_of.is_empty() {
+            return rows;
+        }
+        let mut name = String::new();
         for (row, id) in cluster.pending.iter().zip(0..).filter(|(row, _)| row.kind == MemberKind::Pod) {
             let namespace = cluster.symbols.text(row.namespace);
-            let members = row.members.iter().filter(|run| run.numbers.is_none());
-            let pods: Vec<Box<str>> = members.map(|run| format!("{namespace}/{}", run.name).into()).collect();
-            let mut is_expected = false;
-            for node in pods.iter().filter_map(|pod| node_of(pod)) {
-                *rows.counts.entry(id).or_default().entry(node).or_default() += 1;
-                is_expected = true;
-            }
-            if is_expected {
-                rows.row_of.extend(pods.into_iter().map(|pod| (pod, id)));
+            for run in row.members.iter().filter(|run| run.numbers.is_none()) {
+                name.clear();
+                // Strings take whatever is written.
+                let _ = write!(name, "{namespace}/{}", run.name);
+                if let Some(node) = node_of.get(&*name) {
+                    *rows.counts.entry(id).or_default().entry(*node).or_default() += 1;
+                }
             }
         }
         rows
@@ -76,12 +102,11 @@ impl Rows {
             let Cluster { pending, nodes: all, specs, symbols, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id as usize) else { continue };
             let Some(spec) = specs.get(row.spec as usize) else { continue };
-            let mut free = nodes.into_iter().flat_map(|(node, count)| (0..count).map(move |_| node)).peekable();
+            let mut rooms = Rooms::new(nodes.into_iter().collect());
             row.members.retain(|run| {
-                let is_full = |node: &usize| all.get(*node).is_none_or(|node| !spec.requests.fits(&node.free));
-                while free.next_if(is_full).is_some() {}
-                let next = free.next_if(|_| run.numbers.is_none());
-                let Some((node, at)) = next.and_then(|at| Some((all.get_mut(at)?, at))) else { return true };
+                let free = |at: usize| all.get(at).map(|node| &node.free);
+                let Some(at) = rooms.next_for(run, &spec.requests, free) else { return true };
+                let Some(node) = all.get_mut(at) else { return true };
                 node.free.subtract(&spec.requests);
                 node.pods.push(BoundPod {
                     namespace: row.namespace,
@@ -100,5 +125,90 @@ impl Rows {
             });
         }
         settled
+    }
+
+    /// Where those would be settled who find no place now, if that is all who are left: `None` where somebody is left who is
+    /// expected nowhere, or whose node has no room. The whole is to be decided then.
+    pub(crate) fn settle_all(
+        mut self,
+        cluster: &Cluster,
+        placed: &[Placement],
+        n_left: usize,
+    ) -> Option<Vec<(Box<str>, usize)>> {
+        let n_expected = self.counts.values().flat_map(BTreeMap::values).map(|n| *n as usize).sum::<usize>();
+        // Who draws from a Reservation takes no room of the node.
+        if n_expected < n_left || placed.iter().any(|placement| placement.draws_from.is_some()) {
+            return None;
+        }
+        let came: FxHashMap<&str, usize> = placed.iter().map(|placement| (&*placement.name, placement.node)).collect();
+        let mut free: BTreeMap<usize, Resources> = BTreeMap::new();
+        let mut left: BTreeMap<u32, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
+        for (row, id) in cluster.pending.iter().zip(0..) {
+            let requests = &cluster.specs.get(row.spec as usize)?.requests;
+            let namespace = cluster.symbols.text(row.namespace);
+            for run in &row.members {
+                let name: Box<str> = format!("{namespace}/{}", run.name).into();
+                let Some(node) = came.get(&*name) else {
+                    left.entry(id).or_default().push((run, name));
+                    continue;
+                };
+                take(&mut free, *node, cluster, requests);
+                if let Some(count) = self.counts.get_mut(&id).and_then(|nodes| nodes.get_mut(node)) {
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+        let mut settled = Vec::new();
+        for (id, left) in left {
+            let requests = &cluster.specs.get(cluster.pending.get(id as usize)?.spec as usize)?.requests;
+            let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id)?.into_iter().collect();
+            // As where the whole is decided.
+            nodes.sort_by_key(|(at, _)| cluster.nodes.get(*at).map(|node| cluster.symbols.text(node.name)));
+            let mut rooms = Rooms::new(nodes);
+            for (run, name) in left {
+                let free_on = |at: usize| free.get(&at).or_else(|| cluster.nodes.get(at).map(|node| &node.free));
+                let at = rooms.next_for(run, requests, free_on)?;
+                take(&mut free, at, cluster, requests);
+                settled.push((name, at));
+            }
+        }
+        (settled.len() == n_left).then_some(settled)
+    }
+}
+
+fn take(free: &mut BTreeMap<usize, Resources>, at: usize, cluster: &Cluster, requests: &Resources) {
+    let known = || cluster.nodes.get(at).map(|node| node.free.clone()).unwrap_or_default();
+    free.entry(at).or_insert_with(known).subtract(requests);
+}
+
+/// The places that the pods of a row are still expected to take, node by node.
+struct Rooms(std::vec::IntoIter<(usize, u32)>, Option<(usize, u32)>);
+
+impl Rooms {
+    fn new(nodes: Vec<(usize, u32)>) -> Self {
+        let mut nodes = nodes.into_iter();
+        let first = nodes.next();
+        Rooms(nodes, first)
+    }
+
+    /// The node of the next pod; nodes that are full, or not there, are passed over.
+    fn next_for<'f>(
+        &mut self,
+        run: &MemberRun,
+        requests: &Resources,
+        free: impl Fn(usize) -> Option<&'f Resources>,
+    ) -> Option<usize> {
+        loop {
+            let (at, count) = self.1.as_mut()?;
+            if *count == 0 || free(*at).is_none_or(|free| !requests.fits(free)) {
+                self.1 = self.0.next();
+                continue;
+            }
+            if run.numbers.is_some() {
+                return None;
+            }
+            *count -= 1;
+            return Some(*at);
+        }
     }
 }

@@ -1,15 +1,19 @@
 //! Which pods come to which launched node, until they are there. They are not planned again meanwhile, and bound there first:
 //! otherwise whoever is bound first takes the room that others were given by the plan, and more nodes are launched for those.
+//!
+//! A decision asks for them each time, so they are kept by NodeClaim: a set of pods is lent as it is, and what a decision costs
+//! here grows with the nodes that come up, not with their pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_decisions::Binding;
+use berth_decisions::{Binding, ExpectedNodes};
 use jiff::Timestamp;
+use rustc_hash::FxHashSet;
 
 use super::Core;
-use super::provision::Planned;
 use super::schedule::pod_name;
 use crate::claim::conditions;
 use crate::clock::elapsed;
@@ -20,32 +24,119 @@ const GRACE: Duration = Duration::from_secs(10);
 /// For how long at most, while other nodes of its batch come up.
 const MOST: Duration = Duration::from_secs(60);
 
-impl Core {
-    /// Pods whose node comes up, or did a moment ago, and its name or its NodeClaim's.
-    pub(super) fn expected_pods(&self, now: Timestamp) -> berth_decisions::ExpectedNodes {
-        let waits = |uid: &String, pod: &PodName| {
-            self.view.pods.get(pod).is_some_and(|known| known.node.is_none() && known.uid == *uid)
-        };
-        let planned = self.planned.iter().filter_map(|(uid, planned)| Some((uid, planned, planned.pod.as_ref()?)));
-        let planned: Vec<(&Planned, &PodName)> =
-            planned.filter(|(uid, _, pod)| waits(uid, pod)).map(|(_, planned, pod)| (planned, pod)).collect();
-        let claims: BTreeMap<&str, Option<(&str, Duration)>> =
-            planned.iter().map(|(planned, _)| (planned.claim.as_str(), self.coming(&planned.claim, now))).collect();
-        let comes_up = |claim: &str| claims.get(claim).is_some_and(|known| known.is_some_and(|(_, up)| up.is_zero()));
-        let batches: BTreeSet<Timestamp> =
-            planned.iter().filter(|(planned, _)| comes_up(&planned.claim)).map(|(planned, _)| planned.last).collect();
-        let mut expected = berth_decisions::ExpectedNodes::new();
-        for (planned, PodName { namespace, name }) in planned {
-            let Some(Some((node, up))) = claims.get(planned.claim.as_str()) else { continue };
-            if *up <= GRACE || (*up <= MOST && batches.contains(&planned.last)) {
-                expected.insert(format!("{namespace}/{name}").into(), (*node).into());
+/// Pods that wait for the node of a NodeClaim that was launched for them.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    claims: BTreeMap<String, OfClaim>,
+    of_pod: BTreeMap<PodName, Waiting>,
+}
+
+/// The pods of a NodeClaim.
+#[derive(Debug)]
+struct OfClaim {
+    /// When it was launched, together with others.
+    launched: Timestamp,
+    /// By `namespace/name`.
+    names: Arc<BTreeSet<Box<str>>>,
+    /// By the uid of their controller: those are alike.
+    by_owner: BTreeMap<String, BTreeSet<PodName>>,
+}
+
+/// A pod that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Waiting {
+    uid: String,
+    /// The uid of its controller.
+    owner: String,
+    claim: String,
+    launched: Timestamp,
+}
+
+/// A NodeClaim that pods wait for: the name of its node, or its own while that is not there, and for how long it has been up.
+struct Coming<'a> {
+    claim: &'a str,
+    of_claim: &'a OfClaim,
+    node: &'a str,
+    up: Duration,
+}
+
+// === impl Awaited ===
+
+impl Awaited {
+    /// A NodeClaim was launched for a pod.
+    pub(super) fn put(&mut self, pod: &PodName, uid: &str, owner: &str, (claim, launched): (&str, Timestamp)) {
+        let (uid, owner, claim) = (uid.to_owned(), owner.to_owned(), claim.to_owned());
+        self.insert(pod.clone(), Waiting { uid, owner, claim, launched });
+    }
+
+    fn insert(&mut self, pod: PodName, waiting: Waiting) {
+        self.remove(&pod);
+        let of_claim = self.claims.entry(waiting.claim.clone()).or_insert_with(|| OfClaim {
+            launched: waiting.launched,
+            names: Arc::default(),
+            by_owner: BTreeMap::new(),
+        });
+        of_claim.launched = waiting.launched;
+        Arc::make_mut(&mut of_claim.names).insert(text(&pod));
+        of_claim.by_owner.entry(waiting.owner.clone()).or_default().insert(pod.clone());
+        self.of_pod.insert(pod, waiting);
+    }
+
+    /// A pod waits for no node any more.
+    pub(super) fn remove(&mut self, pod: &PodName) {
+        let Some(Waiting { owner, claim, .. }) = self.of_pod.remove(pod) else { return };
+        let Some(of_claim) = self.claims.get_mut(&claim) else { return };
+        Arc::make_mut(&mut of_claim.names).remove(&text(pod));
+        if let Some(alike) = of_claim.by_owner.get_mut(&owner) {
+            alike.remove(pod);
+            if alike.is_empty() {
+                of_claim.by_owner.remove(&owner);
             }
         }
-        expected
+        if of_claim.names.is_empty() {
+            self.claims.remove(&claim);
+        }
+    }
+
+    /// The pods of an owner that wait for a NodeClaim, as far as they are asked for.
+    fn alike(&self, claim: &str, owner: &str, is_asked_for: impl Fn(&Waiting) -> bool) -> Vec<PodName> {
+        let alike = self.claims.get(claim).and_then(|known| known.by_owner.get(owner));
+        let asked_for = |pod: &&PodName| self.of_pod.get(*pod).is_some_and(&is_asked_for);
+        alike.into_iter().flatten().filter(asked_for).cloned().collect()
+    }
+}
+
+fn text(PodName { namespace, name }: &PodName) -> Box<str> {
+    format!("{namespace}/{name}").into()
+}
+
+impl Core {
+    /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's.
+    pub(super) fn expected_pods(&self, now: Timestamp) -> ExpectedNodes {
+        self.coming(now).into_iter().map(|known| (known.node.into(), Arc::clone(&known.of_claim.names))).collect()
+    }
+
+    /// Whether there are any.
+    pub(super) fn expects_pods(&self, now: Timestamp) -> bool {
+        !self.coming(now).is_empty()
+    }
+
+    fn coming(&self, now: Timestamp) -> Vec<Coming<'_>> {
+        let claims = self.awaited.claims.iter();
+        let mut coming: Vec<Coming<'_>> = claims
+            .filter_map(|(claim, of_claim)| {
+                let (node, up) = self.node_coming(claim, now)?;
+                Some(Coming { claim, of_claim, node, up })
+            })
+            .collect();
+        let of_batches = coming.iter().filter(|known| known.up.is_zero()).map(|known| known.of_claim.launched);
+        let batches: BTreeSet<Timestamp> = of_batches.collect();
+        coming.retain(|known| known.up <= GRACE || (known.up <= MOST && batches.contains(&known.of_claim.launched)));
+        coming
     }
 
     // The name of a NodeClaim's node, or its own while that is not there, and for how long the node has been up.
-    fn coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
+    fn node_coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
         let Some(known) = self.view.claims.get(&claim.to_owned()) else {
             // Its creation was not seen yet, or it is gone.
             let is_new = self.queue.is_running(&super::Job::Launch(claim.to_owned()));
@@ -60,43 +151,65 @@ impl Core {
         Some((node, up_for(known, now)))
     }
 
+    /// A pod changed: one that is bound or gone waits for no node.
+    pub(super) fn forget_awaited(&mut self, pod: &PodName) {
+        let Some(waiting) = self.awaited.of_pod.get(pod) else { return };
+        let known = self.view.pods.get(pod);
+        if known.is_none_or(|known| known.node.is_some() || known.uid != waiting.uid) {
+            self.awaited.remove(pod);
+        }
+    }
+
     /// Pods that are alike stand in for each other: whoever is bound where another was expected leaves it its own place.
-    pub(super) fn swap_expected(&mut self, bindings: &[Binding], expected: &berth_decisions::ExpectedNodes) {
-        if expected.is_empty() {
+    pub(super) fn swap_expected(&mut self, bindings: &[Binding], now: Timestamp) {
+        if bindings.is_empty() || self.awaited.claims.is_empty() {
             return;
         }
-        let bound: BTreeSet<&str> = bindings.iter().filter_map(|binding| binding.object.uid.as_deref()).collect();
-        // By owner and node: those who are still to come.
-        let mut left: BTreeMap<(String, Box<str>), Vec<String>> = BTreeMap::new();
-        for (uid, planned) in self.planned.iter().filter(|(uid, _)| !bound.contains(uid.as_str())) {
-            let Some(PodName { namespace, name }) = &planned.pod else { continue };
-            if let Some(node) = expected.get(&*format!("{namespace}/{name}")) {
-                left.entry((planned.owner.clone(), node.clone())).or_default().push(uid.clone());
-            }
-        }
+        let bound: FxHashSet<&str> = bindings.iter().filter_map(|binding| binding.object.uid.as_deref()).collect();
+        let claims: BTreeMap<String, String> =
+            self.coming(now).iter().map(|known| (known.node.to_owned(), known.claim.to_owned())).collect();
+        // By NodeClaim and owner: those who are still to come.
+        let mut left: BTreeMap<(String, String), Vec<PodName>> = BTreeMap::new();
         for binding in bindings {
             let Some(uid) = binding.object.uid.as_deref() else { continue };
             let name = pod_name(&binding.object);
-            let own = expected.get(&*format!("{}/{}", name.namespace, name.name));
-            if own.is_some_and(|node| **node == *binding.node.key.name) {
+            let Some(there) = claims.get(&*binding.node.key.name) else { continue };
+            let own = self.awaited.of_pod.get(&name).filter(|own| own.uid == uid).cloned();
+            if own.as_ref().is_some_and(|own| own.claim == *there) {
                 continue;
             }
-            let owner = self.owner_of(&name);
-            let there = (owner.clone(), (*binding.node.key.name).into());
-            let Some(other) = left.get_mut(&there).and_then(Vec::pop) else { continue };
-            if let Some(node) = own {
+            let owner = own.as_ref().map_or_else(|| self.owner_of(&name), |own| own.owner.clone());
+            let left_there = left
+                .entry((there.clone(), owner.clone()))
+                .or_insert_with(|| self.awaited.alike(there, &owner, |pod| !bound.contains(&*pod.uid)));
+            let Some(other) = left_there.pop() else { continue };
+            let place = own.map(|own| (own.claim, own.launched));
+            if let Some((claim, _)) = &place
+                && let Some(left) = left.get_mut(&(claim.clone(), owner))
+            {
                 // A third may be bound to the place that is its now.
-                left.entry((owner, node.clone())).or_default().push(other.clone());
+                left.push(other.clone());
             }
-            let given = self.planned.get(uid).map(|planned| (planned.claim.clone(), planned.last));
-            if let Some(planned) = self.planned.get_mut(&other) {
-                // Its node went to one that none was launched for: one is to be launched for it instead.
-                let (claim, last) = given.unwrap_or_else(|| (String::new(), planned.last));
-                if claim.is_empty() {
-                    planned.n_launches = planned.n_launches.saturating_sub(1);
-                }
-                (planned.claim, planned.last) = (claim, last);
+            self.give_place(&other, place);
+        }
+    }
+
+    /// Lets a pod whose node was taken wait for the one that its taker was expected on; where there is none, one is to be
+    /// launched for it instead.
+    fn give_place(&mut self, pod: &PodName, place: Option<(String, Timestamp)>) {
+        let Some(before) = self.awaited.of_pod.get(pod).cloned() else { return };
+        let planned = self.planned.get_mut(&before.uid);
+        if let Some((claim, launched)) = place {
+            if let Some(planned) = planned {
+                (planned.claim, planned.last) = (claim.clone(), launched);
             }
+            self.awaited.insert(pod.clone(), Waiting { claim, launched, ..before });
+        } else {
+            if let Some(planned) = planned {
+                planned.claim = String::new();
+                planned.n_launches = planned.n_launches.saturating_sub(1);
+            }
+            self.awaited.remove(pod);
         }
     }
 
@@ -117,4 +230,41 @@ fn up_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     let since = conditions::get(all, conditions::INITIALIZED).map_or(now, |known| known.last_transition_time.0);
     // At least something, to be told from one that comes up.
     elapsed(since, now).max(Duration::from_millis(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str) -> PodName {
+        PodName { namespace: "default".to_owned(), name: name.to_owned() }
+    }
+
+    fn names(awaited: &Awaited, claim: &str) -> Vec<String> {
+        let of_claim = awaited.claims.get(claim);
+        of_claim.into_iter().flat_map(|known| known.names.iter()).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_pod_waits_for_the_last_claim_that_was_launched_for_it_and_no_claim_is_kept_without_pods() {
+        let (first, second) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
+        let mut awaited = Awaited::default();
+        for name in ["a", "b"] {
+            awaited.put(&pod(name), name, "web", ("one", first));
+        }
+        let lent = awaited.claims.get("one").map(|known| Arc::clone(&known.names)).unwrap();
+        awaited.put(&pod("a"), "a", "web", ("two", second));
+        assert_eq!(
+            (names(&awaited, "one"), names(&awaited, "two")),
+            (vec!["default/b".into()], vec!["default/a".into()])
+        );
+        assert_eq!(lent.len(), 2, "what a decision was lent stays as it was");
+        assert_eq!(awaited.alike("one", "web", |_| true), [pod("b")]);
+        assert_eq!(awaited.alike("one", "web", |known| known.uid != "b"), []);
+        assert_eq!(awaited.alike("one", "other", |_| true), []);
+        awaited.remove(&pod("a"));
+        awaited.remove(&pod("b"));
+        awaited.remove(&pod("b"));
+        assert!(awaited.claims.is_empty() && awaited.of_pod.is_empty());
+    }
 }

@@ -27,6 +27,7 @@ mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_cloudprovider::{
@@ -35,6 +36,7 @@ use berth_cloudprovider::{
 use jiff::Timestamp;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
+use crate::clock::after;
 use crate::kind::Key;
 use crate::metrics::Counts;
 use crate::notice::{Notice, Notices};
@@ -49,11 +51,15 @@ use berth_state::State;
 use ceilings::Launches;
 pub(crate) use disruption::Look;
 use disruption::{Disrupting, Found};
+use expected::Awaited;
 use live::Assumed;
 use measure::disrupted;
 use provision::AllPlanned;
 use schedule::ExpectedNodes;
 use told::Told;
+
+/// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
+const COUNTED_EVERY: Duration = Duration::from_millis(200);
 
 /// One thing to be done, again whenever something about it changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -194,6 +200,8 @@ pub(crate) struct Core {
     has_waiting: bool,
     /// Nodes that were launched for pods and Reservations.
     planned: AllPlanned,
+    /// Pods that wait for those nodes.
+    awaited: Awaited,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     expected_nodes: ExpectedNodes,
@@ -260,6 +268,7 @@ impl Core {
             batch: None,
             has_waiting: false,
             planned: AllPlanned::new(),
+            awaited: Awaited::default(),
             unbindable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
             n_named: 0,
@@ -395,8 +404,12 @@ impl Core {
                     self.touch_reservations_on(&node);
                     self.pod_events.insert(node, now);
                 }
-                Concerns::Pod(name) => self.forget_eviction(&name),
+                Concerns::Pod(name) => {
+                    self.forget_eviction(&name);
+                    self.forget_awaited(&name);
+                }
                 Concerns::Pool(name) => self.pool_changed(&name),
+                Concerns::ClaimsOf(pool) => self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY)),
                 Concerns::Reservation(name) => self.queue.add(Job::Reservation(name)),
             }
         }

@@ -22,7 +22,6 @@ use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
 use crate::metrics::Counter;
 use crate::notice::Notice;
-use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
 /// How often what found no place is planned again although nothing changed.
@@ -42,16 +41,12 @@ pub(super) struct Planned {
     pub(super) n_launches: u32,
     /// When the last was launched, together with others.
     pub(super) last: Timestamp,
-    /// The pod that is to come to that node, if that is one.
-    pub(super) pod: Option<PodName>,
-    /// The uid of its controller: its pods are alike.
-    pub(super) owner: String,
 }
 
 impl Planned {
     /// Nothing yet.
     pub(super) const fn none(now: Timestamp) -> Self {
-        Self { claim: String::new(), n_launches: 0, last: now, pod: None, owner: String::new() }
+        Self { claim: String::new(), n_launches: 0, last: now }
     }
 }
 
@@ -114,10 +109,15 @@ impl Core {
         let is_plain = launch.reservations.is_empty() && launch.draws.is_empty();
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
-            let pod = (is_plain && object.key.kind == berth_state::Kind::Pod).then(|| pod_name(object));
-            let owner = pod.as_ref().map(|pod| self.owner_of(pod)).unwrap_or_default();
+            if object.key.kind == berth_state::Kind::Pod {
+                let pod = pod_name(object);
+                self.awaited.remove(&pod);
+                if is_plain {
+                    let owner = self.owner_of(&pod);
+                    self.awaited.put(&pod, uid, &owner, (&name, now));
+                }
+            }
             let planned = self.planned.entry(uid.to_owned()).or_insert_with(|| Planned::none(now));
-            (planned.pod, planned.owner) = (pod, owner);
             planned.claim.clone_from(&name);
             planned.n_launches = planned.n_launches.saturating_add(1);
             planned.last = now;

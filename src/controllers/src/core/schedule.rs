@@ -48,7 +48,7 @@ impl Core {
         self.decided = Some(self.decided.unwrap_or(false) || launches);
         match self.decider.decide(&mut self.state, &options, now) {
             Ok(decision) => {
-                self.swap_expected(&decision.bindings, &options.expected);
+                self.swap_expected(&decision.bindings, now);
                 Some(decision)
             }
             Err(error) => {

@@ -52,6 +52,8 @@ pub(crate) enum Concerns {
     PodsOn(String),
     /// A NodePool.
     Pool(String),
+    /// The NodeClaims of a NodePool: what it has.
+    ClaimsOf(String),
     /// A Reservation.
     Reservation(String),
     /// A pod.
@@ -143,7 +145,7 @@ impl View {
                     let before = before.as_deref().and_then(claim_provider_id).cloned();
                     move_index(&mut self.claims_by_provider_id, before.as_ref(), now.as_ref(), &name);
                     concerned.extend(self.nodes_of(now.as_deref()).map(|node| Concerns::Node(node.to_owned())));
-                    concerned.extend(pool.map(Concerns::Pool));
+                    concerned.extend(pool.map(Concerns::ClaimsOf));
                     concerned.insert(Concerns::Claim(name));
                 }
             }
@@ -222,7 +224,7 @@ impl View {
                     let id = claim_provider_id(&claim);
                     move_index(&mut self.claims_by_provider_id, id, None, &name);
                     concerned.extend(self.nodes_of(id.map(String::as_str)).map(|node| Concerns::Node(node.to_owned())));
-                    concerned.extend(pool_of(&claim.metadata).map(|pool| Concerns::Pool(pool.to_owned())));
+                    concerned.extend(pool_of(&claim.metadata).map(|pool| Concerns::ClaimsOf(pool.to_owned())));
                     concerned.insert(Concerns::Claim(name));
                 }
             }

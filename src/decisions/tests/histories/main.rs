@@ -5,7 +5,10 @@
 mod objects;
 mod world;
 
-use berth_decisions::{Decider, Options, SolveOptions, decide};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
 
@@ -30,6 +33,7 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
     let whole = (decide(state, &options(), now).unwrap(), decide(state, &binding(), now).unwrap());
     let [kept, whole] = [(&decision, &bound), (&whole.0, &whole.1)].map(|both| format!("{both:#?}"));
     assert!(kept == whole, "{}\n{:#?}", difference(&kept, &whole), state.cluster(now).pending);
+    decide_beside_expected(state, decider, now);
     let mut refused: Vec<String> = state.refused().map(ToString::to_string).collect();
     refused.sort();
     let free: Vec<(String, u32)> = {
@@ -37,6 +41,29 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
         cluster.slots.iter().map(|slots| (cluster.symbols.text(slots.id).to_owned(), slots.free)).collect()
     };
     format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(now))
+}
+
+/// Beside pods that are expected on nodes that are up or come up, what is kept decides as what is made anew, too: where all of
+/// them are expected somewhere, and where some are not.
+fn decide_beside_expected(state: &mut State, decider: &mut Decider, now: Time) {
+    let nodes = state.objects(Kind::NodeClaim).chain(state.objects(Kind::Node)).map(|(key, _)| key.name.to_string());
+    let nodes: Vec<String> = nodes.collect();
+    let pods: Vec<String> =
+        state.objects(Kind::Pod).map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect();
+    for (n_apart, n_left_out) in [(1, 0), (3, 0), (2, 2)] {
+        let mut names: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
+        for (at, pod) in pods.iter().enumerate().skip(n_left_out) {
+            let Some(node) = nodes.get(at * n_apart % nodes.len().max(1)) else { continue };
+            names.entry(node.as_str().into()).or_default().insert(pod.as_str().into());
+        }
+        let expected: ExpectedNodes = names.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect();
+        for options in [options(), binding()] {
+            let options = Options { expected: expected.clone(), ..options };
+            let kept = format!("{:#?}", decider.decide(state, &options, now).unwrap());
+            let whole = format!("{:#?}", decide(state, &options, now).unwrap());
+            assert!(kept == whole, "{}\n{expected:#?}", difference(&kept, &whole));
+        }
+    }
 }
 
 /// The lines from the first on that is not the same.

@@ -194,7 +194,7 @@ impl Core {
     /// Whether pods come to new nodes just now: binding goes first, and what nodes cost shows once all is in its place. For
     /// a minute at most, as in a busy cluster some always do.
     fn puts_off_disruption(&mut self, now: Timestamp) -> bool {
-        let is_busy = self.batch.is_some() || !self.expected_pods(now).is_empty();
+        let is_busy = self.batch.is_some() || self.expects_pods(now);
         if !is_busy {
             self.disrupting.put_off = None;
             return false;
@@ -231,7 +231,6 @@ impl Core {
         let replacements: BTreeSet<&String> =
             self.disrupting.commands.values().flat_map(|command| &command.replacements).collect();
         let expected = self.expected_pods(now);
-        let expected: BTreeSet<&str> = expected.values().map(|node| &**node).collect();
         for (name, node) in self.view.nodes.iter() {
             let claim = self.view.claims_of_node(node).next();
             let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
@@ -241,7 +240,7 @@ impl Core {
                 Some("node is not ready".to_owned())
             } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
                 Some("pods of nodes that it replaces are about to come".to_owned())
-            } else if self.is_expected(name) || expected.contains(name.as_str()) {
+            } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
                 Some("node is nominated for a pending pod".to_owned())
             } else {
                 // What could not be moved has gone meanwhile where the node is empty.
