@@ -15,6 +15,8 @@ use crate::write::{Op, Write};
 
 /// For how long the same notice is not repeated.
 const REPEAT_AFTER: Duration = Duration::from_secs(120);
+/// So many notices are remembered before those that may be repeated are looked for, to be forgotten.
+const FEW: usize = 10_000;
 /// An Event's note holds so many characters.
 const MAX_MESSAGE: usize = 1024;
 
@@ -62,6 +64,9 @@ impl Notice {
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     told: BTreeMap<Notice, Timestamp>,
+    /// How many were left when old ones were forgotten last. That is done again once there are twice as many: where none
+    /// is old, each notice would look through all others.
+    n_left: usize,
 }
 
 // === impl Notices ===
@@ -75,8 +80,9 @@ impl Notices {
         if self.told.get(&notice).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
             return None;
         }
-        if self.told.len() >= 10_000 {
+        if self.told.len() >= FEW.max(self.n_left.saturating_mul(2)) {
             self.told.retain(|_, told| elapsed(*told, now) < REPEAT_AFTER);
+            self.n_left = self.told.len();
         }
         tracing::info!(object = %notice.object, reason = notice.reason, "{}", notice.message);
         let write = event(&notice, now);
@@ -128,5 +134,25 @@ mod tests {
         assert!(notices.tell(notice.clone(), now).is_none());
         assert!(notices.tell(Notice { message: "two pods".to_owned(), ..notice.clone() }, now).is_some());
         assert!(notices.tell(notice, Notices::again_at(now)).is_some());
+    }
+
+    #[test]
+    fn notices_that_may_be_told_again_are_forgotten_once_many_are_known() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let about = |n: usize| {
+            let metadata = ObjectMeta { name: Some(format!("p{n}")), ..ObjectMeta::default() };
+            Notice::about(Kind::Pod, &metadata, "Scheduled", "somewhere")
+        };
+        let mut notices = Notices::default();
+        for n in 0..=FEW {
+            assert!(notices.tell(about(n), now).is_some());
+        }
+        // None of them was old: they are not looked through again before there are twice as many.
+        assert_eq!((notices.told.len(), notices.n_left), (FEW + 1, FEW));
+        let later = Notices::again_at(now);
+        for n in 0..FEW {
+            notices.tell(about(FEW + 1 + n), later);
+        }
+        assert_eq!(notices.told.len(), FEW);
     }
 }

@@ -16,7 +16,10 @@ const LAST_DELAY: Duration = Duration::from_secs(30);
 /// gives the same sequence.
 #[derive(Debug)]
 pub(crate) struct Queue<J> {
+    /// Jobs that may be done: none of them is running.
     ready: BTreeSet<J>,
+    /// Jobs that are ready and running: they may be done once their answer has come.
+    ready_again: BTreeSet<J>,
     later: BTreeMap<J, Timestamp>,
     by_time: BTreeSet<(Timestamp, J)>,
     running: BTreeSet<J>,
@@ -29,6 +32,7 @@ impl<J> Default for Queue<J> {
     fn default() -> Self {
         Self {
             ready: BTreeSet::new(),
+            ready_again: BTreeSet::new(),
             later: BTreeMap::new(),
             by_time: BTreeSet::new(),
             running: BTreeSet::new(),
@@ -47,12 +51,13 @@ impl<J: Ord + Clone> Queue<J> {
             return;
         }
         self.unschedule(&job);
-        self.ready.insert(job);
+        self.make_ready(job);
     }
 
     /// The job is done at `time`, or before where it was to be done before.
     pub(crate) fn add_at(&mut self, job: J, time: Timestamp) {
-        if self.ready.contains(&job) || self.later.get(&job).is_some_and(|&known| known <= time) {
+        let is_ready = self.ready.contains(&job) || self.ready_again.contains(&job);
+        if is_ready || self.later.get(&job).is_some_and(|&known| known <= time) {
             return;
         }
         self.unschedule(&job);
@@ -67,15 +72,16 @@ impl<J: Ord + Clone> Queue<J> {
                 break;
             }
             self.unschedule(&job);
-            self.ready.insert(job);
+            self.make_ready(job);
         }
-        let job = self.ready.iter().find(|job| !self.running.contains(job)).cloned()?;
-        self.ready.remove(&job);
-        Some(job)
+        self.ready.pop_first()
     }
 
     /// The job waits for an answer: it is not done again before [`Queue::finish`].
     pub(crate) fn start(&mut self, job: J) {
+        if self.ready.remove(&job) {
+            self.ready_again.insert(job.clone());
+        }
         self.running.insert(job);
     }
 
@@ -86,14 +92,14 @@ impl<J: Ord + Clone> Queue<J> {
 
     /// The answer came. It succeeded: the job is looked at again at once, as there may be a next step.
     pub(crate) fn succeed(&mut self, job: J) {
-        self.running.remove(&job);
+        self.end(&job);
         self.failures.remove(&job);
         self.add(job);
     }
 
     /// The answer came. It failed: the job is done again after a delay, at least `at_least`.
     pub(crate) fn fail(&mut self, job: J, at_least: Duration, now: Timestamp) {
-        self.running.remove(&job);
+        self.end(&job);
         let failures = self.failures.entry(job.clone()).or_default();
         let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(*failures)).min(LAST_DELAY);
         *failures = failures.saturating_add(1);
@@ -105,7 +111,7 @@ impl<J: Ord + Clone> Queue<J> {
 
     /// The answer came, and there is no next step before something changes.
     pub(crate) fn done(&mut self, job: &J) {
-        self.running.remove(job);
+        self.end(job);
         self.failures.remove(job);
     }
 
@@ -132,6 +138,7 @@ impl<J: Ord + Clone> Queue<J> {
     /// The job concerns nothing any more.
     pub(crate) fn forget(&mut self, job: &J) {
         self.ready.remove(job);
+        self.ready_again.remove(job);
         self.failures.remove(job);
         self.unschedule(job);
     }
@@ -139,6 +146,22 @@ impl<J: Ord + Clone> Queue<J> {
     /// When [`Queue::pop`] may find something, without a change or an answer.
     pub(crate) fn next_time(&self) -> Option<Timestamp> {
         self.by_time.first().map(|(time, _)| *time)
+    }
+
+    fn make_ready(&mut self, job: J) {
+        if self.running.contains(&job) {
+            self.ready_again.insert(job);
+        } else {
+            self.ready.insert(job);
+        }
+    }
+
+    /// The answer came.
+    fn end(&mut self, job: &J) {
+        self.running.remove(job);
+        if let Some(job) = self.ready_again.take(job) {
+            self.ready.insert(job);
+        }
     }
 
     fn unschedule(&mut self, job: &J) {
@@ -168,6 +191,21 @@ mod tests {
         queue.succeed("a");
         assert_eq!(queue.pop(at(0)), Some("a"));
         assert_eq!(queue.pop(at(0)), None);
+    }
+
+    #[test]
+    fn a_job_that_was_ready_when_it_began_to_run_is_done_after_its_answer_and_others_pass_it() {
+        let mut queue = Queue::default();
+        queue.add("a");
+        queue.start("a");
+        queue.add("b");
+        assert_eq!(queue.pop(at(0)), Some("b"));
+        assert_eq!(queue.pop(at(0)), None);
+        // It need not be done at a time, too.
+        queue.add_at("a", at(5));
+        queue.done(&"a");
+        assert_eq!(queue.pop(at(0)), Some("a"));
+        assert_eq!(queue.pop(at(9)), None);
     }
 
     #[test]
