@@ -1,12 +1,12 @@
 //! The parts put together, and the loop that watches and tells.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::ApiServer;
 use berth_apiserver::listener::Listener;
-use berth_cloudprovider::InstanceState;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
@@ -93,7 +93,7 @@ pub async fn run(
         bridge: Bridge::new(client, cloud.clone(), !options.without_berth),
         is_cloud: !options.without_berth,
         observer: Observer::default(),
-        listed: [Vec::new(), Vec::new()],
+        listed: <[BTreeSet<String>; 2]>::default(),
         moment,
     };
     let mut quiet = Quiet::new(options.quiet);
@@ -127,7 +127,7 @@ pub async fn run(
                 if known.moment.is_over(known.observer.is_launching()) {
                     known.tell(&cloud, &mut tell);
                 }
-                quiet.observe(known.observer.left(), known.observer.n_moving() + n_moving(&cloud));
+                quiet.observe(known.observer.left(), known.observer.n_moving() + cloud.n_moving());
                 if let Some(left) = quiet.settled().filter(|_| options.settle) {
                     return Ok(if left.is_empty() { Ended::Settled } else { Ended::LeftOver(left) });
                 }
@@ -158,7 +158,7 @@ struct State {
     is_cloud: bool,
     observer: Observer,
     /// UIDs of pods and of nodes that a list under way has shown.
-    listed: [Vec<String>; 2],
+    listed: [BTreeSet<String>; 2],
     moment: Moment,
 }
 
@@ -238,12 +238,6 @@ where
 {
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
     stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
-}
-
-/// Machines that boot or shut down.
-fn n_moving(cloud: &FakeCloud) -> usize {
-    let is_moving = |state| matches!(state, InstanceState::Pending | InstanceState::ShuttingDown);
-    cloud.instances().iter().filter(|instance| is_moving(instance.state)).count()
 }
 
 /// A listener and its kubeconfig, which goes with it.

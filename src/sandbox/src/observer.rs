@@ -51,6 +51,8 @@ struct SeenReservation {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pods: BTreeMap<String, SeenPod>,
+    /// Those that have no place or are on their way: few of a large cluster, which are asked for several times a second.
+    unsettled: BTreeSet<String>,
     nodes: BTreeMap<String, SeenNode>,
     /// Whether they are as they are meant to be.
     claims: BTreeMap<String, bool>,
@@ -59,6 +61,24 @@ pub(crate) struct Observer {
     /// By name of the NodeClaim: its UID, and how many it is for.
     planned: BTreeMap<String, (String, PlannedFor)>,
     reservations: BTreeMap<String, SeenReservation>,
+}
+
+// === impl SeenPod ===
+
+impl SeenPod {
+    /// Why it has no place, as far as that is known.
+    fn why_left(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Pending(why) if !self.is_terminating => Some(why),
+            Stage::Failed(why) if !self.is_controlled && !self.is_terminating => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether it is on its way in or out.
+    fn is_moving(&self) -> bool {
+        self.is_terminating || self.stage == Stage::Bound
+    }
 }
 
 // === impl Observer ===
@@ -87,10 +107,17 @@ impl Observer {
         }
         let is_terminating = pod.metadata.deletion_timestamp.is_some();
         let is_controlled = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
-        self.pods.insert(uid, SeenPod { name, of, stage, is_terminating, is_controlled });
+        let seen = SeenPod { name, of, stage, is_terminating, is_controlled };
+        if seen.is_moving() || seen.why_left().is_some() {
+            self.unsettled.insert(uid.clone());
+        } else {
+            self.unsettled.remove(&uid);
+        }
+        self.pods.insert(uid, seen);
     }
 
     pub(crate) fn pod_gone(&mut self, uid: &str, moment: &mut Moment) {
+        self.unsettled.remove(uid);
         if let Some(pod) = self.pods.remove(uid) {
             moment.add(Happened::PodsGone { of: pod.of }, pod.name);
         }
@@ -192,16 +219,16 @@ impl Observer {
     }
 
     /// Forgets the pods that a new list does not show.
-    pub(crate) fn keep_pods(&mut self, listed: &[String], moment: &mut Moment) {
-        let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+    pub(crate) fn keep_pods(&mut self, listed: &BTreeSet<String>, moment: &mut Moment) {
+        let gone: Vec<String> = self.pods.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
         for uid in &gone {
             self.pod_gone(uid, moment);
         }
     }
 
     /// Forgets the nodes that a new list does not show.
-    pub(crate) fn keep_nodes(&mut self, listed: &[String], moment: &mut Moment) {
-        let gone: Vec<String> = self.nodes.keys().filter(|uid| !listed.contains(uid)).cloned().collect();
+    pub(crate) fn keep_nodes(&mut self, listed: &BTreeSet<String>, moment: &mut Moment) {
+        let gone: Vec<String> = self.nodes.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
         for uid in &gone {
             self.node_gone(uid, moment);
         }
@@ -209,12 +236,8 @@ impl Observer {
 
     /// What has no place, with the reason where one is known.
     pub(crate) fn left(&self) -> BTreeMap<String, String> {
-        let why = |pod: &SeenPod| match &pod.stage {
-            Stage::Pending(why) if !pod.is_terminating => Some(why.clone()),
-            Stage::Failed(why) if !pod.is_controlled && !pod.is_terminating => Some(why.clone()),
-            _ => None,
-        };
-        let pods = self.pods.values().filter_map(|pod| Some((format!("pod {}", pod.name), why(pod)?)));
+        let pods = self.unsettled.iter().filter_map(|uid| self.pods.get(uid));
+        let pods = pods.filter_map(|pod| Some((format!("pod {}", pod.name), pod.why_left()?.to_owned())));
         let waiting = self.reservations.iter().filter(|(_, known)| known.phase == ReservationPhase::Pending);
         pods.chain(waiting.map(|(name, known)| (format!("Reservation {name}"), known.why.clone()))).collect()
     }
@@ -226,7 +249,8 @@ impl Observer {
 
     /// How many pods and nodes are on their way in or out.
     pub(crate) fn n_moving(&self) -> usize {
-        let pods = self.pods.values().filter(|pod| pod.is_terminating || pod.stage == Stage::Bound).count();
+        let pods = self.unsettled.iter().filter_map(|uid| self.pods.get(uid));
+        let pods = pods.filter(|pod| pod.is_moving()).count();
         let nodes = self.nodes.values().filter(|node| node.is_draining || node.is_ready == Some(false)).count();
         let claims = self.claims.values().filter(|is_steady| !**is_steady).count();
         pods + nodes + claims

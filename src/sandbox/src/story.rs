@@ -57,13 +57,18 @@ pub(crate) enum Happened {
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
     happened: BTreeMap<Happened, Vec<String>>,
-    /// How many launches there were when it was last looked at, and for how many looks it was kept open for them.
+    /// How many launches and how many things in all there were when it was last looked at, and for how many looks it was kept
+    /// open for more.
     n_launches: usize,
+    n_things: usize,
     n_kept_open: u32,
 }
 
-/// For how many looks a moment is kept open at most while nodes are being launched: those of one decision belong together.
+/// For how many looks a moment is kept open at most while nodes are being launched, those of one decision belong together; or
+/// while so much happens that nobody could read it look by look.
 const KEPT_OPEN: u32 = 5;
+/// So many things are much for one look.
+const MUCH: usize = 100;
 
 // === impl Line ===
 
@@ -107,9 +112,12 @@ impl Moment {
     pub(crate) fn is_over(&mut self, is_launching: bool) -> bool {
         let launches = self.happened.iter().filter(|(what, _)| matches!(what, Happened::Launched { .. }));
         let n_launches: usize = launches.map(|(_, names)| names.len()).sum();
-        let is_amid = n_launches > self.n_launches || (n_launches > 0 && is_launching);
+        let n_things: usize = self.happened.values().map(Vec::len).sum();
+        let is_amid = n_launches > self.n_launches
+            || (n_launches > 0 && is_launching)
+            || n_things.saturating_sub(self.n_things) >= MUCH;
         let grows = is_amid && self.n_kept_open < KEPT_OPEN;
-        self.n_launches = n_launches;
+        (self.n_launches, self.n_things) = (n_launches, n_things);
         self.n_kept_open = if grows { self.n_kept_open + 1 } else { 0 };
         !self.happened.is_empty() && !grows
     }
@@ -185,7 +193,7 @@ fn line(time: Timestamp, group: &[(Happened, Vec<String>)], for_whom: PlannedFor
     Line { time, event, message }
 }
 
-/// `57 pods run: 40 of web, 10 of api, 5 of db, 1 of a and 1 of others`.
+/// `57 pods run: 40 of web, 10 of api, 4 of db, 1 of a, 2 of 2 others`.
 fn of_many(group: &[(Happened, Vec<String>)]) -> (&'static str, String) {
     let total: usize = group.iter().map(|(_, names)| names.len()).sum();
     let (event, verb) = match group.first() {
@@ -198,11 +206,13 @@ fn of_many(group: &[(Happened, Vec<String>)]) -> (&'static str, String) {
         group.iter().filter_map(|(what, names)| Some((names.len(), what.workload()?))).collect();
     // Most pods first, then by name.
     of.sort_by_key(|(n, name)| (std::cmp::Reverse(*n), *name));
-    let rest: usize = of.iter().skip(MOST_WORKLOADS).map(|(n, _)| n).sum();
-    let n_others = of.len().saturating_sub(MOST_WORKLOADS);
-    let mut parts: Vec<String> = of.iter().take(MOST_WORKLOADS).map(|(n, name)| format!("{n} of {name}")).collect();
+    // One more takes no more room by its name.
+    let n_named = if of.len() == MOST_WORKLOADS + 1 { of.len() } else { MOST_WORKLOADS };
+    let rest: usize = of.iter().skip(n_named).map(|(n, _)| n).sum();
+    let n_others = of.len().saturating_sub(n_named);
+    let mut parts: Vec<String> = of.iter().take(n_named).map(|(n, name)| format!("{n} of {name}")).collect();
     if n_others > 0 {
-        parts.push(format!("{rest} of {n_others} {}", if n_others == 1 { "other" } else { "others" }));
+        parts.push(format!("{rest} of {n_others} others"));
     }
     (event, format!("{total} pods {verb}: {}", parts.join(", ")))
 }
@@ -277,4 +287,48 @@ fn listed(noun: &str, names: &[String]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(workloads: &[(&str, usize)]) -> Moment {
+        let mut moment = Moment::default();
+        for (of, n) in workloads {
+            for at in 0..*n {
+                moment.add(Happened::PodsRunning { of: (*of).to_owned() }, format!("{of}-{at}"));
+            }
+        }
+        moment
+    }
+
+    fn lines(mut moment: Moment) -> Vec<String> {
+        let lines = moment.tell(Timestamp::UNIX_EPOCH, PlannedFor::default(), "$0.00");
+        lines.into_iter().map(|line| line.message).collect()
+    }
+
+    #[test]
+    fn a_single_other_workload_is_called_by_its_name() {
+        let five = [("a", 5), ("b", 4), ("c", 3), ("d", 2), ("e", 1)];
+        assert_eq!(lines(moment(&five)), ["15 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 1 of e"]);
+        let six = [five.as_slice(), &[("f", 1)]].concat();
+        assert_eq!(lines(moment(&six)), ["16 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 2 of 2 others"]);
+    }
+
+    #[test]
+    fn a_moment_in_which_much_happens_is_kept_open_until_less_does_but_not_for_long() {
+        let mut few = moment(&[("a", MUCH - 1)]);
+        assert!(few.is_over(false));
+        let mut busy = moment(&[("a", MUCH)]);
+        assert!(!busy.is_over(false));
+        assert!(busy.is_over(false), "nothing more has happened");
+        let mut endless = Moment::default();
+        for look in 0..KEPT_OPEN {
+            endless.happened.extend(moment(&[(&format!("a{look}"), MUCH)]).happened);
+            assert!(!endless.is_over(false), "{look}");
+        }
+        endless.happened.extend(moment(&[("b", MUCH)]).happened);
+        assert!(endless.is_over(false));
+    }
 }

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_catalogue::{Catalogue, Money};
-use berth_cloudprovider::{CapacityReservation, Instance, InterruptionReason, OfferingKey, ProviderId};
+use berth_cloudprovider::{CapacityReservation, Instance, InstanceState, InterruptionReason, OfferingKey, ProviderId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -186,6 +186,12 @@ impl FakeCloud {
     /// Every instance in truth, those included that do not show yet and those that are gone.
     pub fn instances(&self) -> Vec<Instance> {
         self.with(|world, _| world.machines.values().map(|record| record.truth.clone()).collect())
+    }
+
+    /// How many instances boot or shut down, in truth. To be asked often, as it copies none.
+    pub fn n_moving(&self) -> usize {
+        let is_moving = |state| matches!(state, InstanceState::Pending | InstanceState::ShuttingDown);
+        self.look(|world, _| world.machines.values().filter(|record| is_moving(record.truth.state)).count())
     }
 
     /// What the instances that are paid for by the hour cost.
