@@ -184,9 +184,10 @@ impl Index {
         self.look_at_all(units.into_iter(), world);
     }
 
-    /// How many units it keeps, as a measure of its memory.
+    /// How many units it keeps, as a measure of its memory; a verdict takes a quarter of that, and is there of units that are
+    /// not feasible, too.
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.verdicts.len() / 4
     }
 
     /// Looks anew at what has changed.

@@ -39,6 +39,11 @@ impl Verdicts {
         *self = Verdicts::default();
     }
 
+    /// On how many kinds, or nodes.
+    pub(super) fn len(&self) -> usize {
+        self.of.len()
+    }
+
     pub(super) fn get(&self, id: u32) -> Option<&Verdict> {
         self.list.get(*self.of.get(&id)? as usize)
     }

@@ -301,7 +301,9 @@ impl<'a> Scheduler<'a> {
         if self.groups.is_trial() && self.looked.last() != Some(&id) {
             self.looked.push(id);
         }
-        self.indexes.insert(id, (self.asked, index));
+        if let Some((_, before)) = self.indexes.insert(id, (self.asked, index)) {
+            self.entries = self.entries.saturating_sub(before.len());
+        }
         while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
             let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };

@@ -50,6 +50,11 @@ pub struct Trial {
 impl<'a> Scheduler<'a> {
     /// Ends the scheduler, to go on later over the same nodes. Nothing was decided that is not taken back.
     pub fn pause(self) -> Paused {
+        debug_assert_eq!(
+            self.entries,
+            self.indexes.values().map(|(_, index)| index.len()).sum::<usize>(),
+            "what is kept is counted"
+        );
         let NodeTables { filters, counter_filters, rules, reports_cpus, reports_numa, .. } = self.tables;
         Paused {
             launchable: self.launchable,
@@ -234,7 +239,9 @@ impl<'a> Scheduler<'a> {
         let undone = self.groups.take_back();
         for id in std::mem::take(&mut self.looked) {
             if let Some((asked, mut index)) = self.indexes.remove(&id) {
+                self.entries = self.entries.saturating_sub(index.len());
                 index.take_back(&undone, self.world());
+                self.entries += index.len();
                 self.indexes.insert(id, (asked, index));
             }
         }
