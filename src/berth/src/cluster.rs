@@ -52,45 +52,13 @@ impl ClusterArgs {
             .enable_all()
             .build()
             .context("unable to start a connection")?;
-        let read = runtime.block_on(self.list_all());
+        let read = runtime.block_on(async {
+            let (client, context) = self.connect().await?;
+            list_all(&client, &context).await
+        });
         // A lookup of a name may still run; nothing is left to wait for.
         runtime.shutdown_background();
         read
-    }
-
-    async fn list_all(&self) -> Result<Vec<Input>> {
-        let (client, context) = self.connect().await?;
-        let mut inputs = Vec::new();
-        let mut known: Option<(&str, Option<APIResourceList>)> = None;
-        for (api_version, kind) in berth_plan::known_kinds() {
-            let kinds = match &known {
-                Some((of, kinds)) if *of == api_version => kinds.clone(),
-                _ => {
-                    let kinds = kinds_of(&client, api_version).await.map_err(|error| told(&error, &context))?;
-                    known = Some((api_version, kinds.clone()));
-                    kinds
-                }
-            };
-            if api_version == "v1" && kinds.is_none() {
-                bail!("cluster of context {context}: it serves no v1, so it is no Kubernetes API server");
-            }
-            let resources = kinds.into_iter().flat_map(|kinds| kinds.resources);
-            let mut names = resources.filter(|one| one.kind == kind && !one.name.contains('/')).map(|one| one.name);
-            // A cluster without the kind has no objects of it.
-            let Some(plural) = names.next() else { continue };
-            let path = format!("{}/{plural}", path_of(api_version));
-            let items = list(&client, &path).await.map_err(|error| match error {
-                kube::Error::Api(status) if status.code == 403 => anyhow!(
-                    "cluster of context {context}: may not list {plural}: {}; berth needs the verb list on all that it reads",
-                    status.message
-                ),
-                other => told(&other, &context),
-            })?;
-            if !items.is_empty() {
-                inputs.push(as_input(items, api_version, kind, &format!("context {context}: {plural}"))?);
-            }
-        }
-        Ok(inputs)
     }
 
     async fn connect(&self) -> Result<(Client, String)> {
@@ -99,6 +67,41 @@ impl ClusterArgs {
         let client = Client::try_from(config).map_err(|error| told(&error, &context))?;
         Ok((client, context))
     }
+}
+
+/// What a cluster holds of all that planning reads, an input for each kind.
+pub(crate) async fn list_all(client: &Client, context: &str) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    let mut known: Option<(&str, Option<APIResourceList>)> = None;
+    for (api_version, kind) in berth_plan::known_kinds() {
+        let kinds = match &known {
+            Some((of, kinds)) if *of == api_version => kinds.clone(),
+            _ => {
+                let kinds = kinds_of(client, api_version).await.map_err(|error| told(&error, context))?;
+                known = Some((api_version, kinds.clone()));
+                kinds
+            }
+        };
+        if api_version == "v1" && kinds.is_none() {
+            bail!("cluster of context {context}: it serves no v1, so it is no Kubernetes API server");
+        }
+        let resources = kinds.into_iter().flat_map(|kinds| kinds.resources);
+        let mut names = resources.filter(|one| one.kind == kind && !one.name.contains('/')).map(|one| one.name);
+        // A cluster without the kind has no objects of it.
+        let Some(plural) = names.next() else { continue };
+        let path = format!("{}/{plural}", path_of(api_version));
+        let items = list(client, &path).await.map_err(|error| match error {
+            kube::Error::Api(status) if status.code == 403 => anyhow!(
+                "cluster of context {context}: may not list {plural}: {}; berth needs the verb list on all that it reads",
+                status.message
+            ),
+            other => told(&other, context),
+        })?;
+        if !items.is_empty() {
+            inputs.push(as_input(items, api_version, kind, &format!("context {context}: {plural}"))?);
+        }
+    }
+    Ok(inputs)
 }
 
 /// A client for as long as the process lives, and what to call its cluster: that of the kubeconfig where one is named,

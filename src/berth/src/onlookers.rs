@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use berth_cloudprovider::ProviderId;
-use berth_page::{Page, PageOptions, Server};
+use berth_page::{Explain, Page, PageOptions, Server};
+use berth_plan::{ObjectRef, Terminal};
 use berth_simulate::{FakeCloud, RecordOptions, record};
 use kube::Client;
 use tokio::sync::oneshot;
@@ -90,6 +91,7 @@ impl Opened {
             let options = PageOptions {
                 title: title.to_owned(),
                 price: Arc::new(price),
+                explain: Some(explain(client, title.trim_start_matches("Berth: "), &options)),
                 with_events,
                 records: self.recording.is_some(),
             };
@@ -145,6 +147,38 @@ impl Onlookers {
 
 fn unable_to_write(path: &Path) -> String {
     format!("unable to write {}", path.display())
+}
+
+/// Tells the story of an object as `berth explain --from-cluster` does, planned as the controllers plan.
+fn explain(client: &Client, context: &str, options: &RecordOptions) -> Explain {
+    let (client, context, catalogue) = (client.clone(), context.to_owned(), options.catalogue.clone());
+    let controllers = &options.controllers;
+    let options = berth_plan::Options {
+        effort: controllers.solve.effort,
+        node_cost: controllers.solve.node_cost,
+        gpu_types_for_any_pod: controllers.solve.gpu_types_for_any_pod,
+        gates: controllers.convert.clone(),
+        ..berth_plan::Options::default()
+    };
+    Arc::new(move |of| {
+        let (client, context, catalogue) = (client.clone(), context.clone(), catalogue.clone());
+        let mut options = options.clone();
+        Box::pin(async move {
+            let object: ObjectRef = of.parse().map_err(|error: berth_plan::ParseObjectError| error.to_string())?;
+            options.without_node = (object.kind == berth_plan::Kind::Node).then(|| object.name.clone());
+            let inputs = crate::cluster::list_all(&client, &context).await;
+            let inputs = inputs.map_err(|error| format!("{error:#}"))?;
+            // A plan of a large cluster takes a while.
+            let told = tokio::task::spawn_blocking(move || {
+                let plan = berth_plan::plan_offers(&inputs, catalogue, &options)?;
+                let mut text = Vec::new();
+                plan.explain(&object, &options)?.write_text(false, Terminal::default(), &mut text)?;
+                anyhow::Ok(String::from_utf8_lossy(&text).into_owned())
+            });
+            let told = told.await.map_err(|error| error.to_string())?;
+            told.map_err(|error| format!("{error:#}"))
+        })
+    })
 }
 
 /// Tells the page a sentence, if there is one.

@@ -4,6 +4,7 @@
 //! [`write_recording`] writes the same page into one file that plays what happened. Nothing here decides or writes.
 
 mod frames;
+mod history;
 mod model;
 mod pod;
 mod server;
@@ -12,7 +13,7 @@ mod watch;
 
 pub use frames::write_recording;
 pub use server::{ServeError, Server};
-pub use watch::{Page, PageOptions, Price};
+pub use watch::{Explain, Page, PageOptions, Price};
 
 /// A page's parts, put together: what it is at its head, its data and its script.
 pub(crate) fn html(title: &str, data: &str) -> String {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::history::Point;
+
 /// A node, or a NodeClaim whose node has not joined yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -80,4 +82,7 @@ pub(crate) struct Frame {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) said: Vec<Said>,
     pub(crate) running: u32,
+    /// With all that there is: how it stood before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) history: Vec<Point>,
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use berth_quantity::Quantity;
+use berth_slim::PodStatus;
 use kube::ResourceExt;
 use kube::core::Object;
 use serde::Deserialize;
 
 /// The little of a pod that is looked at.
-pub(crate) type SeenPod = Object<SeenSpec, SeenStatus>;
+pub(crate) type SeenPod = Object<SeenSpec, PodStatus>;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,21 +35,6 @@ struct SeenContainer {
 struct SeenResources {
     #[serde(default)]
     requests: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct SeenStatus {
-    pub(crate) phase: Option<String>,
-    #[serde(default)]
-    conditions: Vec<SeenCondition>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct SeenCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-    message: Option<String>,
 }
 
 /// Thousandths of a CPU, and mebibytes.
@@ -118,11 +104,4 @@ pub(crate) fn workload(pod: &SeenPod) -> String {
         None => pod.name_any(),
     };
     format!("{namespace}/{name}")
-}
-
-/// Why a pod has no node, as the scheduler says.
-pub(crate) fn refused(pod: &SeenPod) -> Option<&str> {
-    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
-    let own = conditions.into_iter().find(|own| own.type_ == "PodScheduled" && own.status == "False")?;
-    own.message.as_deref()
 }

@@ -12,20 +12,13 @@ use futures::stream::BoxStream;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Frame;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::task::{JoinHandle, JoinSet};
 
 use crate::watch::{Page, Shared};
 
 /// Who may look at a time.
 const CONNECTIONS: usize = 32;
-/// A request's head must be there within this time.
-const HEAD: Duration = Duration::from_secs(10);
 /// A stream without news says that it is there, so that one that nobody reads any more is noticed.
 const ALIVE: Duration = Duration::from_secs(15);
 /// The most pods of a workload that its details list.
@@ -52,10 +45,7 @@ pub enum ServeError {
 
 /// A server of a page. It stops when it is dropped.
 #[derive(Debug)]
-pub struct Server {
-    address: SocketAddr,
-    task: JoinHandle<()>,
-}
+pub struct Server(berth_listen::Server);
 
 // === impl Server ===
 
@@ -68,48 +58,21 @@ impl Server {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
-        let failed = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { address, task: tokio::spawn(accept(listener, page)) })
+        let answer = move |request| {
+            let page = page.clone();
+            async move { answer(&request, &page).await }
+        };
+        let server = berth_listen::Server::start(address, CONNECTIONS, answer).await;
+        server.map(Self).map_err(|source| ServeError::Listen { address, source })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, page: Page) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        while connections.try_join_next().is_some() {}
-        let Ok((socket, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let page = page.clone();
-        connections.spawn(async move {
-            let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, &page))));
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            // Whoever asked may have gone.
-            drop(builder.serve_connection(TokioIo::new(socket), service).await);
-            drop(place);
-        });
-    }
-}
-
-fn answer(request: &Request<Incoming>, page: &Page) -> Response<Body> {
+async fn answer(request: &Request<Incoming>, page: &Page) -> Response<Body> {
     if !is_local(request.headers()) {
         // A page elsewhere whose name leads here must not read what is here.
         return reply(StatusCode::FORBIDDEN, "text/plain", "expected a request for localhost\n".to_owned());
@@ -135,6 +98,7 @@ fn answer(request: &Request<Incoming>, page: &Page) -> Response<Body> {
             let pods = json!({"pods": page.shared.view.lock().pods_on(&name)});
             reply(StatusCode::OK, "application/json", pods.to_string())
         }
+        "/explain" => explain(&page.shared, query(request.uri(), "of")).await,
         "/waiting" => {
             let of = query(request.uri(), "of");
             let pods = json!({"pods": page.shared.view.lock().pods_waiting(&of, LISTED)});
@@ -142,6 +106,22 @@ fn answer(request: &Request<Incoming>, page: &Page) -> Response<Body> {
         }
         _ => reply(StatusCode::NOT_FOUND, "text/plain", "there is / alone\n".to_owned()),
     }
+}
+
+/// The story of an object, from the cluster as it is now.
+async fn explain(shared: &Shared, of: String) -> Response<Body> {
+    let Some(explain) = &shared.explain else {
+        return reply(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "nobody here explains\n".to_owned());
+    };
+    // Nobody closes it.
+    let Ok(_telling) = shared.telling.acquire().await else {
+        return reply(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", String::new());
+    };
+    let (status, text) = match explain(of).await {
+        Ok(story) => (StatusCode::OK, story),
+        Err(why) => (StatusCode::UNPROCESSABLE_ENTITY, why),
+    };
+    reply(status, "text/plain; charset=utf-8", text)
 }
 
 /// Whether a request is for this machine by a name that leads nowhere else.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::history::{History, Point};
 use crate::model::{Frame, Node, Room, Said, Slots, Waiting};
 use crate::pod::Amounts;
 
@@ -43,6 +44,7 @@ pub(crate) struct View {
     rooms: BTreeMap<String, Room>,
     said: VecDeque<Said>,
     running: u32,
+    history: History,
     changed: Changed,
 }
 
@@ -173,6 +175,7 @@ impl View {
             rooms: self.rooms.iter().map(|(key, own)| (key.clone(), Some(own.clone()))).collect(),
             said: self.said.iter().cloned().collect(),
             running: self.running,
+            history: self.history.points().to_vec(),
         }
     }
 
@@ -187,6 +190,7 @@ impl View {
         if is_none {
             return None;
         }
+        self.history.push(self.point(at));
         Some(Frame {
             at,
             whole: false,
@@ -196,7 +200,28 @@ impl View {
             rooms: picked(changed.rooms, &self.rooms),
             said: changed.said,
             running: self.running,
+            history: Vec::new(),
         })
+    }
+
+    /// How things stand.
+    fn point(&self, at: u64) -> Point {
+        let mut point = Point { at, ..Point::default() };
+        for node in self.nodes.values() {
+            let index = match node.capacity_type.as_str() {
+                "reserved" => 0,
+                "on-demand" => 1,
+                "spot" => 2,
+                _ => 3,
+            };
+            if let Some(count) = point.nodes.get_mut(index) {
+                *count += 1;
+            }
+            point.price += node.price;
+            point.without += node.unreserved;
+        }
+        point.waiting = self.waiting.values().map(|group| group.pods).sum();
+        point
     }
 
     /// A node with what its pods use.
@@ -308,6 +333,9 @@ mod tests {
             let whole = view.whole(9);
             assert_eq!(follow(&frames), follow(&[whole]), "after {index}");
         }
+        // Who comes late is told how it stood before.
+        let history = view.whole(9).history;
+        assert_eq!(history.last().map(|point| (point.nodes, point.waiting)), Some(([0, 0, 0, 1], 1)));
         let (nodes, waiting) = follow(&frames);
         assert_eq!((nodes["n"].cpu_used, nodes["n"].pods), (500, 1));
         assert_eq!(waiting.values().map(|own| own.pods).sum::<u32>(), 1);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, NodeClaim, Reservation, labels};
+use berth_slim::PodStatus;
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core::v1::{self, Event as Told};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -31,6 +33,10 @@ pub(crate) const WAITING: usize = 64;
 /// What an instance costs, by its provider id, in dollars an hour: as it is paid, and without reservations.
 pub type Price = Arc<dyn Fn(&str) -> Option<[f64; 2]> + Send + Sync>;
 
+/// Tells why an object goes where it goes, or nowhere, from the cluster as it is now: asked with `node/NAME`,
+/// `pod/NAMESPACE/NAME` or `reservation/NAME`, it answers in words, or says why it cannot.
+pub type Explain = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
 /// What a page is started with.
 #[derive(Clone)]
 pub struct PageOptions {
@@ -38,6 +44,8 @@ pub struct PageOptions {
     pub title: String,
     /// What instances cost.
     pub price: Price,
+    /// Who tells the story of an object; without one, the page tells what was said of it.
+    pub explain: Option<Explain>,
     /// Whether the cluster's Events about nodes are part of the story.
     pub with_events: bool,
     /// Whether all that happens is kept, to be written by [`write_recording`](crate::write_recording).
@@ -62,6 +70,9 @@ pub(crate) struct Shared {
     pub(crate) view: Mutex<View>,
     pub(crate) differences: broadcast::Sender<Arc<str>>,
     pub(crate) frames: Option<Mutex<Frames>>,
+    pub(crate) explain: Option<Explain>,
+    /// A story may take a whole plan: one is told at a time.
+    pub(crate) telling: tokio::sync::Semaphore,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -107,6 +118,8 @@ impl Page {
             view: Mutex::default(),
             differences: broadcast::Sender::new(WAITING),
             frames: options.records.then(Mutex::default),
+            explain: options.explain.clone(),
+            telling: tokio::sync::Semaphore::new(1),
             tasks: Mutex::default(),
         });
         let watches = watch_all(client, options.with_events);
@@ -341,14 +354,16 @@ fn allocatable<'q>(list: impl Iterator<Item = (&'q String, &'q Quantity)>) -> Am
 }
 
 fn apply_pod(view: &mut View, own: &SeenPod) {
-    let phase = own.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+    let status = own.status.as_ref();
+    let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
     let uid = own.uid().unwrap_or_default();
-    if matches!(phase.as_str(), "Succeeded" | "Failed") {
+    if status.is_some_and(PodStatus::has_ended) {
         view.pod(&uid, None);
         return;
     }
     let node = own.spec.node_name.clone().unwrap_or_default();
-    let why = if node.is_empty() { pod::refused(own).unwrap_or_default().to_owned() } else { String::new() };
+    let refused = status.and_then(PodStatus::unschedulable).filter(|_| node.is_empty());
+    let why = refused.unwrap_or_default().to_owned();
     let record = PodRecord {
         name: format!("{}/{}", own.namespace().unwrap_or_default(), own.name_any()),
         of: pod::workload(own),

@@ -66,6 +66,11 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
     let options = PageOptions {
         title: "A <title>".to_owned(),
         price: Arc::new(|_| Some([0.0, 0.25])),
+        explain: Some(Arc::new(|of| {
+            Box::pin(
+                async move { if of == "node/first" { Ok(format!("{of} stands")) } else { Err(format!("no {of}")) } },
+            )
+        })),
         with_events: false,
         records: true,
     };
@@ -92,6 +97,14 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
     let pods = whole(&server, "/waiting?of=default%2Fwaits", "localhost").await;
     assert!(pods.contains("\"name\":\"default/waits\""), "{pods}");
 
+    let story = whole(&server, "/explain?of=node%2Ffirst", "localhost").await;
+    assert!(story.starts_with("HTTP/1.1 200") && story.ends_with("node/first stands"), "{story}");
+    assert!(whole(&server, "/explain?of=node%2Fnone", "localhost").await.starts_with("HTTP/1.1 422"));
+    // A page that is opened late has the plots of what was before.
+    let mut late = ask(&server, "/events", "localhost").await;
+    let mut read = String::new();
+    read_until(&mut late, &mut read, &["\"history\":[{\"at\":"]).await;
+
     let mut recording = Vec::new();
     assert!(write_recording(&page, &mut recording).unwrap());
     let recording = String::from_utf8(recording).unwrap();
@@ -104,7 +117,13 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
 #[tokio::test]
 async fn no_address_that_others_reach_is_served() {
     let client = Client::new(ApiServer::new(Config::default()), "default");
-    let options = PageOptions { title: String::new(), price: Arc::new(|_| None), with_events: false, records: false };
+    let options = PageOptions {
+        title: String::new(),
+        price: Arc::new(|_| None),
+        explain: None,
+        with_events: false,
+        records: false,
+    };
     let error = Server::start(([0, 0, 0, 0], 0).into(), Page::start(&client, options)).await.unwrap_err();
     assert!(error.to_string().contains("expected an address of this machine alone"), "{error}");
 }

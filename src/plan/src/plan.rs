@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use berth_catalogue::Catalogue;
 use berth_convert::Converted;
 use berth_manifests::Input;
 use berth_model::{Cluster, Money, Universe};
@@ -76,13 +77,36 @@ pub fn plan_change(
     catalogue: Option<&Path>,
     options: &Options,
 ) -> Result<Plan, PlanError> {
+    let mut plan = plan_with_catalogue(inputs, changes, read_catalogue(catalogue)?, options)?;
+    plan.provenance = Provenance::of(inputs, changes, catalogue);
+    if catalogue.is_none() {
+        let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
+        plan.warnings.insert(0, note.to_owned());
+    }
+    Ok(plan)
+}
+
+/// Plans inputs as [`plan_inputs`] does, with a catalogue that was read already.
+///
+/// # Errors
+/// The first input that cannot be used.
+pub fn plan_offers(inputs: &[Input], catalogue: Catalogue, options: &Options) -> Result<Plan, PlanError> {
+    plan_with_catalogue(inputs, &[], catalogue, options)
+}
+
+fn plan_with_catalogue(
+    inputs: &[Input],
+    changes: &[Input],
+    catalogue: Catalogue,
+    options: &Options,
+) -> Result<Plan, PlanError> {
     let (options, time) = &options.at_a_time();
     let mut gatherer = Gatherer::new(options);
     if !changes.is_empty() {
         gatherer.expect_change(options);
     }
     // First: a catalogue is small, and its errors should not wait for a million pods.
-    gatherer.set_catalogue(read_catalogue(catalogue)?)?;
+    gatherer.set_catalogue(catalogue)?;
     let read = berth_manifests::read(inputs, &reading(options), |source, object| {
         gatherer.add(source, &object);
         Ok(())
@@ -96,13 +120,7 @@ pub fn plan_change(
         });
         gatherer.note(read)?;
     }
-    let mut plan = Plan::new(gatherer.finish()?, options, *time)?;
-    plan.provenance = Provenance::of(inputs, changes, catalogue);
-    if catalogue.is_none() {
-        let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
-        plan.warnings.insert(0, note.to_owned());
-    }
-    Ok(plan)
+    Plan::new(gatherer.finish()?, options, *time)
 }
 
 /// Plans objects in memory, with a catalogue in the file's format or else the fake provider's; the answer is that of

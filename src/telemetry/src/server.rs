@@ -1,24 +1,14 @@
 //! `/metrics`, `/healthz` and `/readyz`.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use berth_controllers::metrics::{Metric, Metrics, Values};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
 
 /// Connections at a time: a few scrapers and probes.
 const CONNECTIONS: usize = 64;
-/// A request's head must be there within this time.
-const HEAD: Duration = Duration::from_secs(10);
 /// OpenMetrics, which Prometheus asks for and understands.
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -32,10 +22,7 @@ pub struct ServeError {
 
 /// A server of metrics and health. It stops when it is dropped.
 #[derive(Debug)]
-pub struct Server {
-    address: SocketAddr,
-    task: JoinHandle<()>,
-}
+pub struct Server(berth_listen::Server);
 
 // === impl Server ===
 
@@ -45,56 +32,22 @@ impl Server {
     /// # Errors
     /// Where the address cannot be listened on.
     pub async fn start(address: SocketAddr, metrics: Metrics) -> Result<Self, ServeError> {
-        let failed = |source| ServeError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { address, task: tokio::spawn(accept(listener, metrics)) })
+        let answer = move |request| answer(request, metrics.clone());
+        let server = berth_listen::Server::start(address, CONNECTIONS, answer).await;
+        server.map(Self).map_err(|source| ServeError { address, source })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, metrics: Metrics) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        while connections.try_join_next().is_some() {}
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
-            Err(error) => {
-                tracing::debug!(%error, "unable to accept a connection");
-                // Out of file descriptors, most likely.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let metrics = metrics.clone();
-        connections.spawn(async move {
-            let service = service_fn(|request| answer(request, metrics.clone()));
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            // Whoever asked may have gone.
-            drop(builder.serve_connection(TokioIo::new(socket), service).await);
-            drop(place);
-        });
-    }
-}
-
-async fn answer(request: Request<Incoming>, metrics: Metrics) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, metrics: Metrics) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
-        return Ok(reply(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET alone\n".to_owned()));
+        return reply(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET alone\n".to_owned());
     }
-    Ok(match request.uri().path() {
+    match request.uri().path() {
         "/metrics" => {
             let mut all = metrics.read().await.unwrap_or_default();
             all.extend(of_process(&metrics));
@@ -109,7 +62,7 @@ async fn answer(request: Request<Incoming>, metrics: Metrics) -> Result<Response
             reply(StatusCode::SERVICE_UNAVAILABLE, "text/plain", why)
         }
         _ => reply(StatusCode::NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n".to_owned()),
-    })
+    }
 }
 
 fn of_process(metrics: &Metrics) -> [Metric; 2] {

@@ -89,12 +89,51 @@ function drawNodes() {
     }
   }
   for (const name of [...bars.keys()]) if (!state.nodes.has(name)) bars.delete(name);
+  // Tab stops at one node of all; arrows go on from there.
+  if (!stopped?.isConnected) stop(host.querySelector("section:not([hidden]) .node"));
   if (!state.nodes.size && !byId("none")) {
     const none = element("p", "No node.");
     none.id = "none";
     host.append(none);
   } else if (state.nodes.size) byId("none")?.remove();
 }
+
+let stopped = null;
+
+function stop(bar) {
+  if (stopped) stopped.tabIndex = -1;
+  stopped = bar;
+  if (bar) bar.tabIndex = 0;
+}
+
+byId("nodes").addEventListener("keydown", (event) => {
+  const bar = event.target.closest?.(".node");
+  if (!bar || event.altKey || event.ctrlKey || event.metaKey) return;
+  const all = [...byId("nodes").querySelectorAll("section:not([hidden]) .node")];
+  const at = all.indexOf(bar);
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
+  let next;
+  if (event.key === "Home") next = all[0];
+  else if (event.key === "End") next = all.at(-1);
+  else if (event.key === "ArrowRight" || event.key === "ArrowLeft") next = all[at + step];
+  else if (step) {
+    // The nearest of the next row.
+    const { left, top } = bar.getBoundingClientRect();
+    let row = null;
+    let best = Infinity;
+    for (let index = at + step; all[index]; index += step) {
+      const place = all[index].getBoundingClientRect();
+      if (Math.abs(place.top - top) < 2) continue;
+      row ??= place.top;
+      if (Math.abs(place.top - row) > 2) break;
+      if (Math.abs(place.left - left) < best) { best = Math.abs(place.left - left); next = all[index]; }
+    }
+  } else return;
+  event.preventDefault();
+  if (!next) return;
+  stop(next);
+  next.focus();
+});
 
 function barOf(name, node) {
   let known = bars.get(name);
@@ -108,7 +147,8 @@ function barOf(name, node) {
       use.append(element("i"));
       bar.append(use);
     }
-    bar.addEventListener("click", () => openNode(name));
+    bar.addEventListener("click", () => { stop(bar); openNode(name); });
+    bar.tabIndex = -1;
     known = { bar };
     bars.set(name, known);
   }
@@ -128,6 +168,10 @@ function barOf(name, node) {
 function drawWaiting() {
   const groups = [...state.waiting.values()].sort((a, b) => b.pods - a.pods || (a.of < b.of ? -1 : 1));
   byId("waiting").hidden = !groups.length;
+  const text = JSON.stringify(groups);
+  if (byId("waiting-list").dataset.groups === text) return;
+  byId("waiting-list").dataset.groups = text;
+  const focused = byId("waiting-list").contains(document.activeElement) ? document.activeElement.textContent : null;
   byId("waiting-list").replaceChildren(...groups.slice(0, 12).map((group) => {
     const item = element("li");
     const open = element("button", group.of);
@@ -138,16 +182,37 @@ function drawWaiting() {
     item.append(head, element("p", group.why || "nothing was said yet: a node is on its way, or the next plan looks"));
     return item;
   }), ...(groups.length > 12 ? [element("li", "and " + whole.format(groups.length - 12) + " workloads more")] : []));
+  if (focused !== null) [...byId("waiting-list").querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
 }
 
-function drawTable(id, heads, rows) {
+function drawTable(id, heads, rows, open) {
   byId(id + "-section").hidden = !rows.length;
   const row = (tag, cells) => {
     const out = element("tr");
     out.append(...cells.map((cell, index) => element(tag, String(cell), index && typeof cell === "number" ? "n" : "")));
     return out;
   };
-  byId(id).replaceChildren(row("th", heads), ...rows.map((cells) => row("td", cells)));
+  const table = byId(id);
+  // A button that is focused stays while nothing has changed.
+  const text = JSON.stringify(rows);
+  if (table.dataset.rows === text) return;
+  table.dataset.rows = text;
+  const focused = table.contains(document.activeElement) ? document.activeElement.textContent : null;
+  table.replaceChildren(row("th", heads), ...rows.map((cells) => {
+    const out = row("td", cells);
+    const button = element("button", String(cells[0]), "link");
+    button.type = "button";
+    button.addEventListener("click", () => open(cells[0]));
+    out.firstChild.replaceChildren(button);
+    return out;
+  }));
+  if (focused !== null) [...table.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
+}
+
+// The node that a sentence is about, if it is there.
+function nodeIn(message) {
+  for (const word of message.split(/[\s,;:()]+/)) if (state.nodes.has(word)) return word;
+  return null;
 }
 
 let saidLast;
@@ -158,7 +223,13 @@ function drawSaid() {
   saidLast = last;
   byId("said").replaceChildren(...state.said.toReversed().map((said) => {
     const item = element("li", undefined, BAD.has(said.event) ? "bad" : said.event);
-    item.append(element("time", time(said.at)), element("span", said.message));
+    const about = nodeIn(said.message);
+    const text = about ? element("button", said.message, "said") : element("span", said.message);
+    if (about) {
+      text.type = "button";
+      text.addEventListener("click", () => openNode(about));
+    }
+    item.append(element("time", time(said.at)), text);
     return item;
   }));
 }
@@ -202,8 +273,8 @@ function draw() {
   drawFigures();
   drawWaiting();
   drawNodes();
-  drawTable("slots", ["Reservation", "Used", "Slots", "State"], [...state.slots].sort().map(([id, own]) => [id, own.used, own.total, own.state]));
-  drawTable("rooms", ["Name", "Phase", "Node", "Owners"], [...state.rooms].sort().map(([name, own]) => [name, own.phase, own.node, own.owners]));
+  drawTable("slots", ["Reservation", "Used", "Slots", "State"], [...state.slots].sort().map(([id, own]) => [id, own.used, own.total, own.state]), openSlots);
+  drawTable("rooms", ["Name", "Phase", "Node", "Owners"], [...state.rooms].sort().map(([name, own]) => [name, own.phase, own.node, own.owners]), openRoom);
   drawSaid();
   drawPlots();
   redrawDetails();

@@ -15,6 +15,9 @@ function take(frame) {
   if (frame.said) state.said = state.said.concat(frame.said).slice(-SAID);
   state.running = frame.running;
   state.at = frame.at;
+  // What was before this page was opened, or before it lost its server.
+  if (frame.history?.length)
+    state.history = frame.history.map(({ at, nodes, price, without, waiting }) => ({ at, kinds: { reserved: nodes[0], "on-demand": nodes[1], spot: nodes[2], other: nodes[3] }, price, without, waiting }));
   remember();
 }
 
