@@ -76,6 +76,10 @@ pub struct Timings {
     pub garbage_period: Duration,
     /// How young an instance without a NodeClaim may be and is not yet garbage.
     pub garbage_age: Duration,
+    /// How much consolidation and drift may look in a second: what-ifs times the nodes and pods that each looks at. After a
+    /// look nodes rest until as much time has passed; only empty ones are looked for meanwhile. `None`: no more than the
+    /// processor holds. In virtual time, where looking takes no time, this stands for it.
+    pub look_pace: Option<std::num::NonZeroU32>,
 }
 
 impl Default for Timings {
@@ -90,6 +94,7 @@ impl Default for Timings {
             exhausted_for: Duration::from_secs(3 * 60),
             garbage_period: Duration::from_secs(2 * 60),
             garbage_age: Duration::from_secs(30),
+            look_pace: None,
         }
     }
 }

@@ -130,7 +130,7 @@ impl Controllers {
             if let Some(launches) = core.take_decided() {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
-            if let Some(look) = core.take_look() {
+            if let Some(look) = core.take_look(has_threads()) {
                 outside.look(look);
             }
             outside.start();
@@ -175,11 +175,12 @@ impl Controllers {
 /// Does what may take long, such as a decision over a large cluster, without holding up what else this thread runs:
 /// watches, the lease and answers go on.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        // In simulations everything takes turns.
-        _ => work(),
-    }
+    if has_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Whether there are other threads to work in. In simulations everything takes turns.
+fn has_threads() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
 }
 
 /// Who asks for metrics next.
@@ -243,10 +244,10 @@ impl Outside {
     fn look(&mut self, look: Box<Look>) {
         self.under_way.push(Box::pin(async move {
             let start = Instant::now();
-            let found = match Handle::current().runtime_flavor() {
-                RuntimeFlavor::MultiThread => tokio::task::spawn_blocking(move || look.run()).await.ok(),
-                // In simulations everything takes turns.
-                _ => Some(look.run()),
+            let found = if has_threads() {
+                tokio::task::spawn_blocking(move || look.run()).await.ok()
+            } else {
+                Some(look.run())
             };
             Done { input: Input::Found(Box::new(found)), seconds: start.elapsed().as_secs_f64(), method: "" }
         }));

@@ -9,6 +9,7 @@ use crate::workloads::{WorkloadKind, Workloads};
 use crate::{Builder, ConvertError, Problem, Replicas};
 
 /// What a HorizontalPodAutoscaler keeps.
+#[derive(Clone)]
 pub(crate) struct Autoscaler {
     /// Kind, namespace and name of the workload.
     target: (WorkloadKind, Sym, Sym),

@@ -44,6 +44,7 @@ pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
 /// # Errors
 /// Every `add_*` fails where a field of the object cannot be understood, and names it; the object counts as not given
 /// then.
+#[derive(Clone)]
 pub struct Builder {
     pub(crate) options: Options,
     /// CPUs and NUMA nodes, and devices, by node.
@@ -107,7 +108,7 @@ pub struct Converted {
 }
 
 /// A pod that runs or is to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PodRecord {
     pub(crate) namespace: Sym,
     pub(crate) name: Box<str>,

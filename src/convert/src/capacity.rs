@@ -9,7 +9,7 @@ use crate::node_reservation;
 use crate::units::node_policy;
 
 /// Nodes and NodeClaims by what they find each other by: the provider's id, else the name of the node.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Links {
     /// By node: its provider id.
     nodes: FxHashMap<Sym, Option<Sym>>,

@@ -61,7 +61,7 @@ pub(crate) fn convert(
 }
 
 /// Finite supplies by whether they are reservations and id: the same reservation under several types or zones is one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Supplies {
     slots: IndexMap<(bool, Sym), Slots, FxBuildHasher>,
     /// Names of finite paid supplies that the catalogue at hand has had: the like in another catalogue are the same.

@@ -96,7 +96,7 @@ pub(crate) struct ClassRecord {
 }
 
 /// Everything about storage in the input.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Storage {
     claims: FxHashMap<(Sym, Sym), ClaimRecord>,
     volumes: FxHashMap<Sym, VolumeRecord>,

@@ -13,7 +13,7 @@ const MOST: usize = 8_192;
 const MOST_ALIKE: usize = 8;
 
 /// Specs with the index of their draft, by a hash of the parts in which specs usually differ.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Memo {
     by_fingerprint: FxHashMap<u64, Vec<(Box<PodSpec>, u32)>>,
     n_specs: usize,

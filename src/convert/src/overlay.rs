@@ -11,7 +11,7 @@ use crate::quantities::Amounts;
 use crate::terms::{node_key, requirement};
 
 /// A NodeOverlay.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct OverlayRecord {
     name: String,
     weight: i32,

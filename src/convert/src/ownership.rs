@@ -20,6 +20,7 @@ pub(crate) struct Who<'a> {
 }
 
 /// Finds the Reservations that a pod is an owner of, once for pods that no Reservation can tell apart.
+#[derive(Clone)]
 pub(crate) struct Ownership {
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     /// Reservations, by index, whose owners name no pod, and the others.

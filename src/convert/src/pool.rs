@@ -14,7 +14,7 @@ const STATIC: &str = "NodePool is static: it keeps its replicas and launches not
 const DELETING: &str = "NodePool is being deleted";
 
 /// A NodePool, with what the model's has no place for.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct PoolRecord {
     pub(crate) pool: berth_model::NodePool,
     pub(crate) startup_taints: Vec<Taint>,

@@ -20,7 +20,7 @@ use crate::terms::{labels_of, selector};
 use crate::{Problem, annotations, node_reservation, units};
 
 /// A Reservation as it is read.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct ReservationRecord {
     /// Everything but what volumes and priority classes add.
     pub(crate) reservation: Reservation,

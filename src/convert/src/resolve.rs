@@ -12,6 +12,7 @@ const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Looks up what specs refer to.
+#[derive(Clone)]
 pub(crate) struct Resolver {
     pub(crate) drafts: FxIndexSet<Draft>,
     pub(crate) storage: Storage,

@@ -15,7 +15,7 @@ use crate::node::{NodeClaimRecord, NodeRecord};
 use crate::reservation::ReservationRecord;
 
 /// Nodes while pods are bound to them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Standing {
     nodes: Vec<Node>,
     /// For each node, the DaemonSets with pods on it or on their way there, by position among the cluster's daemons, and

@@ -71,7 +71,7 @@ pub(crate) struct Workload {
 }
 
 /// Workloads by kind, namespace and name, in order of the input.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Workloads {
     list: IndexMap<(WorkloadKind, Sym, Sym), Workload, FxBuildHasher>,
     n_wanted: u64,

@@ -51,6 +51,7 @@ use berth_model::Money;
 
 /// What a caller may set.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct Options {
     /// How pods and nodes are planned in what-ifs.
     pub decisions: berth_decisions::Options,
@@ -65,6 +66,8 @@ pub struct Options {
     pub most_what_ifs: usize,
     /// Whether only what budgets let begin now is looked for, as by a process that disrupts and asks again.
     pub only_now: bool,
+    /// Whether only empty nodes are looked for, which takes no what-if while nobody waits for a place.
+    pub only_empty: bool,
     /// Nodes that are not disrupted, by name, and why.
     pub kept: BTreeMap<String, String>,
     /// Nodes that were asked about before, by name, while nothing has changed since: they are not asked about again, nor
@@ -91,6 +94,7 @@ impl Default for Options {
             reserved_capacity: true,
             most_what_ifs: 10_000,
             only_now: false,
+            only_empty: false,
             kept: BTreeMap::new(),
             asked: BTreeSet::new(),
         }

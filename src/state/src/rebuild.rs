@@ -64,6 +64,22 @@ pub(crate) struct Built {
     pub(crate) refused: Vec<RefusedObject>,
 }
 
+// === impl Built ===
+
+impl Built {
+    /// A copy that goes its own way: a cache that follows this one is of no use to it.
+    pub(crate) fn copied(&self) -> Built {
+        let Built { live, is_patched, warnings, refused, .. } = self;
+        Built {
+            conversion: Conversion::default(),
+            live: live.clone(),
+            is_patched: *is_patched,
+            warnings: warnings.clone(),
+            refused: refused.clone(),
+        }
+    }
+}
+
 impl State {
     /// The cluster as [`State::cluster`] has it, to be followed; `None` where nothing could be converted.
     pub fn tracked(&mut self, now: Time) -> Option<Tracked<'_>> {

@@ -144,6 +144,13 @@ impl State {
         }
     }
 
+    /// As [`State::snapshot`], with the cluster as it is converted now: the copy takes some of the time of a conversion, and
+    /// what changes in it is taken in where it is.
+    #[must_use]
+    pub fn snapshot_converted(&self) -> State {
+        State { built: self.built.as_ref().map(Built::copied), ..self.snapshot() }
+    }
+
     /// The object of a key as it counts: the newest version that was observed with what is assumed of it.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.entries.get(key)?.current.as_ref()

@@ -22,7 +22,7 @@ use quota::{Quota, Usage};
 pub(crate) use shape::Shape;
 
 /// LimitRanges and ResourceQuotas by namespace and name, and the shapes of pods that they may be about.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Admission {
     limit_ranges: FxIndexMap<(Sym, Sym), Vec<LimitRangeItem>>,
     quotas: FxIndexMap<(Sym, Sym), Quota>,

@@ -43,7 +43,7 @@ pub enum Change {
 }
 
 /// The changes since a conversion.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     changes: Vec<Change>,
     n_dropped: usize,

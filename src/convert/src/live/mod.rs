@@ -74,7 +74,7 @@ pub trait Objects {
 }
 
 /// The images that matter on nodes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ImageNames {
     /// Those that some pod runs or is to run.
     pub(crate) wanted: FxHashSet<Sym>,
@@ -83,7 +83,7 @@ pub(crate) struct ImageNames {
 }
 
 /// Finite supplies, by the cluster's order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Supplies {
     /// What the catalogue counted.
     pub(crate) counted: Vec<u32>,
@@ -92,6 +92,7 @@ pub(crate) struct Supplies {
 }
 
 /// What conversion knows beside the cluster.
+#[derive(Clone)]
 pub(crate) struct Rooms {
     pub(crate) owners: FxIndexSet<Owner>,
     pub(crate) workloads: Workloads,
@@ -117,6 +118,7 @@ pub(crate) struct Rooms {
 }
 
 /// A converted cluster that objects come to and go from.
+#[derive(Clone)]
 pub struct Live {
     cluster: Cluster,
     warnings: FxIndexSet<String>,

@@ -41,7 +41,8 @@ struct Search<'s> {
     now: Time,
     prices: Prices,
     survey: Survey,
-    baseline: Baseline,
+    /// Decided when a what-if asks for it first.
+    baseline: Option<Baseline>,
     /// Commands that were carried out.
     played: Played,
     commands: Vec<Command>,
@@ -62,7 +63,9 @@ struct Search<'s> {
 impl<'s> Search<'s> {
     fn new(state: &'s mut State, options: &'s Options, now: Time) -> Result<Self, DecideError> {
         let prices = Prices::of(state.cluster(now));
-        let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
+        if !state.is_synced() {
+            return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
+        }
         let survey = Survey::of(state, &prices, options, now);
         let batches = Batches::new(&survey, options.only_now, now);
         let hourly_cost = hourly_cost(state, &prices);
@@ -73,7 +76,7 @@ impl<'s> Search<'s> {
             now,
             prices,
             survey,
-            baseline,
+            baseline: None,
             played: Played::default(),
             commands: Vec::new(),
             batches,
@@ -88,6 +91,9 @@ impl<'s> Search<'s> {
 
     fn run(&mut self) -> Result<(), DecideError> {
         self.empty()?;
+        if self.options.only_empty {
+            return Ok(());
+        }
         self.drifted()?;
         // Together they were asked about before, where nothing has changed since.
         let has_asked = !self.options.asked.is_empty();
@@ -346,8 +352,11 @@ impl<'s> Search<'s> {
             return Ok(None);
         }
         self.what_ifs += 1;
-        let known = (&self.prices, &self.baseline);
-        what_if(self.state, gone, &self.options.decisions, known, self.now).map(Some)
+        if self.baseline.is_none() {
+            self.baseline = Some(Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?);
+        }
+        let Some(baseline) = &self.baseline else { return Ok(None) };
+        what_if(self.state, gone, &self.options.decisions, (&self.prices, baseline), self.now).map(Some)
     }
 
     /// Carries a command out, and looks at the cluster that it leaves; whether every pod found its place.
@@ -363,15 +372,18 @@ impl<'s> Search<'s> {
             let name = replacement_name(self.state, &launch.node_pool.key.name, &mut self.n_launched);
             replacements.push((name, launch.clone()));
         }
-        let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
-        let Some(played) = play(self.state, gone, &launches, &self.options.decisions, self.now)? else {
-            let text = "its pods would not all find the places that were planned for them".to_owned();
-            for candidate in gone {
-                self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
-            }
-            return Ok(false);
-        };
-        self.played.merge(played);
+        // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
+        if !self.options.only_empty {
+            let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
+            let Some(played) = play(self.state, gone, &launches, &self.options.decisions, self.now)? else {
+                let text = "its pods would not all find the places that were planned for them".to_owned();
+                for candidate in gone {
+                    self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
+                }
+                return Ok(false);
+            };
+            self.played.merge(played);
+        }
         self.launched.extend(replacements.iter().map(|(name, _)| name.clone()));
         let mut nodes: Vec<ObjectRef> = gone.iter().map(|candidate| candidate.node.clone()).collect();
         nodes.sort();
@@ -387,8 +399,10 @@ impl<'s> Search<'s> {
             cost: worth.cost,
             batch,
         });
-        self.baseline = Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?;
-        self.survey = Survey::of(self.state, &self.prices, self.options, self.now);
+        self.baseline = None;
+        if !self.options.only_empty {
+            self.survey = Survey::of(self.state, &self.prices, self.options, self.now);
+        }
         Ok(true)
     }
 }

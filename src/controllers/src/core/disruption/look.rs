@@ -20,8 +20,10 @@ pub(crate) type Found = Option<Result<Disruption, DecideError>>;
 // === impl Look ===
 
 impl Look {
-    pub(super) fn new(state: &State, options: Options, now: Timestamp) -> Self {
-        Look { state: state.snapshot(), options, now }
+    /// Of what there is now. Who looks in another thread has the cluster converted there; who takes turns has it copied.
+    pub(super) fn new(state: &State, options: Options, is_aside: bool, now: Timestamp) -> Self {
+        let state = if is_aside { state.snapshot() } else { state.snapshot_converted() };
+        Look { state, options, now }
     }
 
     /// Looks. May take long.

@@ -7,6 +7,7 @@
 
 mod command;
 mod look;
+mod rest;
 mod taint;
 mod tell;
 
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub(crate) use look::{Found, Look};
+use rest::Rest;
 
 use berth_decisions::Launch;
 use berth_disruption::Method;
@@ -51,8 +53,8 @@ pub(super) struct Disrupting {
     n_commands: u64,
     /// Nodes whose command came to nothing, by name.
     put_back: BTreeMap<String, PutBack>,
-    /// A look that is to be had, aside.
-    look: Option<Box<Look>>,
+    /// A look that is to be had, and when that was decided.
+    look: Option<Box<(berth_disruption::Options, Timestamp)>>,
     /// Whether one is to be had, or under way.
     is_looking: bool,
     /// Whether something changed since the last round began.
@@ -63,6 +65,8 @@ pub(super) struct Disrupting {
     began: Option<Timestamp>,
     /// Nodes that this round has asked about; `None` between rounds.
     asked: Option<BTreeSet<String>>,
+    /// Until when nodes rest, as looking at them may take only so much.
+    rest: Rest,
     /// Why nodes stay, as it was told last, and when.
     told: BTreeMap<String, (String, Timestamp)>,
 }
@@ -142,26 +146,49 @@ impl Disrupting {
 impl Core {
     /// Looks at a part of the nodes, and begins what budgets allow.
     pub(super) fn disrupt(&mut self, now: Timestamp) {
-        self.queue.add_at(Job::Disrupt, after(now, PERIOD));
+        let only_empty = self.disrupting.rest.until.is_some_and(|until| until > now);
+        let next = if only_empty { self.disrupting.rest.next(now) } else { after(now, PERIOD) };
+        self.queue.add_at(Job::Disrupt, next);
         if self.options.only_lifecycle || self.is_storm(now) || !self.disrupting.is_due(now) {
             return;
+        }
+        if only_empty {
+            let rests = self.disrupting.rest.empty_until.is_some_and(|until| until > now);
+            if rests || !self.has_empty_node() {
+                return;
+            }
         }
         if self.disrupting.is_looking || !self.disrupting.is_settled() || self.puts_off_disruption(now) {
             return self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
         }
         let mut options = self.disruption_options(now);
-        options.asked = self.disrupting.asked.take().unwrap_or_default();
-        if options.asked.is_empty() {
-            self.disrupting.has_changed = false;
-            self.disrupting.began = Some(now);
+        options.only_empty = only_empty;
+        if !only_empty {
+            options.asked = self.disrupting.asked.take().unwrap_or_default();
+            if options.asked.is_empty() {
+                self.disrupting.has_changed = false;
+                self.disrupting.began = Some(now);
+            }
         }
         self.disrupting.is_looking = true;
-        self.disrupting.look = Some(Box::new(Look::new(&self.state, options, now)));
+        self.disrupting.look = Some(Box::new((options, now)));
     }
 
-    /// The look that is to be had now, aside; what it finds is told by [`Core::found`].
-    pub(crate) fn take_look(&mut self) -> Option<Box<Look>> {
-        self.disrupting.look.take()
+    /// The look that is to be had now; what it finds is told by [`Core::found`]. `is_aside`: in another thread.
+    pub(crate) fn take_look(&mut self, is_aside: bool) -> Option<Box<Look>> {
+        let (options, now) = *self.disrupting.look.take()?;
+        self.disrupting.rest.only_empty = options.only_empty;
+        Some(Box::new(Look::new(&self.state, options, is_aside, now)))
+    }
+
+    /// Whether some node has no pod that would have to move, and could go for that.
+    fn has_empty_node(&self) -> bool {
+        self.view.nodes.iter().any(|(name, node)| {
+            crate::view::pool_of(&node.metadata).is_some()
+                && node.metadata.deletion_timestamp.is_none()
+                && taint::disruption_taint(node).is_none()
+                && self.view.pods_on(name).all(|pod| pod.is_of_daemon_set || pod.is_static || pod.is_finished)
+        })
     }
 
     /// What a look found: budgets let some of it begin.
@@ -180,6 +207,17 @@ impl Core {
                 return;
             }
         };
+        if let Some(pace) = self.options.timings.look_pace {
+            let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
+            self.disrupting.rest.after_look(found.what_ifs, size, pace.get(), now);
+        }
+        if self.disrupting.rest.only_empty {
+            // Why others stay is told by who looks at them.
+            for command in found.commands.into_iter().filter(|command| command.batch == 0) {
+                self.begin(&command, now);
+            }
+            return;
+        }
         if found.is_cut_off {
             self.disrupting.asked = Some(found.asked);
             self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
@@ -220,6 +258,7 @@ impl Core {
             reserved_capacity: self.options.convert.reserved_capacity,
             most_what_ifs: what_ifs,
             only_now: true,
+            only_empty: false,
             kept: self.kept_nodes(now),
             asked: BTreeSet::new(),
         }
