@@ -47,7 +47,12 @@ impl Settings {
     pub fn parse<T: DeserializeOwned>(&self, api_version: &str) -> Result<T, ManifestError> {
         let most = self.text.len().max(MAX_OBJECT_BYTES);
         let value = value::from_yaml(&self.text, most).map_err(|error| {
-            let problem = Problem::of_object(format!("not valid YAML: {}", error.message));
+            let is_one_of_many = error.message.starts_with("multiple YAML documents");
+            let problem = Problem::of_object(if is_one_of_many {
+                "found a second document, expected one: what stands before --- is no part of it".to_owned()
+            } else {
+                format!("not valid YAML: {}", error.message)
+            });
             ManifestError::of_document(self.source(), None, error.position, vec![problem])
         })?;
         if !value.is_object() {
@@ -128,6 +133,9 @@ mod tests {
         };
         let negative = read("list:\n- 1\n- -2\n");
         assert!(negative.contains("list[1]") && negative.contains("some.yaml:5:3"), "{negative}");
+        assert!(negative.contains("found integer `-2`, expected a whole number, 0 or more"), "{negative}");
+        let second = read("list: []\n---\nlist: []\n");
+        assert!(second.contains("found a second document, expected one"), "{second}");
         let unknown = read("list: []\nlisst: 1\n");
         assert!(unknown.contains("lisst: unknown field: did you mean list?"), "{unknown}");
         assert!(unknown.contains("some.yaml:4:"), "{unknown}");

@@ -96,7 +96,11 @@ fn in_plain_words(message: &str) -> String {
     };
     let expected = match expected {
         "i32" | "i64" => "an integer",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
         other => other,
     };
     // YAML reads n, yes and 1.20 as no text.

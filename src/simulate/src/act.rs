@@ -123,7 +123,7 @@ async fn reserve(world: &World<'_>, id: &str, count: Option<u32>, used_by_others
     let all = api.list(&ListParams::default()).await.map_err(|error| said(&error))?;
     let known: Vec<&str> = all.items.iter().map(FakeCapacityReservation::id).collect();
     let Some(object) = all.items.iter().find(|object| object.id() == id) else {
-        return Err(format!("there is no reservation {id}, expected one of {}", listed(&known)));
+        return Err(format!("there is no reservation {id}, expected {}", listed(&known)));
     };
     let mut spec = serde_json::Map::new();
     spec.extend(count.map(|count| ("count".to_owned(), count.into())));
@@ -137,7 +137,7 @@ async fn reserve(world: &World<'_>, id: &str, count: Option<u32>, used_by_others
 fn keys(world: &World<'_>, offering: &Offering) -> Result<Vec<OfferingKey>, String> {
     let types = world.simulation().catalogue.types();
     let Some(entry) = types.iter().find(|entry| entry.name == offering.instance_type) else {
-        return Err(format!("there is no instance type {}", offering.instance_type));
+        return Err(no_type(&offering.instance_type, types.iter().map(|entry| entry.name.as_str())));
     };
     let is_meant = |zone: Option<&str>| offering.zone.is_none() || zone == offering.zone.as_deref();
     let of_kind = entry.offerings.iter().filter(|own| own.capacity_type() == Some(offering.capacity_type));
@@ -233,8 +233,21 @@ pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> C
     Cow::Owned(objects)
 }
 
+/// That the catalogue has no such instance type.
+pub(crate) fn no_type<'t>(name: &str, known: impl Iterator<Item = &'t str> + Clone) -> String {
+    let hint = match berth_manifests::nearest(name, known.clone()) {
+        Some(near) => format!(": did you mean {near}?"),
+        None => known.clone().next().map_or(String::new(), |first| format!(", such as {first}")),
+    };
+    format!("there is no instance type {name}, expected one of the catalogue's {}{hint}", known.count())
+}
+
 fn listed(names: &[&str]) -> String {
-    if names.is_empty() { "none: there is no reservation at all".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "one of the catalogue, or a FakeCapacityReservation: there is none".to_owned()
+    } else {
+        format!("one of {}", names.join(", "))
+    }
 }
 
 fn said(error: &kube::Error) -> String {

@@ -57,3 +57,8 @@ pub enum SimulateError {
     #[error("unable to start the simulation")]
     Runtime(#[source] std::io::Error),
 }
+
+/// A number as it was meant: not with three hundred zeros.
+pub(crate) fn shown(number: f64) -> String {
+    if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
+}

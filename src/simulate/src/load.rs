@@ -1,6 +1,7 @@
 //! From files to a simulation that can be run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use berth_catalogue::{Catalogue, Money};
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
 use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::error::SimulateError;
+use crate::act::no_type;
+use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
@@ -21,6 +23,8 @@ use crate::trace;
 
 /// What happens by itself does not happen more often.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
+/// So much consolidation and drift look in a second: about a minute of a processor's time for each day.
+const LOOK_PACE: u32 = 100;
 /// The longest simulation.
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
 
@@ -113,6 +117,11 @@ impl Loader {
         let mut steps = Vec::new();
         let read = trace::read(path, 0, &mut steps)?;
         let duration = Duration::from_millis(read.end);
+        if duration.is_zero() {
+            let message = "expected something that happens, or an end, after second 0".to_owned();
+            let (file, place) = (path.display().to_string(), "the whole file".to_owned());
+            return Err(SimulateError::Trace { file, place, message });
+        }
         let scenario = match &read.recorded {
             Some(recorded) => recorded.scenario.clone(),
             None => Scenario::default(),
@@ -140,6 +149,10 @@ impl Loader {
             let message = format!("found {found} seconds, expected more than 0s, and at most 9600h");
             return Err(self.wrong("duration", message).into());
         }
+        if SignedDuration::try_from(duration).ok().and_then(|length| start.checked_add(length).ok()).is_none() {
+            let message = format!("found {start}, expected a start from which the days end before the year 10000");
+            return Err(self.wrong("start", message).into());
+        }
         let mut objects = self.files("manifests", &scenario.manifests)?;
         objects.extend(self.inline("objects", &scenario.objects)?);
         let mut catalogue = match &scenario.instance_types {
@@ -151,6 +164,7 @@ impl Loader {
             reservation_prices.insert(id.clone(), self.money(&format!("reservationPrices.{id}"), *price)?);
         }
         let mut steps = Vec::new();
+        self.check_types(scenario, &catalogue)?;
         for (index, event) in scenario.events.iter().enumerate() {
             self.event(index, event, duration, &mut steps)?;
         }
@@ -186,7 +200,7 @@ impl Loader {
         }
         let cloud = self.cloud(scenario)?;
         let controllers = self.controllers(scenario)?;
-        let simulation = Simulation {
+        let mut simulation = Simulation {
             name: String::new(),
             file: self.file,
             start,
@@ -204,12 +218,34 @@ impl Loader {
             may_make_pool: !is_recorded,
             warnings: self.warnings,
         };
+        let known = simulation.reservation_ids();
+        for id in scenario.reservation_prices.keys().filter(|id| !known.contains(*id)) {
+            let place = simulation.file.place(&format!("reservationPrices.{id}"));
+            let warning = format!("{place}: reservationPrices.{id}: there is no reservation of this id at the start");
+            simulation.warnings.push(warning);
+        }
         population::check(&simulation.objects, &simulation.steps).map_err(|TooMany { origin, pods }| {
             let place = origin.map_or_else(|| simulation.file.place("objects"), |origin| simulation.place(origin));
             let message = format!("found {pods} pods at the same time, expected at most {MOST_PODS}");
             SimulateError::Step { place, message }
         })?;
         Ok(simulation)
+    }
+
+    /// Events name instance types of the catalogue.
+    fn check_types(&self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
+        let known = || catalogue.types().iter().map(|entry| entry.name.as_str());
+        for (index, event) in scenario.events.iter().enumerate() {
+            let stock = event.stock.as_ref().map(|own| ("stock", &own.instance_type));
+            let price = event.price.as_ref().map(|own| ("price", &own.instance_type));
+            for (action, name) in stock.into_iter().chain(price) {
+                if !known().any(|own| own == name.as_str()) {
+                    let path = format!("events[{index}].{action}.instanceType");
+                    return Err(self.wrong(&path, no_type(name, known())).into());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn wrong(&self, path: &str, message: impl Into<String>) -> ManifestError {
@@ -225,7 +261,7 @@ impl Loader {
     fn money(&self, path: &str, dollars: f64) -> Result<Money, ManifestError> {
         Money::from_f64(dollars)
             .filter(|price| !price.is_negative())
-            .ok_or_else(|| self.wrong(path, format!("found {dollars}, expected dollars an hour, 0 or more")))
+            .ok_or_else(|| self.wrong(path, format!("found {}, expected dollars an hour, 0 or more", shown(dollars))))
     }
 
     fn chance(&self, path: &str, chance: Option<f64>) -> Result<f64, ManifestError> {
@@ -324,7 +360,8 @@ impl Loader {
             gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
             ..SolveOptions::default()
         };
-        let mut timings = Timings::default();
+        let look_pace = NonZeroU32::new(settings.look_pace.unwrap_or(LOOK_PACE));
+        let mut timings = Timings { look_pace, ..Timings::default() };
         for (field, value, of) in [
             ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
             ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),
@@ -348,6 +385,9 @@ impl Loader {
         let path = format!("events[{index}]");
         let at = self.length(&format!("{path}.at"), &event.at)?;
         let action = self.action(&path, event)?;
+        if at > duration {
+            self.warnings.push(format!("{path} is after the end, so it does not happen"));
+        }
         let every = match &event.every {
             None => None,
             Some(every) => {

@@ -100,6 +100,8 @@ pub(crate) struct Settings {
     /// For how long an offering that had no instance left is left alone.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) exhausted_for: Option<GoDuration>,
+    /// How much consolidation and drift look in a second, in what-ifs times nodes and pods: 100 by default, 0 without end.
+    pub(crate) look_pace: Option<u32>,
 }
 
 /// As `--effort`.

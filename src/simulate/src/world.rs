@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_api::{FakeCapacityReservation, FakeNodeClass};
+use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool};
 use berth_catalogue::Money;
 use berth_cloudprovider_fake::cloud::{CloudEvent, FakeReservation};
 use berth_kubelet::KubeletConfig;
 use berth_sandbox::{Bridge, Parts, PartsOptions};
+use berth_slim::PodStatus;
 use futures::stream::{BoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, Object};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -25,6 +27,7 @@ use crate::load::Simulation;
 use crate::lost;
 use crate::meter::Meter;
 use crate::outcome::{Outcome, Sample};
+use crate::scenario::Consolidation;
 use crate::step::Arrival;
 use crate::waits::{Told, Waits};
 
@@ -36,28 +39,12 @@ const SAMPLES: u32 = 480;
 const SHORTEST_SAMPLE: Duration = Duration::from_secs(10);
 
 /// The little of a pod that is looked at.
-type SeenPod = Object<SeenSpec, SeenStatus>;
+type SeenPod = Object<SeenSpec, PodStatus>;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SeenSpec {
     node_name: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-struct SeenStatus {
-    phase: Option<String>,
-    #[serde(default)]
-    conditions: Vec<SeenCondition>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct SeenCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    status: String,
-    reason: Option<String>,
-    message: Option<String>,
 }
 
 /// A pod of a trace that is there.
@@ -224,6 +211,12 @@ impl<'s> World<'s> {
             }
         }
         let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), simulation.may_make_pool).await?;
+        if begun.made_pool {
+            vary_made_pool(&parts.client, simulation.consolidation).await.map_err(|error| SimulateError::Step {
+                place: "NodePool default".to_owned(),
+                message: error.to_string(),
+            })?;
+        }
         let mut notes = Vec::new();
         for passed_over in begun.passed_over {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));
@@ -341,20 +334,16 @@ impl<'s> World<'s> {
 
     fn pod(&mut self, pod: &SeenPod, is_gone: bool) {
         self.advance();
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let conditions = pod.status.iter().flat_map(|status| &status.conditions);
-        let is = |own: &&SeenCondition, type_: &str, status: &str| own.type_ == type_ && own.status == status;
-        let unschedulable = conditions.clone().find(|own| is(own, "PodScheduled", "False"));
-        let target = conditions.clone().find(|own| is(own, "DisruptionTarget", "True"));
-        let is_ended = matches!(phase, Some("Succeeded" | "Failed"));
+        let status = pod.status.as_ref();
+        let is_ended = status.is_some_and(PodStatus::has_ended);
         let node = pod.spec.node_name.as_deref();
         let told = Told {
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
             node,
             is_ended,
-            is_evicted: target.is_some_and(|own| own.reason.as_deref() == Some("EvictionByEvictionAPI")),
+            is_evicted: status.is_some_and(PodStatus::is_evicted),
             is_daemon: pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet"),
-            unschedulable: unschedulable.and_then(|own| own.message.as_deref()),
+            unschedulable: status.and_then(PodStatus::unschedulable),
         };
         let launched_at = node.and_then(|node| self.launched_at.get(node)).copied();
         self.waits.pod(told, launched_at, self.parts.cloud.now());
@@ -368,7 +357,7 @@ impl<'s> World<'s> {
         if node.is_some() && known.bound_at.is_none() {
             known.bound_at = Some(now);
         }
-        let has_failed = phase == Some("Failed");
+        let has_failed = status.and_then(|status| status.phase.as_deref()) == Some("Failed");
         if (is_ended || is_gone)
             && let Some(known) = self.of_trace.remove(&name)
         {
@@ -419,6 +408,19 @@ impl<'s> World<'s> {
             running: self.waits.n_running,
         });
     }
+}
+
+/// The NodePool that is made where there is none consolidates as the variant says, too.
+async fn vary_made_pool(client: &Client, consolidation: Consolidation) -> kube::Result<()> {
+    if consolidation == Consolidation::AsWritten {
+        return Ok(());
+    }
+    let api = Api::<NodePool>::all(client.clone());
+    for mut pool in api.list(&ListParams::default()).await?.items {
+        crate::vary::set_consolidation(&mut pool, consolidation);
+        api.replace(&pool.name_any(), &PostParams::default(), &pool).await?;
+    }
+    Ok(())
 }
 
 fn watch_all(client: &Client) -> BoxStream<'static, Seen> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use berth_cloudprovider::Instance;
 use berth_cloudprovider_fake::cloud::CloudEvent;
 use berth_sandbox::{Ended, Options};
-use berth_simulate::{Outcome, RecordOptions, Simulation, Variation, record, variants};
+use berth_simulate::{Outcome, RecordOptions, Report, Simulation, Variation, record, variants};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
@@ -98,4 +98,11 @@ fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
     let on_slots = |all: &Launches| all.iter().filter(|(_, what)| what.contains("reserved")).count();
     assert!(on_slots(&with_two) < on_slots(&story), "{with_two:?}");
     assert!(less.cost.nodes > outcome.cost.nodes, "{} and {}", less.cost.nodes, outcome.cost.nodes);
+    // The report says what that is in dollars, slots included.
+    let report = Report::new("story.jsonl", vec![outcome.clone(), less.clone()]);
+    let difference = report.differences[0].total;
+    assert!(
+        (difference - (less.cost.total - outcome.cost.total)).abs() < 1e-6 && difference.abs() > 0.001,
+        "{difference}"
+    );
 }

@@ -198,6 +198,15 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
         ),
         ("traces: [none.jsonl]\n", ["traces[0]: found \"none.jsonl\", expected a file", "scenario.yaml:29:"]),
         ("traces: [end.jsonl]\n", ["end.jsonl: line 2: at: found -1, expected seconds", "end.jsonl"]),
+        (
+            "events:\n- {at: 5m, stock: {instanceType: bigg, left: 0}}\n",
+            ["events[0].stock.instanceType: there is no instance type bigg", "did you mean big?"],
+        ),
+        ("start: 9999-12-30T21:45:00Z\n", ["start: found 9999-12-30T21:45:00Z, expected a start", "scenario.yaml:29:"]),
+        (
+            "settings: {lookPace: -1}\n",
+            ["settings.lookPace: found integer `-1`, expected a whole number", "scenario.yaml:29:"],
+        ),
         ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),
     ] {
         let path = folder.write("scenario.yaml", &scenario("on-demand", 0, more));
@@ -209,6 +218,56 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
     assert!(error.contains("objects[0]"), "{error}");
     let error = Simulation::read(Path::new("none.yaml")).unwrap_err().to_string();
     assert!(error.starts_with("none.yaml: cannot be read"), "{error}");
+}
+
+#[test]
+fn a_trace_that_says_no_sense_is_refused_with_its_line() {
+    let folder = Folder::new("traces");
+    let head = "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n";
+    let pod = "{\"template\":\"a\",\"pod\":{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}\n";
+    for (lines, expected) in [
+        ("", "the whole file: expected something that happens, or an end, after second 0"),
+        (
+            "{\"at\":5,\"end\":true}\n{\"at\":9,\"end\":true}\n",
+            "line 3: end: found a second one, expected one: line 2 has it",
+        ),
+        (
+            "{\"at\":5,\"end\":true}\n{\"at\":9,\"create\":\"a\",\"name\":\"x\"}\n",
+            "line 3: at: found 9, expected at most 5, the end in line 2",
+        ),
+        (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\"}\n{\"at\":5,\"end\":true}\n",
+            "line 4: at: found 5, expected 9 or more: something happens then",
+        ),
+        (
+            "{pod}{\"at\":1e300,\"create\":\"a\",\"name\":\"x\"}\n",
+            "line 3: at: found 1e300, expected seconds after the start",
+        ),
+        (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"runsFor\":-3}\n",
+            "line 3: runsFor: found -3, expected seconds, 0 or more: a pod ends after it came",
+        ),
+        (
+            "{\"at\":9,\"scale\":{\"namespace\":\"a\",\"name\":\"b\",\"replicas\":-3}}\n",
+            "line 2: scale.replicas: found -3, expected a count from 0 to 200000",
+        ),
+    ] {
+        let path = folder.write("trace.jsonl", &format!("{head}{}", lines.replace("{pod}", pod)));
+        let error = Simulation::read(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected:?} is not in:\n{error}");
+    }
+    let error = Simulation::read(&folder.write("none.jsonl", "what is this?\n")).unwrap_err().to_string();
+    assert!(error.contains("none.jsonl: line 1:"), "{error}");
+}
+
+#[test]
+fn what_will_not_happen_and_what_is_not_there_is_warned_of() {
+    let folder = Folder::new("warned");
+    let text = scenario("on-demand", 0, "events:\n- {at: 5h, kill: {}}\n").replace("{cr: 0.3}", "{cr: 0.3, cs: 1}");
+    let warnings = read(&folder, &text).warnings().join("\n");
+    assert!(warnings.contains("events[0] is after the end, so it does not happen"), "{warnings}");
+    assert!(warnings.contains("reservationPrices.cs: there is no reservation of this id"), "{warnings}");
+    assert!(!warnings.contains("reservationPrices.cr:"), "{warnings}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Fault, Read, Recorded, objects};
+use crate::error::shown;
 use crate::scenario::{self, Paid, Scaled};
 use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template, offering};
 
@@ -123,6 +124,8 @@ pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mu
         ran: BTreeMap::new(),
         skipped: BTreeSet::new(),
         read: Read::default(),
+        latest: 0,
+        end: None,
     };
     let mut text = Vec::new();
     for number in 1.. {
@@ -144,6 +147,11 @@ pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mu
     Ok(reading.finish())
 }
 
+/// Milliseconds as a trace has them.
+fn secs(millis: u64) -> f64 {
+    std::time::Duration::from_millis(millis).as_secs_f64()
+}
+
 /// What was read so far.
 struct Reading<'r> {
     name: &'r str,
@@ -158,6 +166,10 @@ struct Reading<'r> {
     ran: BTreeMap<Name, Vec<u64>>,
     skipped: BTreeSet<String>,
     read: Read,
+    /// When the latest thing happens so far.
+    latest: u64,
+    /// When the trace says that it ends, and in which line.
+    end: Option<(u64, usize)>,
 }
 
 impl Reading<'_> {
@@ -190,8 +202,20 @@ impl Reading<'_> {
             return Ok(());
         }
         let at = line.at.ok_or("expected at, in seconds after the start")?;
-        let at = millis(at).ok_or_else(|| format!("at: found {at}, expected seconds after the start, 0 or more"))?;
+        let at = millis(at)
+            .ok_or_else(|| format!("at: found {}, expected seconds after the start, 0 or more", shown(at)))?;
         self.read.end = self.read.end.max(at);
+        if let Some((end, of)) = self.end {
+            if line.end == Some(true) {
+                return Err(format!("end: found a second one, expected one: line {of} has it"));
+            }
+            if at > end {
+                return Err(format!("at: found {}, expected at most {}, the end in line {of}", secs(at), secs(end)));
+            }
+        }
+        if line.end != Some(true) {
+            self.latest = self.latest.max(at);
+        }
         let action = if let Some(create) = line.create {
             self.create(&create, line.name, line.runs_for)?
         } else if let Some(scale) = line.scale {
@@ -219,10 +243,16 @@ impl Reading<'_> {
             Action::Stock(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), own.left)
         } else if let Some(own) = line.price {
             let price = berth_catalogue::Money::from_f64(own.dollars).filter(|price| !price.is_negative());
-            let price = price
-                .ok_or_else(|| format!("price.dollars: found {}, expected dollars an hour, 0 or more", own.dollars))?;
+            let price = price.ok_or_else(|| {
+                format!("price.dollars: found {}, expected dollars an hour, 0 or more", shown(own.dollars))
+            })?;
             Action::Price(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), price)
         } else if line.end == Some(true) {
+            if at < self.latest {
+                let latest = secs(self.latest);
+                return Err(format!("at: found {}, expected {latest} or more: something happens then", secs(at)));
+            }
+            self.end = Some((at, number));
             return Ok(());
         } else {
             return Err("expected create, scale, apply, delete, ran, stock, price or end".to_owned());

@@ -86,6 +86,10 @@ fn read_any(path: &Path, file: usize, steps: &mut Vec<Step>) -> Result<Read, Fau
 
 /// Whether a file is a trace, so that it can be simulated without a scenario.
 pub(crate) fn is_one(path: &Path) -> bool {
+    // Its name says so: what is wrong with it is told of a trace.
+    if path.extension().is_some_and(|extension| extension == "jsonl" || extension == "sktrace") && path.is_file() {
+        return true;
+    }
     let mut head = [0; 256];
     let Ok(n) = File::open(path).and_then(|mut file| file.read(&mut head)) else { return false };
     let head = head.get(..n).unwrap_or_default();
