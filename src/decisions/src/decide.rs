@@ -236,6 +236,7 @@ impl Answer<'_> {
         let instance_types: Vec<String> = claims.instance_types.iter().map(|&id| type_name(id)).collect();
         let mut requirements = terms::requirements(cluster, &claims.requirements);
         narrow_types(&mut requirements, &offering, &instance_types);
+        forget_unreachable_counts(&mut requirements);
         let members = |kind: MemberKind| {
             let shares = shares.iter().filter(move |share| deal.kind(**share) == kind);
             let names = shares.flat_map(move |share| deal.members(share.of_node(copy)));
@@ -263,6 +264,14 @@ impl Answer<'_> {
             draws: allocations.collect(),
             offering,
         }
+    }
+}
+
+/// minValues were counted before a slot was chosen: a NodeClaim whose values are fewer would be refused.
+fn forget_unreachable_counts(requirements: &mut [Requirement]) {
+    for requirement in requirements.iter_mut().filter(|known| known.operator == Operator::In) {
+        let n_values = i64::try_from(requirement.values.len()).unwrap_or(i64::MAX);
+        requirement.min_values = requirement.min_values.filter(|least| *least <= n_values);
     }
 }
 
