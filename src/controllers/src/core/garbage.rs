@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::labels;
+use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{CloudError, Instance, InstanceState, ProviderId, tag};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -13,6 +13,7 @@ use crate::claim::{Question, created, has_finalizer, is_ready, on, without_final
 use crate::clock::{after, elapsed};
 use crate::kind::Kind;
 use crate::notice::Notice;
+use crate::observed::{Object, Observed};
 use crate::write::Op;
 
 impl Core {
@@ -96,7 +97,7 @@ impl Core {
     /// NodeClaims whose instance is not listed although it would have shown, and whose node does not say that it lives.
     fn vanished(&self, there: &BTreeSet<&str>, now: Timestamp) -> Vec<String> {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
-        let is_vanished = |claim: &berth_api::NodeClaim| {
+        let is_vanished = |claim: &NodeClaim| {
             let status = claim.status.clone().unwrap_or_default();
             let since = conditions::true_since(&status.conditions, conditions::LAUNCHED);
             let nodes = self.view.nodes_of(status.provider_id.as_deref());
@@ -108,6 +109,27 @@ impl Core {
                 && !lives
         };
         self.view.claims.iter().filter(|(_, claim)| is_vanished(claim)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A node that was ready and is not may have lost its instance: the cloud is asked at once, not in the next round.
+    pub(super) fn suspect(&mut self, observed: &Observed, now: Timestamp) {
+        let Observed::Applied(Object::Node(node)) = observed else { return };
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let was_ready = self.view.nodes.get(&name).is_some_and(|known| is_ready(known));
+        if !was_ready || is_ready(node) {
+            return;
+        }
+        let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
+        let is_settled = |claim: &NodeClaim| {
+            let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            let since = conditions::true_since(conditions, conditions::LAUNCHED);
+            claim.metadata.deletion_timestamp.is_none() && since.is_some_and(|since| elapsed(since, now) > settles)
+        };
+        let claims = self.view.claims_of_node(node).filter(|claim| self.serves(claim) && is_settled(claim));
+        let names: Vec<String> = claims.filter_map(|claim| claim.metadata.name.clone()).collect();
+        for name in names {
+            self.queue.add(Job::Check(name));
+        }
     }
 
     pub(super) fn check(&mut self, name: String) {

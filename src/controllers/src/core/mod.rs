@@ -305,6 +305,7 @@ impl Core {
             Input::Observed(observed) => {
                 self.count_observed(&observed, now);
                 self.watch_rivals(&observed, now);
+                self.suspect(&observed, now);
                 self.tell_state(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);

@@ -106,13 +106,13 @@ impl Core {
         }
         let Ok(name) = self.create_claim(launch, spend, now) else { return false };
         // Who draws from a Reservation finds it by itself.
-        let is_plain = launch.reservations.is_empty() && launch.draws.is_empty();
+        let draws: BTreeSet<Option<&str>> = launch.draws.iter().map(|draw| draw.pod.uid.as_deref()).collect();
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
             if object.key.kind == berth_state::Kind::Pod {
                 let pod = pod_name(object);
                 self.awaited.remove(&pod);
-                if is_plain {
+                if !draws.contains(&Some(uid)) {
                     let owner = self.owner_of(&pod);
                     self.awaited.put(&pod, uid, &owner, (&name, now));
                 }

@@ -272,3 +272,37 @@ async fn a_pod_that_no_node_gets_to_run_backs_off() {
     let n: u32 = said.split(' ').next().unwrap().parse().unwrap();
     assert!((3..=12).contains(&n), "{said}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_vanished_is_asked_for_as_soon_as_its_node_is_not_ready() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    // Rounds that look for what is gone are far apart.
+    world.options.timings.garbage_period = Duration::from_secs(3600);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.deploy(web(3)).await;
+    run(&world, 3).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let lost = world.alive().remove(0).provider_id;
+    world.cloud.terminate(&lost);
+    let noticed = world.settles(5, async |world| {
+        let runs = world.all_run().await == Some(3);
+        runs && world.alive().len() == 1 && world.nodes().await.len() == 1
+    });
+    assert!(noticed.await, "{}", state_of(&world).await);
+    assert!(world.alive().iter().all(|instance| instance.provider_id != lost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_with_min_values_launches_on_its_slots() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    let mut own = pool("web", &["on-demand", "reserved"]);
+    let types = json!({"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2});
+    own["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(types);
+    world.create::<berth_api::NodePool>(own).await;
+    world.deploy(web(14)).await;
+    run(&world, 14).await;
+    let on_slots: usize = world.fleet().iter().filter(|((_, on), _)| on == "cr-web").map(|(_, n)| *n).sum();
+    assert_eq!(on_slots, 4, "{}", state_of(&world).await);
+}
