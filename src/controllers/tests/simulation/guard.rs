@@ -22,6 +22,8 @@ pub(crate) struct Guard {
     identity: Option<String>,
     violations: Arc<Mutex<Vec<String>>>,
     plant: Option<Plant>,
+    /// The Lease as a process believes it to be that keeps no fence.
+    believed: Arc<Mutex<Option<Lease>>>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -37,15 +39,13 @@ impl Guard {
         violations: Arc<Mutex<Vec<String>>>,
         plant: Option<Plant>,
     ) -> Self {
-        Self { client, identity, violations, plant }
+        Self { client, identity, violations, plant, believed: Arc::default() }
     }
 
     /// Looks at a write that is about to take effect.
     pub(crate) async fn look_at(&self, method: &Method, path: &str) {
         if let Some(identity) = &self.identity {
-            let leases = Api::<Lease>::namespaced(self.client.clone(), "kube-system");
-            let lease = leases.get_opt("karpenter-leader-election").await.unwrap();
-            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+            let holder = self.lease().await.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
             if holder != *identity {
                 self.violations.lock().push(format!("{identity} writes ({method} {path}) and {holder:?} leads"));
             }
@@ -60,6 +60,32 @@ impl Guard {
         {
             self.violations.lock().push(format!("{namespace}/{name} is deleted against its PodDisruptionBudget"));
         }
+    }
+
+    /// The Lease in truth.
+    async fn lease(&self) -> Option<Lease> {
+        let leases = Api::<Lease>::namespaced(self.client.clone(), "kube-system");
+        leases.get_opt("karpenter-leader-election").await.unwrap()
+    }
+
+    /// What a process that keeps no fence takes for the answer while its Lease is out of reach: it leads, as before.
+    pub(crate) async fn believed_lease(&self) -> Option<Lease> {
+        if self.plant != Some(Plant::NoFence) {
+            return None;
+        }
+        let lease = self.lease().await?;
+        let mut believed = self.believed.lock();
+        if believed.is_none()
+            && lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == self.identity.as_ref()
+        {
+            *believed = Some(lease);
+        }
+        believed.clone()
+    }
+
+    /// The Lease is within reach.
+    pub(crate) fn sees_lease(&self) {
+        *self.believed.lock() = None;
     }
 
     /// Whether a PodDisruptionBudget lets a pod not go now.

@@ -1,7 +1,7 @@
 //! Bugs that are planted, to see that the observers find them. They are played by what stands between the controllers and
 //! the world, so that nothing of them is in the product.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use berth_cloudprovider::{
 use berth_cloudprovider_fake::cloud::FakeCloud;
 use berth_controllers::Effort;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::world::World;
@@ -28,6 +29,10 @@ pub(crate) enum Plant {
     LostFinalizer,
     /// Pods are deleted rather than evicted.
     NoBudget,
+    /// Who leads goes on although its Lease is out of reach and has run out.
+    NoFence,
+    /// A process knows of the slots that it has used itself, and of no others.
+    LedgerInMemory,
 }
 
 /// A cloud as controllers with a planted bug use it.
@@ -35,6 +40,8 @@ pub(crate) struct Spoilt {
     cloud: FakeCloud,
     plant: Plant,
     n_calls: Arc<AtomicU32>,
+    /// What this process has launched.
+    own: Arc<Mutex<BTreeSet<ProviderId>>>,
 }
 
 impl Spoilt {
@@ -42,7 +49,18 @@ impl Spoilt {
         static CALLS: AtomicU32 = AtomicU32::new(0);
         // Tokens differ between processes, too.
         let n_calls = Arc::new(AtomicU32::new(CALLS.fetch_add(1_000_000, Ordering::Relaxed)));
-        Self { cloud, plant, n_calls }
+        Self { cloud, plant, n_calls, own: Arc::default() }
+    }
+
+    /// The counts as a process has them that keeps its ledger in memory alone: what others used is free.
+    fn as_remembered(&self, reservations: &mut [CapacityReservation]) {
+        if self.plant != Plant::LedgerInMemory {
+            return;
+        }
+        let own = self.own.lock();
+        for known in reservations {
+            known.used = u32::try_from(known.includes.intersection(&own).count()).unwrap();
+        }
     }
 }
 
@@ -56,6 +74,13 @@ impl CloudProvider for Spoilt {
     }
 
     fn create<'a>(&'a self, request: &'a LaunchRequest) -> BoxFuture<'a, Result<Launched>> {
+        if self.plant == Plant::LedgerInMemory {
+            return Box::pin(async move {
+                let launched = self.cloud.create(request).await?;
+                self.own.lock().insert(launched.instance.provider_id.clone());
+                Ok(launched)
+            });
+        }
         if self.plant != Plant::NoToken {
             return self.cloud.create(request);
         }
@@ -83,11 +108,19 @@ impl CloudProvider for Spoilt {
     }
 
     fn instance_types<'a>(&'a self, node_class: &'a NodeClassRef) -> BoxFuture<'a, Result<InstanceTypes>> {
-        self.cloud.instance_types(node_class)
+        Box::pin(async move {
+            let mut types = self.cloud.instance_types(node_class).await?;
+            self.as_remembered(&mut types.reservations);
+            Ok(types)
+        })
     }
 
     fn reservations<'a>(&'a self, node_class: &'a NodeClassRef) -> BoxFuture<'a, Result<Vec<CapacityReservation>>> {
-        self.cloud.reservations(node_class)
+        Box::pin(async move {
+            let mut reservations = self.cloud.reservations(node_class).await?;
+            self.as_remembered(&mut reservations);
+            Ok(reservations)
+        })
     }
 
     fn node_class_status<'a>(&'a self, node_class: &'a NodeClassRef) -> BoxFuture<'a, Result<NodeClassStatus>> {
@@ -165,4 +198,14 @@ async fn a_finalizer_that_comes_off_too_early_is_found() {
 #[tokio::test(start_paused = true)]
 async fn deletions_past_a_budget_are_found() {
     is_found(Plant::NoBudget, "PodDisruptionBudget").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_without_a_fence_is_found() {
+    is_found(Plant::NoFence, "leads").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_kept_in_memory_alone_is_found() {
+    is_found(Plant::LedgerInMemory, "slot").await;
 }

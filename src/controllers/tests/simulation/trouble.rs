@@ -7,8 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use berth_apiserver::ApiServer;
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
+use http_body_util::{Either, Full};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tower_service::Service;
@@ -116,7 +118,7 @@ pub(crate) struct Troubled {
 }
 
 impl Service<Request<kube::client::Body>> for Troubled {
-    type Response = Response<berth_apiserver::Body>;
+    type Response = Response<Either<berth_apiserver::Body, Full<Bytes>>>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -142,8 +144,10 @@ impl Service<Request<kube::client::Body>> for Troubled {
             if request.uri().path().contains("/leases") {
                 if trouble.is_lease_cut.load(Ordering::Relaxed) {
                     trouble.note(&step, "lease cut");
-                    return Err("the Lease is out of reach".into());
+                    let believed = guard.believed_lease().await.ok_or("the Lease is out of reach")?;
+                    return Ok(Response::new(Either::Right(Full::from(serde_json::to_vec(&believed)?))));
                 }
+                guard.sees_lease();
             } else if is_write {
                 guard.look_at(request.method(), request.uri().path()).await;
             }
@@ -154,7 +158,7 @@ impl Service<Request<kube::client::Body>> for Troubled {
                 return std::future::pending().await;
             }
             let answer = match Service::call(&mut server, request).await {
-                Ok(answer) => Ok(answer),
+                Ok(answer) => Ok(answer.map(Either::Left)),
                 Err(never) => match never {},
             };
             if is_write && trouble.hits(rates.crash) {
