@@ -28,6 +28,7 @@ declare -A allowed=(
     [berth-disruption]="berth-api berth-decisions berth-model berth-schedule berth-state"
     [berth-cloudprovider]="berth-api berth-catalogue berth-quantity"
     [berth-cloudprovider-fake]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
+    [berth-cloudprovider-remote]="berth-api berth-catalogue berth-cloudprovider"
     [berth-cloudprovider-aws]="berth-api berth-catalogue berth-cloudprovider berth-quantity"
     [berth-controllers]="berth-api berth-catalogue berth-cloudprovider berth-convert berth-decisions berth-disruption berth-model berth-plan berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-sandbox]="berth-api berth-apiserver berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-plan berth-quantity"
@@ -40,7 +41,7 @@ declare -A allowed=(
     [berth-kubelet]="berth-api berth-quantity"
     [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-disruption berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-apiserver]="berth-quantity berth-schedule"
-    [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-manifests berth-quantity berth-cloudprovider berth-controllers berth-page berth-plan berth-sandbox berth-simulate berth-telemetry"
+    [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-cloudprovider-remote berth-manifests berth-quantity berth-cloudprovider berth-controllers berth-page berth-plan berth-sandbox berth-simulate berth-telemetry"
 )
 pure=(quantity catalogue model convert state scheduling packing provisioning decisions disruption)
 

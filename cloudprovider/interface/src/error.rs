@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::OfferingKey;
 
 /// The answer of a cloud.
 pub type Result<T, E = CloudError> = std::result::Result<T, E>;
 
 /// Why a cloud did not do what it was asked. Each variant is one thing that Berth does about it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum CloudError {
     /// None of these offerings has an instance left. Berth leaves them alone for some minutes and plans anew.
     #[error("insufficient capacity: {}", Listed(offerings))]

@@ -6,26 +6,28 @@ use std::fmt;
 use berth_api::ResourceList;
 use berth_catalogue::CapacityType;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::LaunchToken;
 
 /// The identity of an instance, as its node has it in `spec.providerID`, such as `fake:///port-1a/i-000001`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProviderId(pub String);
 
 /// One offering: a type, where, and how it is bought.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OfferingKey {
     /// The instance type.
     pub instance_type: String,
     /// The zone; `None` where the cloud has none.
     pub zone: Option<String>,
     /// How the capacity is bought.
+    #[serde(with = "capacity_type")]
     pub capacity_type: CapacityType,
 }
 
 /// An instance as the cloud shows it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instance {
     /// Its identity.
     pub provider_id: ProviderId,
@@ -55,7 +57,7 @@ pub struct Instance {
 }
 
 /// What an instance is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum InstanceState {
     /// Launched, not yet running. It is paid for, and its slot is used.
     Pending,
@@ -68,7 +70,7 @@ pub enum InstanceState {
 }
 
 /// A cloud's announcement that it will take an instance back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
     /// Why.
     pub reason: InterruptionReason,
@@ -77,7 +79,7 @@ pub struct Interruption {
 }
 
 /// Why a cloud takes an instance back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum InterruptionReason {
     /// Spot capacity is wanted by someone who pays more.
     Spot,
@@ -130,5 +132,22 @@ impl InterruptionReason {
             Self::CapacityBlockEnd => "CapacityBlockEnding",
             Self::Maintenance => "Maintenance",
         }
+    }
+}
+
+/// A capacity type as labels have it.
+mod capacity_type {
+    use berth_catalogue::CapacityType;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(known: &CapacityType, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(known.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CapacityType, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|()| D::Error::custom(format!("{text:?} is no capacity type")))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::{NodeClassRef, labels};
 use berth_catalogue::CapacityType;
 use k8s_openapi::api::core::v1::Taint;
+use serde::{Deserialize, Serialize};
 
 use crate::{CloudError, Instance, LaunchToken, OfferingKey, Result};
 
@@ -23,7 +24,7 @@ pub mod tag {
 }
 
 /// One node that is wanted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaunchRequest {
     /// Names this attempt: the same token with the same request is the same launch.
     pub token: LaunchToken,
@@ -48,7 +49,7 @@ pub struct LaunchRequest {
 }
 
 /// Which NodeClaim.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeClaimKey {
     /// Its name.
     pub name: String,
@@ -57,7 +58,7 @@ pub struct NodeClaimKey {
 }
 
 /// What may be launched: one slot of one reservation, or whatever of the paid offerings is to be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchTarget {
     /// The first of these that the cloud has; cheapest first, on-demand and spot only, at least one.
     Paid(Vec<OfferingKey>),
@@ -73,7 +74,7 @@ pub enum LaunchTarget {
 }
 
 /// What a launch came to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Launched {
     /// The instance.
     pub instance: Instance,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Whether a node class can be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeClassStatus {
     /// It can.
     Ready {
@@ -20,7 +22,7 @@ pub enum NodeClassStatus {
 }
 
 /// Why an instance is no longer what its node class asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drift {
     /// A CamelCase word, as a condition's reason, such as `NodeClassDrift`.
     pub reason: String,
@@ -29,7 +31,7 @@ pub struct Drift {
 }
 
 /// A node condition that means the machine is broken: the node is replaced if it lasts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairPolicy {
     /// The type of the node's condition, such as `Ready`.
     pub condition_type: String,

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::ProviderId;
 
 /// A capacity reservation and who uses it.
 ///
 /// Free slots are `total - used - launches that the observation did not see`: see [`CapacityReservation::free_after`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityReservation {
     /// Its id.
     pub id: String,
@@ -40,7 +41,7 @@ pub struct CapacityReservation {
 }
 
 /// What happens to the instances of a reservation when it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum ReservationKind {
     /// They run on, as on-demand instances that are paid for.
     #[default]
@@ -50,7 +51,7 @@ pub enum ReservationKind {
 }
 
 /// Which launches a reservation serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum ReservationMatching {
     /// Those that name it.
     #[default]
@@ -60,7 +61,7 @@ pub enum ReservationMatching {
 }
 
 /// Whether a reservation serves launches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum ReservationState {
     /// It has not begun.
     Scheduled,
@@ -74,7 +75,7 @@ pub enum ReservationState {
 }
 
 /// How a running instance can come under a reservation that begins, or gets free slots, after its launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum ReservationAdoption {
     /// It cannot: it must be replaced by an instance that is launched into the reservation.
     #[default]

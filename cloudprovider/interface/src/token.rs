@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// The most characters of a token: EC2's limit of a ClientToken.
 const MAX_CHARS: usize = 64;
 
@@ -10,7 +12,8 @@ const MAX_CHARS: usize = 64;
 ///
 /// It is persisted before the call. A retry with the same parameters keeps the token; a retry with other parameters is
 /// another attempt. Its text is `batch.attempt`, at most 64 characters, of letters, digits, `-` and `.`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct LaunchToken {
     batch: String,
     attempt: u32,
@@ -62,6 +65,20 @@ impl LaunchToken {
 impl fmt::Display for LaunchToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.batch, self.attempt)
+    }
+}
+
+impl TryFrom<String> for LaunchToken {
+    type Error = TokenError;
+
+    fn try_from(text: String) -> Result<Self, TokenError> {
+        text.parse()
+    }
+}
+
+impl From<LaunchToken> for String {
+    fn from(token: LaunchToken) -> Self {
+        token.to_string()
     }
 }
 
