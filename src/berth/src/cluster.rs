@@ -254,6 +254,26 @@ fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     parts.join(": ")
 }
 
+/// The kinds without which neither Berth nor its fake cloud can do anything.
+const NEEDED: [(&str, &[&str]); 2] = [
+    ("karpenter.sh/v1", &["NodePool", "NodeClaim"]),
+    ("berth.sh/v1alpha1", &["FakeNodeClass", "FakeCapacityReservation"]),
+];
+
+/// Whether Berth's definitions are installed in a cluster.
+pub(crate) async fn expect_definitions(client: &Client, context: &str) -> Result<()> {
+    for (api_version, kinds) in NEEDED {
+        let known = served_kinds(client, api_version, context).await?;
+        if let Some(missing) = kinds.iter().find(|kind| !known.iter().any(|known| known == *kind)) {
+            bail!(
+                "cluster of context {context}: it does not serve {missing} of {api_version}; install Berth's definitions first\n\n  \
+                 berth crds | kubectl apply --server-side -f -"
+            );
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! printed), 2 bad input (nothing on stdout).
 
 mod catalog;
+mod cloud;
 mod cluster;
 mod completions;
 mod controllers;
@@ -46,6 +47,7 @@ enum Command {
     Catalog(Box<catalog::Args>),
     Sandbox(Box<sandbox::Args>),
     Run(Box<run::Args>),
+    Cloud(cloud::Args),
     Simulate(simulate::Args),
     Trace(trace::Args),
     Completions(completions::Args),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Catalog(args) => catalog::run(args),
         Command::Sandbox(args) => sandbox::run(args),
         Command::Run(args) => run::run(args),
+        Command::Cloud(args) => cloud::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),

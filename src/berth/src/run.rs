@@ -2,12 +2,15 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use berth_cloudprovider::CloudProvider;
+use berth_cloudprovider_remote::RemoteCloud;
 use berth_controllers::{Clock, Controllers, LeaseOptions};
 use berth_sandbox::{Host, HostOptions};
 use berth_simulate::RecordOptions;
@@ -21,12 +24,6 @@ use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
 use crate::onlookers::{self, OnlookerArgs, Story};
 use crate::{cluster, telemetry};
-
-/// The kinds without which nothing can be done.
-const NEEDED: [(&str, &[&str]); 2] = [
-    ("karpenter.sh/v1", &["NodePool", "NodeClaim"]),
-    ("berth.sh/v1alpha1", &["FakeNodeClass", "FakeCapacityReservation"]),
-];
 
 /// Run Berth's controllers against a cluster: pending pods become nodes, and nodes go when nobody needs them
 ///
@@ -46,6 +43,9 @@ pub(crate) struct Args {
     /// Instance catalogue of the fake cloud, JSON or YAML; without it, the built-in one (see `berth catalog`)
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
+    /// The fake cloud that `berth cloud` serves here, instead of one in this process
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["instance_types", "page", "record", "record_trace"])]
+    cloud_address: Option<SocketAddr>,
     /// Decide, and say what would be done; write nothing and launch nothing. Needs no Lease
     #[arg(long)]
     dry_run: bool,
@@ -77,6 +77,23 @@ enum Provider {
     Fake,
 }
 
+/// Where the cloud is.
+enum Cloud {
+    Here(Host),
+    Elsewhere(RemoteCloud),
+}
+
+// === impl Cloud ===
+
+impl Cloud {
+    fn provider(&self) -> Arc<dyn CloudProvider> {
+        match self {
+            Self::Here(host) => Arc::new(host.cloud().clone()),
+            Self::Elsewhere(cloud) => Arc::new(cloud.clone()),
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let solve = args.solve.options()?;
     let (_, catalogue, warnings) =
@@ -106,11 +123,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (seed, boot_delay) = (options.seed, options.boot_delay);
         let story = Story::default();
         let told = Arc::clone(&story);
-        let host = Host::start(client.clone(), options, move |line| {
-            tracing::info!(target: "berth_sandbox::cloud", event = line.event, "{}", line.message);
-            onlookers::say(&told, line.event, &line.message);
-        });
-        let host = host.await?;
+        let cloud = match args.cloud_address {
+            Some(address) => Cloud::Elsewhere(RemoteCloud::connect(address).await?),
+            None => Cloud::Here(
+                Host::start(client.clone(), options, move |line| {
+                    tracing::info!(target: "berth_sandbox::cloud", event = line.event, "{}", line.message);
+                    onlookers::say(&told, line.event, &line.message);
+                })
+                .await?,
+            ),
+        };
         let mut options = args.controllers.options(&solve);
         let is_any = args.scheduler_names.iter().any(|name| name == "*");
         options.scheduler_names = (!is_any).then(|| args.scheduler_names.iter().cloned().collect());
@@ -121,14 +143,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             identity: identity(),
             ..LeaseOptions::default()
         });
-        let beside = if onlookers.is_any() {
+        let beside = if let Cloud::Here(host) = &cloud
+            && onlookers.is_any()
+        {
             let record = RecordOptions { seed, controllers: options.clone(), boot_delay, catalogue };
             let title = format!("Berth: {context}");
             Some(onlookers.begin(&client, host.cloud(), &title, true, record, &story).await?)
         } else {
             None
         };
-        let controllers = Controllers::new(client, Arc::new(host.cloud().clone()), Clock::starting_at(now), options);
+        let controllers = Controllers::new(client, cloud.provider(), Clock::starting_at(now), options);
         let (controllers, metrics) = controllers.with_metrics();
         let would = move |line: &str| {
             say(line);
@@ -150,15 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Whether this cluster is one to act in.
 async fn check(client: &Client, context: &str, args: &Args) -> Result<()> {
-    for (api_version, kinds) in NEEDED {
-        let known = cluster::served_kinds(client, api_version, context).await?;
-        if let Some(missing) = kinds.iter().find(|kind| !known.iter().any(|known| known == *kind)) {
-            bail!(
-                "cluster of context {context}: it does not serve {missing} of {api_version}; install Berth's definitions first\n\n  \
-                 berth crds | kubectl apply --server-side -f -"
-            );
-        }
-    }
+    cluster::expect_definitions(client, context).await?;
     if args.dry_run {
         return Ok(());
     }

@@ -54,7 +54,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// A sentence a line
     Text,
     /// A JSON object a line
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Prints a line at once; whoever reads may have gone.
-fn tell(line: &Line, format: Format) {
+pub(crate) fn tell(line: &Line, format: Format) {
     let mut out = std::io::stdout().lock();
     let text = match format {
         Format::Json => line.json().to_string(),

@@ -7,15 +7,22 @@ use berth_controllers::metrics::Metrics;
 use berth_telemetry::{Format, LevelFilter, Server};
 use clap::ValueEnum;
 
-/// What is told of the process itself.
+/// The log.
 #[derive(Clone, clap::Args)]
-pub(crate) struct TelemetryArgs {
+pub(crate) struct LogArgs {
     /// From where on the log is written to standard error
     #[arg(long, value_enum)]
     log_level: Option<Level>,
     /// How its lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+}
+
+/// What is told of the process itself.
+#[derive(Clone, clap::Args)]
+pub(crate) struct TelemetryArgs {
+    #[command(flatten)]
+    log: LogArgs,
     /// Serve /metrics, /healthz and /readyz here, such as 127.0.0.1:8080; port 0 takes a free one, which the log names
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
@@ -39,9 +46,9 @@ enum LogFormat {
     Json,
 }
 
-impl TelemetryArgs {
+impl LogArgs {
     /// Starts the log, from `usual` on where no level is given; without either there is none.
-    pub(crate) fn start_log(&self, usual: Option<Level>) {
+    pub(crate) fn start(&self, usual: Option<Level>) {
         let level = match self.log_level.or(usual) {
             None | Some(Level::Off) => return,
             Some(Level::Error) => LevelFilter::ERROR,
@@ -55,6 +62,13 @@ impl TelemetryArgs {
             LogFormat::Json => Format::Json,
         };
         berth_telemetry::log_to_stderr(level, format);
+    }
+}
+
+impl TelemetryArgs {
+    /// Starts the log, as [`LogArgs::start`].
+    pub(crate) fn start_log(&self, usual: Option<Level>) {
+        self.log.start(usual);
     }
 
     /// Whether metrics are asked for.

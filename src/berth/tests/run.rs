@@ -4,76 +4,19 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod common;
+#[path = "common/process.rs"]
+mod process;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use berth_api::NodeClaim;
-use common::{berth, root};
+use common::berth;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client};
-
-/// A child that does not outlive its test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Process {
-    fn start(args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        command.args(args).current_dir(root()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(command.spawn().unwrap())
-    }
-
-    /// Ends it as a kubelet would.
-    fn terminate(mut self) -> i32 {
-        let id = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-        self.0.wait().unwrap().code().unwrap()
-    }
-}
-
-/// The first line that contains a text; what follows is read and dropped, so that nobody waits for a full pipe.
-fn line_with(from: impl Read + Send + 'static, text: &str) -> String {
-    let mut lines = BufReader::new(from).lines().map_while(Result::ok);
-    let found = lines.find(|line| line.contains(text));
-    std::thread::spawn(move || lines.for_each(drop));
-    found.unwrap_or_else(|| panic!("no line contains {text:?}"))
-}
-
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-async fn client(kubeconfig: &Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
-}
-
-/// Waits for up to two minutes.
-async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
-    for _ in 0..600 {
-        if done().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    panic!("{what} has not come");
-}
+use process::{Process, client, folder, line_with, until};
 
 fn get(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
@@ -149,6 +92,12 @@ fn what_keeps_it_from_starting_is_one_line() {
     for (args, expected) in [
         (vec!["run", "--provider", "fake", "--kubeconfig", missing], "error: unable to read a kubeconfig: "),
         (vec!["run", "--provider", "fake", "--instance-types", missing], "error: unable to read "),
+        (vec!["cloud", "--kubeconfig", missing], "error: unable to read a kubeconfig: "),
+        (vec!["cloud", "--instance-types", missing], "error: unable to read "),
+        (
+            vec!["run", "--provider", "fake", "--cloud-address", "127.0.0.1:1", "--page"],
+            "error: the argument '--cloud-address <ADDRESS:PORT>' cannot be used with '--page",
+        ),
         (vec!["run", "--provider", "gcp"], "error: invalid value 'gcp' for '--provider <PROVIDER>'"),
     ] {
         let run = berth(&args);

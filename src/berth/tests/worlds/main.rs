@@ -1,0 +1,47 @@
+//! Scenarios against the Kubernetes API alone, with Berth and its cloud as processes of their own, played to two worlds:
+//! the in-memory API server, and the real control plane of `hack/testenv`.
+//!
+//! The real one is played where `BERTH_TESTENV` names its binary, or one of the present sources has been built
+//! (`hack/testenv/build.sh`); else that test says that it did nothing. `BERTH_SCENARIOS=drain,kill` plays those whose names
+//! contain one of these.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
+
+mod observer;
+#[path = "../common/process.rs"]
+mod process;
+mod scenarios;
+mod world;
+
+use world::World;
+
+async fn play_all(mut world: World) {
+    let wanted = std::env::var("BERTH_SCENARIOS").ok();
+    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.split(',').any(|part| name.contains(part)));
+    for (name, scenario) in scenarios::ALL {
+        if !is_wanted(name) {
+            continue;
+        }
+        let start = std::time::Instant::now();
+        world.clear().await;
+        scenario(&mut world).await;
+        assert_eq!(world.violations(), Vec::<String>::new(), "{name}");
+        println!("{}: {name} ({:.1} s)", world.name, start.elapsed().as_secs_f64());
+    }
+    world.clear().await;
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scenarios_play_on_the_in_memory_server() {
+    play_all(World::in_memory().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scenarios_play_on_a_real_control_plane() {
+    match World::real().await {
+        Some(world) => play_all(world).await,
+        None => eprintln!("no testenv: run hack/testenv/build.sh first"),
+    }
+}

@@ -1,0 +1,249 @@
+//! The scenarios. Each begins with an empty cluster, one Berth, and four slots of m5.xlarge.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use berth_api::{NodeClaim, NodePool, Reservation, ReservationPhase, labels};
+use berth_cloudprovider::CloudProvider;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
+
+/// All of them, by name.
+pub(crate) const ALL: [(&str, Scenario); 9] = [
+    ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
+    ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
+    ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
+    ("a Reservation with an owner", |world| reservation_with_owner(world).boxed_local()),
+    ("a drain blocked by a PDB, then freed", |world| blocked_drain(world).boxed_local()),
+    ("a limit of a NodePool", |world| limit(world).boxed_local()),
+    ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
+    ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
+    ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
+];
+
+fn pool(name: &str, capacity_types: &[&str]) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
+    "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+    "template": {"spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types}],
+    }}}})
+}
+
+/// Pods of which three fit on an m5.xlarge.
+fn web(name: &str, replicas: u32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [{
+            "name": "web", "image": "web", "resources": {"requests": {"cpu": "1200m", "memory": "3Gi"}}}]}}}})
+}
+
+fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
+    of.iter().map(|(of_type, on, n)| (((*of_type).to_owned(), (*on).to_owned()), *n)).collect()
+}
+
+async fn slots_first(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create_in::<Deployment>(web("web", 14)).await;
+    world.run(14).await;
+    assert_eq!(world.fleet().await, fleet(&[("m5.xlarge", "cr-web", 4), ("m5.xlarge", "on-demand", 1)]));
+    assert_eq!(world.claims().await.len(), 5, "each node was launched once");
+    world.scale("web", 0).await;
+    world.is_empty().await;
+    // The slots came back.
+    world.scale("web", 3).await;
+    world.run(3).await;
+    assert_eq!(world.fleet().await, fleet(&[("m5.xlarge", "cr-web", 1)]));
+}
+
+async fn shared_reservation(world: &mut World) {
+    for name in ["left", "right"] {
+        let mut own = pool(name, &["on-demand", "reserved"]);
+        own["spec"]["template"]["spec"]["taints"] = json!([{"key": "side", "value": name, "effect": "NoSchedule"}]);
+        own["spec"]["template"]["metadata"] = json!({"labels": {"side": name}});
+        world.create::<NodePool>(own).await;
+        let mut deployment = web(name, 9);
+        let pod = &mut deployment["spec"]["template"]["spec"];
+        pod["nodeSelector"] = json!({"side": name});
+        pod["tolerations"] = json!([{"key": "side", "operator": "Equal", "value": name}]);
+        world.create_in::<Deployment>(deployment).await;
+    }
+    world.run(18).await;
+    assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+}
+
+async fn lowered_count(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    // Berth has not looked since: it plans for slots that are gone, and what is refused is launched elsewhere.
+    world.set_slots(1).await;
+    world.create_in::<Deployment>(web("web", 12)).await;
+    world.run(12).await;
+    assert_eq!(world.n_on_slots().await, 1, "{:?}", world.fleet().await);
+}
+
+async fn reservation_with_owner(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    let room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "room"}, "spec": {"ttl": "1h", "allocateOnce": true,
+            "template": {"spec": {"containers": [{"name": "room", "image": "room",
+                "resources": {"requests": {"cpu": "1200m", "memory": "3Gi"}}}]}},
+            "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    world.create::<Reservation>(room).await;
+    let phase = async |world: &World| {
+        let room = Api::<Reservation>::all(world.client.clone()).get("room").await.unwrap();
+        room.status.map(|status| (status.phase, status.node_name, status.current_owners.len()))
+    };
+    world
+        .comes("room that is held", async |world| {
+            phase(world).await.is_some_and(|(phase, ..)| phase == ReservationPhase::Available)
+        })
+        .await;
+    let (_, node, _) = phase(world).await.unwrap();
+    world.create_in::<Deployment>(web("web", 1)).await;
+    world.run(1).await;
+    world
+        .comes("its owner", async |world| {
+            phase(world).await.is_some_and(|(phase, _, n)| phase == ReservationPhase::Succeeded && n == 1)
+        })
+        .await;
+    let pods = world.pods().await;
+    assert_eq!(pods[0].spec.as_ref().unwrap().node_name, node);
+    let allocated = labels::koordinator::RESERVATION_ALLOCATED;
+    assert!(pods[0].metadata.annotations.as_ref().is_some_and(|all| all[allocated].contains("\"room\"")));
+    assert_eq!(world.claims().await.len(), 1);
+}
+
+/// The uids of the pods.
+async fn uids(world: &World) -> BTreeSet<String> {
+    world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).collect()
+}
+
+async fn blocked_drain(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand"])).await;
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    world.create_in::<PodDisruptionBudget>(budget).await;
+    world.create_in::<Deployment>(web("web", 3)).await;
+    world.run(3).await;
+    let before = uids(world).await;
+    let claim = world.claims().await.remove(0).metadata.name.unwrap();
+    Api::<NodeClaim>::all(world.client.clone()).delete(&claim, &DeleteParams::default()).await.unwrap();
+    world
+        .comes("a node that is drained", async |world| {
+            let nodes = world.nodes().await;
+            let taints = |node: &k8s_openapi::api::core::v1::Node| node.spec.clone().unwrap_or_default().taints;
+            nodes
+                .iter()
+                .any(|node| taints(node).into_iter().flatten().any(|taint| taint.key == "karpenter.sh/disrupted"))
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(uids(world).await, before, "nobody was evicted");
+    let budgets = Api::<PodDisruptionBudget>::default_namespaced(world.client.clone());
+    budgets.delete("web", &DeleteParams::default()).await.unwrap();
+    world
+        .comes("the end of the node", async |world| {
+            world.claims().await.iter().all(|own| own.metadata.name.as_ref() != Some(&claim))
+        })
+        .await;
+    world.run(3).await;
+    assert!(uids(world).await.is_disjoint(&before), "they were made anew");
+}
+
+async fn limit(world: &mut World) {
+    let mut small = pool("web", &["on-demand"]);
+    small["spec"]["limits"] = json!({"nodes": "2"});
+    small["spec"]["template"]["spec"]["requirements"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}));
+    world.create::<NodePool>(small).await;
+    world.create_in::<Deployment>(web("web", 9)).await;
+    world
+        .comes("six pods that run and three that say why not", async |world| {
+            let pods = world.pods().await;
+            let is_refused = |pod: &&k8s_openapi::api::core::v1::Pod| {
+                let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                conditions.into_iter().any(|own| own.type_ == "PodScheduled" && own.status == "False")
+            };
+            let runs = |pod: &&k8s_openapi::api::core::v1::Pod| {
+                pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+            };
+            pods.iter().filter(runs).count() == 6 && pods.iter().filter(is_refused).count() == 3
+        })
+        .await;
+    assert_eq!(world.claims().await.len(), 2);
+}
+
+async fn killed_midway(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create_in::<Deployment>(web("web", 14)).await;
+    world.comes("a launch", async |world| !world.claims().await.is_empty()).await;
+    world.kill_berths();
+    world.start_berth();
+    world.run(14).await;
+    world
+        .comes("as many instances as claims", async |world| {
+            let claims = world.claims().await;
+            claims.iter().all(|claim| claim.metadata.deletion_timestamp.is_none())
+                && world.instances().await.len() == claims.len()
+        })
+        .await;
+    assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+    assert_eq!(world.claims().await.len(), 5, "nothing was launched twice");
+}
+
+/// Who leads, as the Lease says.
+async fn leader(world: &World) -> String {
+    let leases = Api::<Lease>::namespaced(world.client.clone(), "kube-system");
+    let lease = leases.get_opt("karpenter-leader-election").await.unwrap();
+    lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+}
+
+async fn two_berths(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create_in::<Deployment>(web("web", 6)).await;
+    world.run(6).await;
+    let first = leader(world).await;
+    world.start_berth();
+    // The second stands by, and works once the first is gone.
+    world.scale("web", 9).await;
+    world.run(9).await;
+    assert_eq!(leader(world).await, first);
+    drop(world.berths.remove(0));
+    world.scale("web", 14).await;
+    world.run(14).await;
+    let second = leader(world).await;
+    assert!(second != first && !second.is_empty(), "{first}, then {second}");
+    assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+}
+
+async fn instance_vanishes(world: &mut World) {
+    world.create::<NodePool>(pool("web", &["on-demand"])).await;
+    world.create_in::<Deployment>(web("web", 3)).await;
+    world.run(3).await;
+    let before = uids(world).await;
+    let lost = world.instances().await.remove(0).provider_id;
+    world.cloud.delete(&lost).await.unwrap();
+    world
+        .comes("pods on another node", async |world| {
+            let pods = world.pods().await;
+            uids(world).await.is_disjoint(&before)
+                && pods.len() == 3
+                && pods
+                    .iter()
+                    .all(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running"))
+        })
+        .await;
+    assert!(world.instances().await.iter().all(|instance| instance.provider_id != lost));
+}
