@@ -143,6 +143,10 @@ async fn begin(parts: &Parts, options: &Options, moment: &mut Moment) -> Result<
         let message = format!("{passed_over} is passed over: the cluster has no such resource");
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
     }
+    for message in begun.disagreements {
+        let of = message.clone();
+        moment.add(Happened::Said { event: "Disagreement", message }, of);
+    }
     if begun.made_pool {
         let message =
             "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned();

@@ -65,6 +65,8 @@ pub struct Begun {
     pub passed_over: Vec<String>,
     /// Whether a NodePool was made because there was none.
     pub made_pool: bool,
+    /// Reservations of which an object and the catalogue say different counts, a sentence each.
+    pub disagreements: Vec<String>,
 }
 
 impl PartsOptions {
@@ -152,10 +154,20 @@ impl Parts {
             }
         }
         let mut definitions = self.cloud.reservation_definitions();
+        let mut disagreements = Vec::new();
         for object in objects {
-            if let Object::FakeCapacityReservation(own) = object {
+            if let Object::FakeCapacityReservation(own) = object
                 // It says itself how many it holds.
-                definitions.remove(own.id());
+                && let Some(known) = definitions.remove(own.id())
+                && i64::from(known.total) != own.spec.count
+            {
+                disagreements.push(format!(
+                    "reservation {}: spec.count of FakeCapacityReservation {} is {}, the instance catalogue has {}: the object's counts",
+                    own.id(),
+                    own.name_any(),
+                    own.spec.count,
+                    known.total
+                ));
             }
         }
         apply::missing_reservations(client, &definitions).await?;
@@ -170,7 +182,7 @@ impl Parts {
         for spec in objects.iter().filter_map(node_of) {
             self.kubelets.join(spec);
         }
-        Ok(Begun { passed_over, made_pool })
+        Ok(Begun { passed_over, made_pool, disagreements })
     }
 }
 

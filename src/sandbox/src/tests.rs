@@ -123,3 +123,30 @@ spec:
         ["1 node launched: 1 × m5.large on-demand in port-1b; all nodes $0.096/h", "node m5-large-0001 is ready",]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_whose_count_the_catalogue_has_otherwise_is_told() {
+    let catalogue = r#"[{name: a.large, architecture: amd64, operatingSystems: [linux], resources: {cpu: '2', memory: 4Gi},
+        offerings: [{Price: 0.1, ReservationCapacity: 4, Requirements: [
+            {key: karpenter.sh/capacity-type, operator: In, values: [reserved]},
+            {key: topology.kubernetes.io/zone, operator: In, values: [port-1a]},
+            {key: berth.sh/capacity-reservation-id, operator: In, values: [cr-a]}]}]}]"#;
+    for (count, told) in [(2, true), (4, false)] {
+        let text = format!(
+            "apiVersion: berth.sh/v1alpha1
+kind: FakeCapacityReservation
+metadata: {{name: cr-a}}
+spec: {{instanceTypes: [a.large], zones: [port-1a], count: {count}}}"
+        );
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let catalogue = berth_catalogue::read(catalogue.as_bytes(), "test").unwrap();
+        let options = Options { objects: objects(&text), catalogue, settle: true, ..Options::new(now) };
+        let mut lines = Vec::new();
+        let tell = |line: &Line| lines.push(line.message.clone());
+        run(options, tell, tokio::time::sleep(Duration::from_secs(600))).await.unwrap();
+        let expected = "reservation cr-a: spec.count of FakeCapacityReservation cr-a is 2, the instance catalogue has 4: the \
+                        object's counts";
+        assert_eq!(lines.iter().any(|line| line == expected), told, "{lines:?}");
+        assert!(lines.contains(&format!("reservation cr-a: 0 of {count} slots used")), "{lines:?}");
+    }
+}

@@ -221,6 +221,7 @@ impl<'s> World<'s> {
         for passed_over in begun.passed_over {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));
         }
+        notes.extend(begun.disagreements);
         if begun.made_pool {
             notes.push(
                 "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64"
