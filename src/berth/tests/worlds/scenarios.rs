@@ -18,6 +18,9 @@ use crate::world::World;
 
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
+/// One that waits for heartbeats to be missed.
+pub(crate) const SLOW: &str = "an instance vanishes";
+
 /// All of them, by name.
 pub(crate) const ALL: [(&str, Scenario); 9] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
@@ -28,7 +31,7 @@ pub(crate) const ALL: [(&str, Scenario); 9] = [
     ("a limit of a NodePool", |world| limit(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
-    ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
+    (SLOW, |world| instance_vanishes(world).boxed_local()),
 ];
 
 fn pool(name: &str, capacity_types: &[&str]) -> Value {
