@@ -80,7 +80,7 @@ enum Provider {
 /// Where the cloud is.
 enum Cloud {
     Here(Host),
-    Elsewhere(RemoteCloud),
+    Elsewhere(Box<RemoteCloud>),
 }
 
 // === impl Cloud ===
@@ -89,7 +89,7 @@ impl Cloud {
     fn provider(&self) -> Arc<dyn CloudProvider> {
         match self {
             Self::Here(host) => Arc::new(host.cloud().clone()),
-            Self::Elsewhere(cloud) => Arc::new(cloud.clone()),
+            Self::Elsewhere(cloud) => Arc::new((**cloud).clone()),
         }
     }
 }
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let story = Story::default();
         let told = Arc::clone(&story);
         let cloud = match args.cloud_address {
-            Some(address) => Cloud::Elsewhere(RemoteCloud::connect(address).await?),
+            Some(address) => Cloud::Elsewhere(Box::new(RemoteCloud::connect(address).await?)),
             None => Cloud::Here(
                 Host::start(client.clone(), options, move |line| {
                     tracing::info!(target: "berth_sandbox::cloud", event = line.event, "{}", line.message);
