@@ -44,8 +44,9 @@ async fn the_scenarios_play_on_the_in_memory_server() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_scenarios_play_on_a_real_control_plane() {
-    match World::real().await {
-        Some(world) => play_all(world).await,
-        None => eprintln!("no testenv: run hack/testenv/build.sh first"),
+    if let Some(world) = World::real().await {
+        play_all(world).await;
+    } else {
+        eprintln!("no testenv: run hack/testenv/build.sh first");
     }
 }

@@ -79,7 +79,7 @@ impl World {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let cluster = Cluster::Real(Testenv(child));
-        let about: Value = serde_json::from_str(&line).expect("the control plane starts");
+        let about: Value = serde_json::from_str(&line).unwrap();
         let kubeconfig = PathBuf::from(about["kubeconfig"].as_str().unwrap());
         let own = client(&kubeconfig).await;
         for (_, text) in berth_api::CRDS {
