@@ -12,7 +12,7 @@ const CAPACITY: &str = "karpenter.sh/capacity-type";
 /// The objects of a cluster, with Reservations among them or without.
 pub(crate) fn objects(dice: &mut Dice, with_reservations: bool) -> Vec<Value> {
     let mut objects = vec![priority("low", -10), priority("high", 1000)];
-    for n in 0..1 + dice.roll(4) {
+    for n in 0..=dice.roll(4) {
         objects.push(pool(n, dice));
     }
     for n in 0..dice.roll(3) {
