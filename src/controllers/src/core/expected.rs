@@ -19,16 +19,21 @@ use crate::claim::conditions;
 use crate::clock::elapsed;
 use crate::view::PodName;
 
-/// For how long a pod is expected on its node once that is up: it may have to wait for another one's.
+/// For how long a pod is expected on its node once that is up, and once the last one of its batch was bound: it may have to
+/// wait for another one's, and where a machine is slow or a batch large, binding all takes longer than a moment.
 const GRACE: Duration = Duration::from_secs(10);
 /// For how long at most, while other nodes of its batch come up.
 const MOST: Duration = Duration::from_secs(60);
+/// For how long at most, while pods of its batch are being bound: bindings that fail again and again are no progress.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// Pods that wait for the node of a NodeClaim that was launched for them.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     claims: BTreeMap<String, OfClaim>,
     of_pod: BTreeMap<PodName, Waiting>,
+    /// By batch, which is when its NodeClaims were launched: when one of its pods was bound last.
+    bound: BTreeMap<Timestamp, Timestamp>,
 }
 
 /// The pods of a NodeClaim.
@@ -82,6 +87,18 @@ impl Awaited {
         self.of_pod.insert(pod, waiting);
     }
 
+    /// A pod was bound. The batch that it waited for is not done yet.
+    fn note_bound(&mut self, pod: &PodName, now: Timestamp) {
+        if let Some(waiting) = self.of_pod.get(pod) {
+            self.bound.insert(waiting.launched, now);
+        }
+    }
+
+    /// For how long no pod of a batch was bound.
+    fn idle(&self, launched: Timestamp, now: Timestamp) -> Duration {
+        self.bound.get(&launched).map_or(Duration::MAX, |last| elapsed(*last, now))
+    }
+
     /// A pod waits for no node any more.
     pub(super) fn remove(&mut self, pod: &PodName) {
         let Some(Waiting { owner, claim, .. }) = self.of_pod.remove(pod) else { return };
@@ -94,7 +111,11 @@ impl Awaited {
             }
         }
         if of_claim.names.is_empty() {
+            let launched = of_claim.launched;
             self.claims.remove(&claim);
+            if self.claims.values().all(|other| other.launched != launched) {
+                self.bound.remove(&launched);
+            }
         }
     }
 
@@ -131,7 +152,10 @@ impl Core {
             .collect();
         let of_batches = coming.iter().filter(|known| known.up.is_zero()).map(|known| known.of_claim.launched);
         let batches: BTreeSet<Timestamp> = of_batches.collect();
-        coming.retain(|known| known.up <= GRACE || (known.up <= MOST && batches.contains(&known.of_claim.launched)));
+        coming.retain(|Coming { up, of_claim, .. }| {
+            let idle = self.awaited.idle(of_claim.launched, now);
+            is_expected(*up, batches.contains(&of_claim.launched), idle)
+        });
         coming
     }
 
@@ -164,6 +188,9 @@ impl Core {
     pub(super) fn swap_expected(&mut self, bindings: &[Binding], now: Timestamp) {
         if bindings.is_empty() || self.awaited.claims.is_empty() {
             return;
+        }
+        for binding in bindings {
+            self.awaited.note_bound(&pod_name(&binding.object), now);
         }
         let bound: FxHashSet<&str> = bindings.iter().filter_map(|binding| binding.object.uid.as_deref()).collect();
         let claims: BTreeMap<String, String> =
@@ -222,6 +249,12 @@ impl Core {
     }
 }
 
+// Whether pods are still expected on a node: it has been up for so long, others of its batch may come up yet, and no pod of the
+// batch was bound for so long.
+fn is_expected(up: Duration, others_come: bool, idle: Duration) -> bool {
+    up <= GRACE || (idle <= GRACE && up <= LONGEST) || (others_come && up <= MOST)
+}
+
 fn up_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if !conditions::is_true(all, conditions::INITIALIZED) {
@@ -243,6 +276,26 @@ mod tests {
     fn names(awaited: &Awaited, claim: &str) -> Vec<String> {
         let of_claim = awaited.claims.get(claim);
         of_claim.into_iter().flat_map(|known| known.names.iter()).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn pods_stay_expected_for_as_long_as_others_of_their_batch_are_being_bound() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let seconds = Duration::from_secs;
+        let mut awaited = Awaited::default();
+        for (name, claim, launched) in [("a", "one", 0), ("b", "one", 0), ("c", "two", 5)] {
+            awaited.put(&pod(name), name, "web", (claim, at(launched)));
+        }
+        assert_eq!(awaited.idle(at(0), at(30)), Duration::MAX);
+        awaited.note_bound(&pod("a"), at(25));
+        assert_eq!((awaited.idle(at(0), at(30)), awaited.idle(at(5), at(30))), (seconds(5), Duration::MAX));
+        assert!(is_expected(seconds(90), false, seconds(5)), "a slow machine binds others of the batch yet");
+        assert!(!is_expected(seconds(11), false, seconds(11)), "nothing was bound for longer than the grace");
+        assert!(is_expected(seconds(11), true, Duration::MAX) && !is_expected(seconds(61), true, Duration::MAX));
+        assert!(is_expected(seconds(10), false, Duration::MAX) && !is_expected(seconds(601), false, seconds(1)));
+        awaited.remove(&pod("a"));
+        awaited.remove(&pod("b"));
+        assert!(awaited.bound.is_empty(), "nothing is kept of a batch that is done");
     }
 
     #[test]
