@@ -11,7 +11,6 @@ use std::time::Duration;
 use berth_api::NodeClaim;
 use berth_decisions::{Binding, ExpectedNodes};
 use jiff::Timestamp;
-use rustc_hash::FxHashSet;
 
 use super::Core;
 use super::schedule::pod_name;
@@ -55,6 +54,8 @@ struct Waiting {
     owner: String,
     claim: String,
     launched: Timestamp,
+    /// Whether it was bound already, though that was not seen yet: it can't take the place of another one any more.
+    is_bound: bool,
 }
 
 /// A NodeClaim that pods wait for: the name of its node, or its own while that is not there, and for how long it has been up.
@@ -71,7 +72,7 @@ impl Awaited {
     /// A NodeClaim was launched for a pod.
     pub(super) fn put(&mut self, pod: &PodName, uid: &str, owner: &str, (claim, launched): (&str, Timestamp)) {
         let (uid, owner, claim) = (uid.to_owned(), owner.to_owned(), claim.to_owned());
-        self.insert(pod.clone(), Waiting { uid, owner, claim, launched });
+        self.insert(pod.clone(), Waiting { uid, owner, claim, launched, is_bound: false });
     }
 
     fn insert(&mut self, pod: PodName, waiting: Waiting) {
@@ -89,7 +90,8 @@ impl Awaited {
 
     /// A pod was bound. The batch that it waited for is not done yet.
     fn note_bound(&mut self, pod: &PodName, now: Timestamp) {
-        if let Some(waiting) = self.of_pod.get(pod) {
+        if let Some(waiting) = self.of_pod.get_mut(pod) {
+            waiting.is_bound = true;
             self.bound.insert(waiting.launched, now);
         }
     }
@@ -119,11 +121,11 @@ impl Awaited {
         }
     }
 
-    /// The pods of an owner that wait for a NodeClaim, as far as they are asked for.
-    fn alike(&self, claim: &str, owner: &str, is_asked_for: impl Fn(&Waiting) -> bool) -> Vec<PodName> {
+    /// The pods of an owner that wait for a NodeClaim and are not bound yet.
+    fn alike(&self, claim: &str, owner: &str) -> Vec<PodName> {
         let alike = self.claims.get(claim).and_then(|known| known.by_owner.get(owner));
-        let asked_for = |pod: &&PodName| self.of_pod.get(*pod).is_some_and(&is_asked_for);
-        alike.into_iter().flatten().filter(asked_for).cloned().collect()
+        let waits = |pod: &&PodName| self.of_pod.get(*pod).is_some_and(|known| !known.is_bound);
+        alike.into_iter().flatten().filter(waits).cloned().collect()
     }
 }
 
@@ -192,7 +194,6 @@ impl Core {
         for binding in bindings {
             self.awaited.note_bound(&pod_name(&binding.object), now);
         }
-        let bound: FxHashSet<&str> = bindings.iter().filter_map(|binding| binding.object.uid.as_deref()).collect();
         let claims: BTreeMap<String, String> =
             self.coming(now).iter().map(|known| (known.node.to_owned(), known.claim.to_owned())).collect();
         // By NodeClaim and owner: those who are still to come.
@@ -206,9 +207,8 @@ impl Core {
                 continue;
             }
             let owner = own.as_ref().map_or_else(|| self.owner_of(&name), |own| own.owner.clone());
-            let left_there = left
-                .entry((there.clone(), owner.clone()))
-                .or_insert_with(|| self.awaited.alike(there, &owner, |pod| !bound.contains(&*pod.uid)));
+            let left_there =
+                left.entry((there.clone(), owner.clone())).or_insert_with(|| self.awaited.alike(there, &owner));
             let Some(other) = left_there.pop() else { continue };
             let place = own.map(|own| (own.claim, own.launched));
             if let Some((claim, _)) = &place
@@ -312,9 +312,9 @@ mod tests {
             (vec!["default/b".into()], vec!["default/a".into()])
         );
         assert_eq!(lent.len(), 2, "what a decision was lent stays as it was");
-        assert_eq!(awaited.alike("one", "web", |_| true), [pod("b")]);
-        assert_eq!(awaited.alike("one", "web", |known| known.uid != "b"), []);
-        assert_eq!(awaited.alike("one", "other", |_| true), []);
+        assert_eq!((awaited.alike("one", "web"), awaited.alike("one", "other")), (vec![pod("b")], Vec::new()));
+        awaited.note_bound(&pod("b"), first);
+        assert_eq!(awaited.alike("one", "web"), [], "who was bound, if unseen yet, takes no other place");
         awaited.remove(&pod("a"));
         awaited.remove(&pod("b"));
         awaited.remove(&pod("b"));
