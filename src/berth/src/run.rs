@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let controllers = if args.dry_run { controllers.dry(would) } else { controllers };
         let _server = args.telemetry.serve(metrics).await?;
         tracing::info!(context, provider = "fake", dry_run = args.dry_run, "started");
-        controllers.run(stopped()).await;
+        Box::pin(controllers.run(stopped())).await;
         if let Some(beside) = beside {
             beside.end().await?;
         }

@@ -126,11 +126,11 @@ spec:
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_whose_count_the_catalogue_has_otherwise_is_told() {
-    let catalogue = r#"[{name: a.large, architecture: amd64, operatingSystems: [linux], resources: {cpu: '2', memory: 4Gi},
+    let catalogue = r"[{name: a.large, architecture: amd64, operatingSystems: [linux], resources: {cpu: '2', memory: 4Gi},
         offerings: [{Price: 0.1, ReservationCapacity: 4, Requirements: [
             {key: karpenter.sh/capacity-type, operator: In, values: [reserved]},
             {key: topology.kubernetes.io/zone, operator: In, values: [port-1a]},
-            {key: berth.sh/capacity-reservation-id, operator: In, values: [cr-a]}]}]}]"#;
+            {key: berth.sh/capacity-reservation-id, operator: In, values: [cr-a]}]}]}]";
     for (count, told) in [(2, true), (4, false)] {
         let text = format!(
             "apiVersion: berth.sh/v1alpha1
