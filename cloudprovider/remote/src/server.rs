@@ -1,27 +1,18 @@
 //! The side of the cloud.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_cloudprovider::{CloudError, CloudProvider, Result};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
 
 use crate::protocol::{About, Call, MAX_REQUEST, Offered, PATH};
 
 /// Connections at a time: some processes, each with some calls side by side.
 const CONNECTIONS: usize = 256;
-/// A request's head must be there within this time.
-const HEAD: Duration = Duration::from_secs(10);
 
 /// Why nothing is served.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +25,7 @@ pub struct ServeError {
 /// A server of a provider. It stops when it is dropped; calls that it has begun end unanswered.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
-    task: JoinHandle<()>,
+    listening: berth_listen::Server,
 }
 
 // === impl Server ===
@@ -54,8 +44,6 @@ impl Server {
         if !address.ip().is_loopback() {
             return Err(failed(std::io::Error::other("expected an address of loopback, such as 127.0.0.1:0")));
         }
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
         let about = About {
             name: cloud.name().to_owned(),
             serves,
@@ -63,18 +51,15 @@ impl Server {
             adoption: cloud.reservation_adoption(),
             consistency_lag: cloud.consistency_lag(),
         };
-        Ok(Self { address, task: tokio::spawn(accept(listener, Served { cloud, about: Arc::new(about) })) })
+        let own = Served { cloud, about: Arc::new(about) };
+        let respond = move |request| answer(request, own.clone());
+        let listening = berth_listen::Server::start(address, CONNECTIONS, respond).await.map_err(failed)?;
+        Ok(Self { listening })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.listening.address()
     }
 }
 
@@ -84,52 +69,25 @@ struct Served {
     about: Arc<About>,
 }
 
-async fn accept(listener: TcpListener, served: Served) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        while connections.try_join_next().is_some() {}
-        let socket = match listener.accept().await {
-            Ok((socket, _)) => socket,
-            Err(error) => {
-                tracing::debug!(%error, "unable to accept a connection");
-                // Out of file descriptors, most likely.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let served = served.clone();
-        connections.spawn(async move {
-            let service = service_fn(|request| answer(request, served.clone()));
-            let mut builder = hyper::server::conn::http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
-            // Whoever asked may have gone.
-            drop(builder.serve_connection(TokioIo::new(socket), service).await);
-            drop(place);
-        });
-    }
-}
-
-async fn answer(request: Request<Incoming>, served: Served) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, served: Served) -> Response<Full<Bytes>> {
     if request.method() != Method::POST || request.uri().path() != PATH {
-        return Ok(refused(StatusCode::NOT_FOUND, "there is POST /v1 alone\n".to_owned()));
+        return refused(StatusCode::NOT_FOUND, "there is POST /v1 alone\n".to_owned());
     }
     let body = match Limited::new(request.into_body(), MAX_REQUEST).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, format!("unable to read the request: {error}\n"))),
+        Err(error) => return refused(StatusCode::BAD_REQUEST, format!("unable to read the request: {error}\n")),
     };
     let call: Call = match serde_json::from_slice(&body) {
         Ok(call) => call,
-        Err(error) => return Ok(refused(StatusCode::BAD_REQUEST, format!("the request is no call: {error}\n"))),
+        Err(error) => return refused(StatusCode::BAD_REQUEST, format!("the request is no call: {error}\n")),
     };
     // A launch that was begun is not given up with its caller, as no cloud would.
     let called = tokio::spawn(served.call(call)).await;
-    Ok(match called {
+    match called {
         Ok(Ok(text)) => Response::new(Full::new(Bytes::from(text))),
         Ok(Err(error)) => refused(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, format!("the call ended early: {error}\n")),
-    })
+    }
 }
 
 fn refused(status: StatusCode, message: String) -> Response<Full<Bytes>> {
