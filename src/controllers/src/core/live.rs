@@ -66,6 +66,9 @@ impl Core {
         if is_end_of_claim(observed) {
             self.replan_at_once(now);
         }
+        if let Observed::Deleted(Kind::NodeClaim, metadata) = observed {
+            self.look_for_freed_slot(metadata.name.as_deref().unwrap_or_default(), now);
+        }
         if matches!(observed, Observed::Listed(..)) {
             self.read_again();
         }

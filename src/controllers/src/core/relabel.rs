@@ -2,6 +2,7 @@
 //! the node say so by their labels; nothing is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use berth_api::{NodeClaim, Operator, labels};
 use berth_cloudprovider::{Instance, tag};
@@ -11,6 +12,7 @@ use serde_json::json;
 
 use super::{Core, Job, class_key};
 use crate::claim::{conditions, on};
+use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
 use crate::view::pool_of;
@@ -107,6 +109,21 @@ impl Core {
         };
         if self.view.claims.values().any(|claim| of_class(claim) && is_other(claim)) {
             self.queue.add(Job::Garbage);
+        }
+    }
+
+    /// A NodeClaim is gone. Where its instance had a slot, the cloud is asked how many there are, as soon as it may know: until
+    /// the next regular count others would buy what is free by then.
+    pub(super) fn look_for_freed_slot(&mut self, name: &str, now: Timestamp) {
+        let Some(claim) = self.view.claims.get(&name.to_owned()) else { return };
+        let own = claim.metadata.labels.as_ref();
+        let is_reserved =
+            own.and_then(|own| own.get(labels::CAPACITY_TYPE)).is_some_and(|value| value == labels::RESERVED);
+        let class = claim.spec.node_class_ref.as_ref().map(class_key);
+        if let Some(class) = class.filter(|class| is_reserved && self.node_classes.contains_key(class)) {
+            // Nodes often go several at a time.
+            let wait = self.provider.consistency_lag().max(Duration::from_secs(1));
+            self.queue.add_at(Job::Offers(class), after(now, wait));
         }
     }
 

@@ -121,6 +121,25 @@ async fn nodes_that_are_half_empty_make_way_and_then_nothing_churns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slot_that_a_node_leaves_is_known_before_the_next_regular_count() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(600);
+    set_slots(&world, 1);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand", "reserved"], &json!({}))).await;
+    world.deploy(web(0)).await;
+    for _ in 0..2 {
+        world.scale("web", 3).await;
+        comes_to(&world, 2, 3, &[("m5.xlarge", "cr-web", 1)]).await;
+        // The count meanwhile has the slot as used.
+        tokio::time::sleep(Duration::from_secs(610)).await;
+        world.scale("web", 0).await;
+        comes_to(&world, 5, 0, &[]).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn budgets_of_pods_and_of_the_pool_are_never_exceeded() {
     let world = world(&["on-demand", "reserved"], &json!({"budgets": [{"nodes": "1"}]})).await;
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
