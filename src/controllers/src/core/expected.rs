@@ -13,6 +13,7 @@ use berth_decisions::{Binding, ExpectedNodes};
 use jiff::Timestamp;
 
 use super::Core;
+use super::awaited::{Bound, OfClaim, Waiting};
 use super::schedule::pod_name;
 use crate::claim::conditions;
 use crate::clock::elapsed;
@@ -26,111 +27,12 @@ const MOST: Duration = Duration::from_secs(60);
 /// For how long at most, while pods of its batch are being bound: bindings that fail again and again are no progress.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Pods that wait for the node of a NodeClaim that was launched for them.
-#[derive(Debug, Default)]
-pub(super) struct Awaited {
-    claims: BTreeMap<String, OfClaim>,
-    of_pod: BTreeMap<PodName, Waiting>,
-    /// By batch, which is when its NodeClaims were launched: when one of its pods was bound last.
-    bound: BTreeMap<Timestamp, Timestamp>,
-}
-
-/// The pods of a NodeClaim.
-#[derive(Debug)]
-struct OfClaim {
-    /// When it was launched, together with others.
-    launched: Timestamp,
-    /// By `namespace/name`.
-    names: Arc<BTreeSet<Box<str>>>,
-    /// By the uid of their controller: those are alike.
-    by_owner: BTreeMap<String, BTreeSet<PodName>>,
-}
-
-/// A pod that waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Waiting {
-    uid: String,
-    /// The uid of its controller.
-    owner: String,
-    claim: String,
-    launched: Timestamp,
-    /// Whether it was bound already, though that was not seen yet: it can't take the place of another one any more.
-    is_bound: bool,
-}
-
 /// A NodeClaim that pods wait for: the name of its node, or its own while that is not there, and for how long it has been up.
 struct Coming<'a> {
     claim: &'a str,
     of_claim: &'a OfClaim,
     node: &'a str,
     up: Duration,
-}
-
-// === impl Awaited ===
-
-impl Awaited {
-    /// A NodeClaim was launched for a pod.
-    pub(super) fn put(&mut self, pod: &PodName, uid: &str, owner: &str, (claim, launched): (&str, Timestamp)) {
-        let (uid, owner, claim) = (uid.to_owned(), owner.to_owned(), claim.to_owned());
-        self.insert(pod.clone(), Waiting { uid, owner, claim, launched, is_bound: false });
-    }
-
-    fn insert(&mut self, pod: PodName, waiting: Waiting) {
-        self.remove(&pod);
-        let of_claim = self.claims.entry(waiting.claim.clone()).or_insert_with(|| OfClaim {
-            launched: waiting.launched,
-            names: Arc::default(),
-            by_owner: BTreeMap::new(),
-        });
-        of_claim.launched = waiting.launched;
-        Arc::make_mut(&mut of_claim.names).insert(text(&pod));
-        of_claim.by_owner.entry(waiting.owner.clone()).or_default().insert(pod.clone());
-        self.of_pod.insert(pod, waiting);
-    }
-
-    /// A pod was bound. The batch that it waited for is not done yet.
-    fn note_bound(&mut self, pod: &PodName, now: Timestamp) {
-        if let Some(waiting) = self.of_pod.get_mut(pod) {
-            waiting.is_bound = true;
-            self.bound.insert(waiting.launched, now);
-        }
-    }
-
-    /// For how long no pod of a batch was bound.
-    fn idle(&self, launched: Timestamp, now: Timestamp) -> Duration {
-        self.bound.get(&launched).map_or(Duration::MAX, |last| elapsed(*last, now))
-    }
-
-    /// A pod waits for no node any more.
-    pub(super) fn remove(&mut self, pod: &PodName) {
-        let Some(Waiting { owner, claim, .. }) = self.of_pod.remove(pod) else { return };
-        let Some(of_claim) = self.claims.get_mut(&claim) else { return };
-        Arc::make_mut(&mut of_claim.names).remove(&text(pod));
-        if let Some(alike) = of_claim.by_owner.get_mut(&owner) {
-            alike.remove(pod);
-            if alike.is_empty() {
-                of_claim.by_owner.remove(&owner);
-            }
-        }
-        if of_claim.names.is_empty() {
-            let launched = of_claim.launched;
-            self.claims.remove(&claim);
-            if self.claims.values().all(|other| other.launched != launched) {
-                self.bound.remove(&launched);
-            }
-        }
-    }
-
-    /// The pods of an owner that wait for a NodeClaim and are not bound yet.
-    fn alike(&self, claim: &str, owner: &str) -> Vec<PodName> {
-        let alike = self.claims.get(claim).and_then(|known| known.by_owner.get(owner));
-        let waits = |pod: &&PodName| self.of_pod.get(*pod).is_some_and(|known| !known.is_bound);
-        alike.into_iter().flatten().filter(waits).cloned().collect()
-    }
-}
-
-fn text(PodName { namespace, name }: &PodName) -> Box<str> {
-    format!("{namespace}/{name}").into()
 }
 
 impl Core {
@@ -191,38 +93,24 @@ impl Core {
         if bindings.is_empty() || self.awaited.claims.is_empty() {
             return;
         }
-        for binding in bindings {
-            self.awaited.note_bound(&pod_name(&binding.object), now);
-        }
-        let claims: BTreeMap<String, String> =
-            self.coming(now).iter().map(|known| (known.node.to_owned(), known.claim.to_owned())).collect();
-        // By NodeClaim and owner: those who are still to come.
-        let mut left: BTreeMap<(String, String), Vec<PodName>> = BTreeMap::new();
-        for binding in bindings {
-            let Some(uid) = binding.object.uid.as_deref() else { continue };
-            let name = pod_name(&binding.object);
-            let Some(there) = claims.get(&*binding.node.key.name) else { continue };
-            let own = self.awaited.of_pod.get(&name).filter(|own| own.uid == uid).cloned();
-            if own.as_ref().is_some_and(|own| own.claim == *there) {
-                continue;
-            }
-            let owner = own.as_ref().map_or_else(|| self.owner_of(&name), |own| own.owner.clone());
-            let left_there =
-                left.entry((there.clone(), owner.clone())).or_insert_with(|| self.awaited.alike(there, &owner));
-            let Some(other) = left_there.pop() else { continue };
-            let place = own.map(|own| (own.claim, own.launched));
-            if let Some((claim, _)) = &place
-                && let Some(left) = left.get_mut(&(claim.clone(), owner))
-            {
-                // A third may be bound to the place that is its now.
-                left.push(other.clone());
-            }
-            self.give_place(&other, place);
+        let coming = self.coming(now);
+        let claims: BTreeMap<&str, &str> = coming.iter().map(|known| (known.node, known.claim)).collect();
+        let bound = bindings.iter().filter_map(|binding| {
+            let pod = pod_name(&binding.object);
+            let uid = binding.object.uid.as_deref()?.to_owned();
+            let claim = claims.get(&*binding.node.key.name).map(|claim| (*claim).to_owned());
+            let known = self.awaited.of_pod.get(&pod).filter(|known| known.uid == uid);
+            let owner = known.map_or_else(|| self.owner_of(&pod), |known| known.owner.clone());
+            Some(Bound { pod, uid, owner, claim })
+        });
+        let bound: Vec<Bound> = bound.collect();
+        let alive: BTreeSet<String> = claims.into_values().map(str::to_owned).collect();
+        for (pod, place) in self.awaited.take_places(&bound, &alive, now) {
+            self.give_place(&pod, place);
         }
     }
 
-    /// Lets a pod whose node was taken wait for the one that its taker was expected on; where there is none, one is to be
-    /// launched for it instead.
+    /// Lets a pod whose place was taken wait for another one; where there is none, a node is to be launched for it instead.
     fn give_place(&mut self, pod: &PodName, place: Option<(String, Timestamp)>) {
         let Some(before) = self.awaited.of_pod.get(pod).cloned() else { return };
         let planned = self.planned.get_mut(&before.uid);
@@ -267,15 +155,11 @@ fn up_for(claim: &NodeClaim, now: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::awaited::Awaited;
     use super::*;
 
     fn pod(name: &str) -> PodName {
         PodName { namespace: "default".to_owned(), name: name.to_owned() }
-    }
-
-    fn names(awaited: &Awaited, claim: &str) -> Vec<String> {
-        let of_claim = awaited.claims.get(claim);
-        of_claim.into_iter().flat_map(|known| known.names.iter()).map(ToString::to_string).collect()
     }
 
     #[test]
@@ -296,28 +180,5 @@ mod tests {
         awaited.remove(&pod("a"));
         awaited.remove(&pod("b"));
         assert!(awaited.bound.is_empty(), "nothing is kept of a batch that is done");
-    }
-
-    #[test]
-    fn a_pod_waits_for_the_last_claim_that_was_launched_for_it_and_no_claim_is_kept_without_pods() {
-        let (first, second) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
-        let mut awaited = Awaited::default();
-        for name in ["a", "b"] {
-            awaited.put(&pod(name), name, "web", ("one", first));
-        }
-        let lent = awaited.claims.get("one").map(|known| Arc::clone(&known.names)).unwrap();
-        awaited.put(&pod("a"), "a", "web", ("two", second));
-        assert_eq!(
-            (names(&awaited, "one"), names(&awaited, "two")),
-            (vec!["default/b".into()], vec!["default/a".into()])
-        );
-        assert_eq!(lent.len(), 2, "what a decision was lent stays as it was");
-        assert_eq!((awaited.alike("one", "web"), awaited.alike("one", "other")), (vec![pod("b")], Vec::new()));
-        awaited.note_bound(&pod("b"), first);
-        assert_eq!(awaited.alike("one", "web"), [], "who was bound, if unseen yet, takes no other place");
-        awaited.remove(&pod("a"));
-        awaited.remove(&pod("b"));
-        awaited.remove(&pod("b"));
-        assert!(awaited.claims.is_empty() && awaited.of_pod.is_empty());
     }
 }

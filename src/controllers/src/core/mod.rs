@@ -4,6 +4,7 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
+mod awaited;
 mod ceilings;
 mod claims;
 mod disruption;
@@ -46,12 +47,12 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
 pub(crate) use disruption::Look;
 use disruption::{Disrupting, Found};
-use expected::Awaited;
 use live::Assumed;
 use measure::disrupted;
 use provision::AllPlanned;
