@@ -17,7 +17,7 @@ use crate::decision::{
 use crate::displaced::reference;
 use crate::drawing::{self, Drawing};
 use crate::existing::{self, Existing};
-use crate::expected::ExpectedNodes;
+use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::Place;
 use crate::terms;
 
@@ -32,8 +32,10 @@ pub struct Options {
     /// The schedulers whose pods are bound (`spec.schedulerName`); `None`: those of all. Pods of others are planned, and
     /// expected to be bound by their scheduler.
     pub scheduler_names: Option<BTreeSet<String>>,
-    /// Pods that nodes were launched for: they come to these, and no others are launched for them.
+    /// Pods and Reservations that nodes were launched for: they come to these, and no others are launched for them.
     pub expected: ExpectedNodes,
+    /// Pods that were planned to draw from Reservations among them.
+    pub drawers: ExpectedDrawers,
 }
 
 /// Whether there is enough to decide from.
@@ -63,9 +65,9 @@ pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decisio
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
     let (universe, solution, drawing) = if options.launches {
-        drawing::solve_beside(&mut cluster, &options.solve, &options.expected)
+        drawing::solve_beside(&mut cluster, &options.solve, &options.expected, &options.drawers)
     } else {
-        let mut existing = existing::bind(&mut cluster, &options.expected);
+        let mut existing = existing::bind(&mut cluster, &options.expected, &options.drawers);
         // Who is to come later is told where launches are decided.
         existing.settled.clear();
         (Universe::default(), Solution::default(), Drawing::of_existing(existing))
@@ -143,8 +145,9 @@ impl Answer<'_> {
             }
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
-        let settled = self.drawing.settled().iter().map(|(pod, node)| Nomination {
-            object: self.member(MemberKind::Pod, pod),
+        let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
+        let settled = self.drawing.settled().iter().map(|(name, node)| Nomination {
+            object: self.member(kind(name), name),
             node: self.node(*node),
             after_evictions: false,
         });

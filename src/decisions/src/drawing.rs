@@ -7,7 +7,7 @@ use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
 use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
-use crate::expected::ExpectedNodes;
+use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, Place, join};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
@@ -37,16 +37,17 @@ pub struct Also<'a> {
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
 /// that no place takes together with their owners are planned without.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
-    solve_beside(cluster, options, &ExpectedNodes::new())
+    solve_beside(cluster, options, &ExpectedNodes::new(), &ExpectedDrawers::new())
 }
 
-/// Does the same beside pods that are expected on nodes which were launched for them.
+/// Does the same beside pods and Reservations that are expected on nodes which were launched for them.
 pub(crate) fn solve_beside(
     cluster: &mut Cluster,
     options: &Options,
     expected: &ExpectedNodes,
+    drawers: &ExpectedDrawers,
 ) -> (Universe, Solution, Drawing) {
-    let existing = existing::bind(cluster, expected);
+    let existing = existing::bind(cluster, expected, drawers);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut drawing = Drawing::new(existing, draws, cluster);

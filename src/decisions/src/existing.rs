@@ -9,7 +9,7 @@ use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::decider::QUEUE;
-use crate::expected::{ExpectedNodes, Rows};
+use crate::expected::{ExpectedDrawers, ExpectedNodes, Rows};
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
@@ -23,15 +23,16 @@ pub(crate) struct Existing {
     pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
     pub(crate) stand_ins: KeyedMap<Box<str>, (Sym, u32, u32)>,
-    /// Pods that are to come to nodes that were launched for them, by `namespace/name`, and the node's index.
+    /// Pods that are to come to nodes that were launched for them, by `namespace/name`, Reservations by name, and the node's
+    /// index.
     pub(crate) settled: Vec<(Box<str>, usize)>,
     /// By spec.
     pub(crate) refusals: FxHashMap<u32, Vec<(String, u32)>>,
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
-pub(crate) fn bind(cluster: &mut Cluster, expected: &ExpectedNodes) -> Existing {
-    let rows = Rows::new(cluster, expected);
+pub(crate) fn bind(cluster: &mut Cluster, expected: &ExpectedNodes, drawers: &ExpectedDrawers) -> Existing {
+    let rows = Rows::new(cluster, expected, drawers);
     let mut existing = bind_now(cluster, &rows);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
@@ -50,6 +51,7 @@ fn bind_now(cluster: &mut Cluster, rows: &Rows) -> Existing {
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
+    scheduler.leave(rows.to_leave());
     let left = scheduler.run(QUEUE);
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {

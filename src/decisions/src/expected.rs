@@ -1,40 +1,45 @@
-//! Pods that nodes were launched for come to these nodes, and are planned for no others meanwhile.
+//! Pods and Reservations that nodes were launched for come to these nodes, and are planned for no others meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodStage, Resources, Sym};
+use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage, Resources, Sym};
 use berth_scheduling::Placement;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-/// By node that was launched for pods, or the NodeClaim that the node is to be of: these pods, by `namespace/name`. Those that
-/// are not pending are passed over.
+/// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
+/// Reservations, by name. Those that are not pending are passed over.
 ///
 /// Pods that are alike stand in for each other: which of them comes to which of their nodes is not decided by name.
 pub type ExpectedNodes = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 
-/// Where pods of each row of the input are expected.
+/// By Reservation that is expected on a node: the pods that are to draw from it, by `namespace/name`. Until that node is up
+/// they are not placed.
+pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
+
+/// Where pods and Reservations of each row of the input are expected.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// By row: how many are expected on a node, by index.
     counts: BTreeMap<u32, BTreeMap<usize, u32>>,
-    /// The row of each pod that may come to such a node, if it was asked for.
+    /// The row of each pod or Reservation that may come to such a node, if it was asked for.
     row_of: FxHashMap<Box<str>, u32>,
+    /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
+    drawers: BTreeMap<u32, Vec<usize>>,
 }
 
 // === impl Rows ===
 
 impl Rows {
     /// Those of a cluster, before anything is placed, with what [`Rows::settle`] needs.
-    pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes) -> Self {
+    pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> Self {
         let mut rows = Rows::on_all_nodes(cluster, names);
         for id in rows.counts.keys() {
             let Some(row) = cluster.pending.get(*id as usize) else { continue };
-            let namespace = cluster.symbols.text(row.namespace);
-            let pods = row.members.iter().filter(|run| run.numbers.is_none());
-            rows.row_of.extend(pods.map(|run| (format!("{namespace}/{}", run.name).into(), *id)));
+            let members = row.members.iter().filter(|run| run.numbers.is_none());
+            rows.row_of.extend(members.map(|run| (name_of(cluster, row, run), *id)));
         }
+        rows.drawers = drawers_that_wait(cluster, names, drawers);
         rows
     }
 
@@ -65,12 +70,9 @@ impl Rows {
             return rows;
         }
         let mut name = String::new();
-        for (row, id) in cluster.pending.iter().zip(0..).filter(|(row, _)| row.kind == MemberKind::Pod) {
-            let namespace = cluster.symbols.text(row.namespace);
+        for (row, id) in cluster.pending.iter().zip(0..) {
             for run in row.members.iter().filter(|run| run.numbers.is_none()) {
-                name.clear();
-                // Strings take whatever is written.
-                let _ = write!(name, "{namespace}/{}", run.name);
+                write_name(&mut name, cluster, row, run);
                 if let Some(node) = node_of.get(&*name) {
                     *rows.counts.entry(id).or_default().entry(*node).or_default() += 1;
                 }
@@ -84,6 +86,11 @@ impl Rows {
         self.counts.iter().map(|(row, nodes)| (*row, nodes.iter().map(|(node, n)| (*node, *n)).collect())).collect()
     }
 
+    /// How many pods of each row wait for a Reservation whose node is not up yet.
+    pub(crate) fn to_leave(&self) -> BTreeMap<u32, u32> {
+        self.drawers.iter().map(|(row, nodes)| (*row, u32::try_from(nodes.len()).unwrap_or(u32::MAX))).collect()
+    }
+
     /// Puts those who did not come yet onto their nodes in the cluster, where there is room: nothing else is planned for
     /// them. Says who is to come where.
     pub(crate) fn settle<'p>(
@@ -91,7 +98,7 @@ impl Rows {
         cluster: &mut Cluster,
         placed: impl IntoIterator<Item = &'p Placement>,
     ) -> Vec<(Box<str>, usize)> {
-        for placement in placed.into_iter().filter(|placement| placement.kind == MemberKind::Pod) {
+        for placement in placed {
             let row = self.row_of.get(&placement.name).and_then(|row| self.counts.get_mut(row));
             if let Some(count) = row.and_then(|nodes| nodes.get_mut(&placement.node)) {
                 *count = count.saturating_sub(1);
@@ -108,6 +115,10 @@ impl Rows {
                 let Some(at) = rooms.next_for(run, &spec.requests, free) else { return true };
                 let Some(node) = all.get_mut(at) else { return true };
                 node.free.subtract(&spec.requests);
+                if row.kind == MemberKind::Reservation {
+                    settled.push((run.name.clone(), at));
+                    return false;
+                }
                 node.pods.push(BoundPod {
                     namespace: row.namespace,
                     name: run.name.clone(),
@@ -122,6 +133,16 @@ impl Rows {
                 });
                 settled.push((format!("{}/{}", symbols.text(row.namespace), run.name).into(), at));
                 false
+            });
+        }
+        for (id, nodes) in self.drawers {
+            let Some(row) = cluster.pending.get_mut(id as usize) else { continue };
+            let (namespace, mut nodes) = (cluster.symbols.text(row.namespace), nodes.into_iter());
+            // They take no room: their Reservation has it.
+            row.members.retain(|run| {
+                let at = if run.numbers.is_none() { nodes.next() } else { None };
+                settled.extend(at.map(|at| (format!("{namespace}/{}", run.name).into(), at)));
+                at.is_none()
             });
         }
         settled
@@ -174,6 +195,50 @@ impl Rows {
         }
         (settled.len() == n_left).then_some(settled)
     }
+}
+
+/// A Reservation by its name, a pod by its namespace, too.
+fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow, run: &MemberRun) {
+    name.clear();
+    if row.kind == MemberKind::Pod {
+        name.push_str(cluster.symbols.text(row.namespace));
+        name.push('/');
+    }
+    name.push_str(&run.name);
+}
+
+fn name_of(cluster: &Cluster, row: &PendingRow, run: &MemberRun) -> Box<str> {
+    let mut name = String::new();
+    write_name(&mut name, cluster, row, run);
+    name.into()
+}
+
+/// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected, if it comes up.
+fn drawers_that_wait(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> BTreeMap<u32, Vec<usize>> {
+    let mut by_row: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    if drawers.is_empty() {
+        return by_row;
+    }
+    let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation);
+    let pending: FxHashSet<&str> = rows.flat_map(|row| &row.members).map(|run| &*run.name).collect();
+    let mut node_of: FxHashMap<&str, usize> = FxHashMap::default();
+    for (at, node) in cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_coming_up) {
+        let expected = names.get(cluster.symbols.text(node.name)).into_iter().flat_map(|names| names.iter());
+        for reservation in expected.filter(|name| pending.contains(&***name)) {
+            let pods = drawers.get(&**reservation).into_iter().flat_map(|pods| pods.iter());
+            node_of.extend(pods.map(|pod| (&**pod, at)));
+        }
+    }
+    let mut name = String::new();
+    for (row, id) in cluster.pending.iter().zip(0..).filter(|(row, _)| row.kind == MemberKind::Pod) {
+        for run in row.members.iter().filter(|run| run.numbers.is_none() && !node_of.is_empty()) {
+            write_name(&mut name, cluster, row, run);
+            if let Some(node) = node_of.get(&*name) {
+                by_row.entry(id).or_default().push(*node);
+            }
+        }
+    }
+    by_row
 }
 
 fn take(free: &mut BTreeMap<usize, Resources>, at: usize, cluster: &Cluster, requests: &Resources) {

@@ -38,7 +38,7 @@ pub use decision::{
 };
 pub use displaced::{Displaced, PodName};
 pub use drawing::{Also, Drawing, solve};
-pub use expected::ExpectedNodes;
+pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::Place;
 pub use outlook::{Outlook, Question, Tally};
 pub use terms::{Unit, quantities};

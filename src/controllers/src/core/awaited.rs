@@ -1,4 +1,5 @@
-//! The pods that wait for NodeClaims, by NodeClaim: a set of pods is lent to decisions as it is.
+//! The pods and Reservations that wait for NodeClaims, by NodeClaim: a set of them is lent to decisions as it is. Pods that are
+//! to draw from a Reservation that waits itself are kept under that one, in place of a NodeClaim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::view::PodName;
 /// Pods that wait for the node of a NodeClaim that was launched for them.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
+    /// By NodeClaim, or by [`place_in`] a Reservation.
     pub(super) claims: BTreeMap<String, OfClaim>,
     pub(super) of_pod: BTreeMap<PodName, Waiting>,
     /// By batch, which is when its NodeClaims were launched: when one of its pods was bound last.
@@ -23,9 +25,9 @@ pub(super) struct Awaited {
 pub(super) struct OfClaim {
     /// When it was launched, together with others.
     pub(super) launched: Timestamp,
-    /// By `namespace/name`.
+    /// Pods by `namespace/name`, Reservations by name.
     pub(super) names: Arc<BTreeSet<Box<str>>>,
-    /// By the uid of their controller: those are alike.
+    /// By what is the same of those that are alike.
     by_owner: BTreeMap<String, BTreeSet<PodName>>,
 }
 
@@ -33,8 +35,9 @@ pub(super) struct OfClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) uid: String,
-    /// The uid of its controller.
+    /// The uid of a pod's controller, or what a Reservation's template says: those that are alike have the same.
     pub(super) owner: String,
+    /// The NodeClaim, or [`place_in`] a Reservation.
     pub(super) claim: String,
     pub(super) launched: Timestamp,
     /// Whether it was bound already, though that was not seen yet: it can't take the place of another one any more.
@@ -45,9 +48,9 @@ pub(super) struct Waiting {
 pub(super) struct Bound {
     pub(super) pod: PodName,
     pub(super) uid: String,
-    /// The uid of its controller.
+    /// As it is known of those that wait.
     pub(super) owner: String,
-    /// The NodeClaim of the node, where others are expected there.
+    /// The NodeClaim of the node, or [`place_in`] the Reservation that it draws from, where others are expected there.
     pub(super) claim: Option<String>,
 }
 
@@ -166,8 +169,23 @@ impl Awaited {
     }
 }
 
+/// What those wait for who are to draw from a Reservation: no NodeClaim is called so.
+pub(super) fn place_in(reservation: &str) -> String {
+    format!("reservation/{reservation}")
+}
+
+/// The Reservation that such a place is in.
+pub(super) fn reservation_of(place: &str) -> Option<&str> {
+    place.strip_prefix("reservation/")
+}
+
+/// How a Reservation is known among those that wait.
+pub(super) fn reservation_name(name: &str) -> PodName {
+    PodName { namespace: String::new(), name: name.to_owned() }
+}
+
 fn text(PodName { namespace, name }: &PodName) -> Box<str> {
-    format!("{namespace}/{name}").into()
+    if namespace.is_empty() { name.as_str().into() } else { format!("{namespace}/{name}").into() }
 }
 
 #[cfg(test)]

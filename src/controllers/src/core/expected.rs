@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_decisions::{Binding, ExpectedNodes};
+use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch};
+use berth_state::ObjectRef;
 use jiff::Timestamp;
 
 use super::Core;
-use super::awaited::{Bound, OfClaim, Waiting};
+use super::awaited::{Bound, OfClaim, Waiting, place_in, reservation_name, reservation_of};
 use super::schedule::pod_name;
 use crate::claim::conditions;
 use crate::clock::elapsed;
@@ -39,6 +40,42 @@ impl Core {
     /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's.
     pub(super) fn expected_pods(&self, now: Timestamp) -> ExpectedNodes {
         self.coming(now).into_iter().map(|known| (known.node.into(), Arc::clone(&known.of_claim.names))).collect()
+    }
+
+    /// Pods that are to draw from Reservations whose node comes up, or did a moment ago.
+    pub(super) fn expected_drawers(&self, now: Timestamp) -> ExpectedDrawers {
+        let coming = self.reservations_coming(&self.coming(now));
+        let drawers = coming.into_iter().filter_map(|name| {
+            let pods = &self.awaited.claims.get(&place_in(name))?.names;
+            Some((name.into(), Arc::clone(pods)))
+        });
+        drawers.collect()
+    }
+
+    /// The Reservations that others are to draw from, among those that come to these nodes.
+    fn reservations_coming<'a>(&'a self, coming: &[Coming<'_>]) -> Vec<&'a str> {
+        let places = self.awaited.claims.keys().filter_map(|place| reservation_of(place));
+        let is_coming = |name: &&str| coming.iter().any(|known| known.of_claim.names.contains(*name));
+        places.filter(is_coming).collect()
+    }
+
+    /// A NodeClaim was launched for pods and Reservations: they come there, and are planned for no other one meanwhile.
+    pub(super) fn await_claim(&mut self, launch: &Launch, claim: &str, now: Timestamp) {
+        let draws = launch.draws.iter().filter(|draw| launch.reservations.contains(&draw.reservation));
+        let draws: BTreeMap<&ObjectRef, &str> = draws.map(|draw| (&draw.pod, &*draw.reservation.key.name)).collect();
+        // Who draws from one that is there finds it by itself.
+        let elsewhere: BTreeSet<&ObjectRef> = launch.draws.iter().map(|draw| &draw.pod).collect();
+        for object in launch.pods.iter().chain(&launch.reservations) {
+            let Some(uid) = object.uid.as_deref() else { continue };
+            let name = pod_name(object);
+            self.awaited.remove(&name);
+            let owner = self.owner_of(&name);
+            match draws.get(object) {
+                Some(reservation) => self.awaited.put(&name, uid, &owner, (&place_in(reservation), now)),
+                None if elsewhere.contains(object) => {}
+                None => self.awaited.put(&name, uid, &owner, (claim, now)),
+            }
+        }
     }
 
     /// Whether there are any.
@@ -88,6 +125,20 @@ impl Core {
         }
     }
 
+    /// A Reservation changed: one that has its node, or is gone, waits for none.
+    pub(super) fn forget_awaited_reservation(&mut self, name: &str) {
+        let known_as = reservation_name(name);
+        let Some(waiting) = self.awaited.of_pod.get(&known_as) else { return };
+        let known = self.view.reservations.get(&name.to_owned());
+        let waits = known.is_some_and(|known| {
+            let node = known.status.as_ref().and_then(|status| status.node_name.as_deref());
+            known.metadata.uid.as_deref() == Some(&waiting.uid) && node.is_none_or(str::is_empty)
+        });
+        if !waits {
+            self.awaited.remove(&known_as);
+        }
+    }
+
     /// Pods that are alike stand in for each other: whoever is bound where another was expected leaves it its own place.
     pub(super) fn swap_expected(&mut self, bindings: &[Binding], now: Timestamp) {
         if bindings.is_empty() || self.awaited.claims.is_empty() {
@@ -98,13 +149,18 @@ impl Core {
         let bound = bindings.iter().filter_map(|binding| {
             let pod = pod_name(&binding.object);
             let uid = binding.object.uid.as_deref()?.to_owned();
-            let claim = claims.get(&*binding.node.key.name).map(|claim| (*claim).to_owned());
+            let claim = match &binding.draws_from {
+                // It takes no room but the Reservation's.
+                Some(reservation) => Some(place_in(&reservation.key.name)),
+                None => claims.get(&*binding.node.key.name).map(|claim| (*claim).to_owned()),
+            };
             let known = self.awaited.of_pod.get(&pod).filter(|known| known.uid == uid);
             let owner = known.map_or_else(|| self.owner_of(&pod), |known| known.owner.clone());
             Some(Bound { pod, uid, owner, claim })
         });
         let bound: Vec<Bound> = bound.collect();
-        let alive: BTreeSet<String> = claims.into_values().map(str::to_owned).collect();
+        let reservations = self.reservations_coming(&coming).into_iter().map(place_in);
+        let alive: BTreeSet<String> = claims.into_values().map(str::to_owned).chain(reservations).collect();
         for (pod, place) in self.awaited.take_places(&bound, &alive, now) {
             self.give_place(&pod, place);
         }
@@ -116,7 +172,8 @@ impl Core {
         let planned = self.planned.get_mut(&before.uid);
         if let Some((claim, launched)) = place {
             if let Some(planned) = planned {
-                (planned.claim, planned.last) = (claim.clone(), launched);
+                let of = reservation_of(&claim).and_then(|name| self.awaited.of_pod.get(&reservation_name(name)));
+                (planned.claim, planned.last) = (of.map_or(&claim, |known| &known.claim).clone(), launched);
             }
             self.awaited.insert(pod.clone(), Waiting { claim, launched, ..before });
         } else {
@@ -128,8 +185,12 @@ impl Core {
         }
     }
 
-    /// The uid of a pod's controller.
+    /// The uid of a pod's controller, or what a Reservation's template says: those that are alike have the same.
     pub(super) fn owner_of(&self, pod: &PodName) -> String {
+        if pod.namespace.is_empty() {
+            let known = self.view.reservations.get(&pod.name);
+            return known.and_then(|known| serde_json::to_string(&known.spec.template).ok()).unwrap_or_default();
+        }
         let known = self.state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.namespace, &pod.name);
         let owners = known.and_then(|pod| pod.metadata.owner_references.as_deref()).unwrap_or_default();
         let owner = owners.iter().find(|owner| owner.controller == Some(true));

@@ -412,7 +412,10 @@ impl Core {
                 }
                 Concerns::Pool(name) => self.pool_changed(&name),
                 Concerns::ClaimsOf(pool) => self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY)),
-                Concerns::Reservation(name) => self.queue.add(Job::Reservation(name)),
+                Concerns::Reservation(name) => {
+                    self.forget_awaited_reservation(&name);
+                    self.queue.add(Job::Reservation(name));
+                }
             }
         }
     }

@@ -16,7 +16,6 @@ use rustc_hash::FxHasher;
 use super::ceilings::Spend;
 use super::pools::{HASH_VERSION, template_hash};
 use super::recall::backoff_message;
-use super::schedule::pod_name;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
@@ -105,18 +104,9 @@ impl Core {
             return false;
         }
         let Ok(name) = self.create_claim(launch, spend, now) else { return false };
-        // Who draws from a Reservation finds it by itself.
-        let draws: BTreeSet<Option<&str>> = launch.draws.iter().map(|draw| draw.pod.uid.as_deref()).collect();
+        self.await_claim(launch, &name, now);
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
-            if object.key.kind == berth_state::Kind::Pod {
-                let pod = pod_name(object);
-                self.awaited.remove(&pod);
-                if !draws.contains(&Some(uid)) {
-                    let owner = self.owner_of(&pod);
-                    self.awaited.put(&pod, uid, &owner, (&name, now));
-                }
-            }
             let planned = self.planned.entry(uid.to_owned()).or_insert_with(|| Planned::none(now));
             planned.claim.clone_from(&name);
             planned.n_launches = planned.n_launches.saturating_add(1);

@@ -41,6 +41,7 @@ impl Core {
             launches,
             scheduler_names: self.options.scheduler_names.clone(),
             expected: self.expected_pods(now),
+            drawers: self.expected_drawers(now),
         };
         let span = tracing::info_span!("decision", launches, cause = self.take_cause());
         self.decision = span.clone();

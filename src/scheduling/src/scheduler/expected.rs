@@ -19,6 +19,8 @@ pub(super) struct Expectations {
     rows: Expected,
     /// The room that is held meanwhile, for those who could not come yet.
     held: Vec<(ClassId, u32, usize)>,
+    /// By row: how many are not placed at all.
+    left: BTreeMap<u32, u32>,
 }
 
 impl Scheduler<'_> {
@@ -31,6 +33,16 @@ impl Scheduler<'_> {
         }
         rows.retain(|_, expected| !expected.is_empty());
         self.expectations.rows = rows;
+    }
+
+    /// While a queue is worked off, so many pods of each of these rows are not placed: what they wait for is not there yet.
+    pub fn leave(&mut self, rows: BTreeMap<u32, u32>) {
+        self.expectations.left = rows;
+    }
+
+    /// How many of a row are not placed.
+    pub(super) fn left_of(&self, row: u32) -> u32 {
+        self.expectations.left.get(&row).copied().unwrap_or_default()
     }
 
     /// Lets go of the room that is held for those who did not come, for them to be asked again.

@@ -90,6 +90,7 @@ impl Scheduler<'_> {
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 self.expect_those_left();
                 self.expect(Expected::new());
+                self.leave(BTreeMap::new());
                 return summed(failed.into_iter().map(|((.., id), count)| (id, count)).collect());
             }
             (waiting, binding) = (failed, unbound);
@@ -110,6 +111,7 @@ impl Scheduler<'_> {
             for &row in &class.rows {
                 let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
+                let count = count.saturating_sub(self.left_of(row));
                 if count > 0 {
                     rows.insert((Reverse(priority), class.kind, row, id), count);
                 }

@@ -252,6 +252,7 @@ impl Core {
                 // Who else binds pods is expected to find the same places.
                 scheduler_names: None,
                 expected: self.expected_pods(now),
+                drawers: self.expected_drawers(now),
             },
             eviction_price: self.options.eviction_price,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
