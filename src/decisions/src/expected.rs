@@ -34,12 +34,21 @@ impl Rows {
     /// Those of a cluster, before anything is placed, with what [`Rows::settle`] needs.
     pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> Self {
         let mut rows = Rows::on_all_nodes(cluster, names);
+        for (id, nodes) in nodes_of_drawers(cluster, names, drawers) {
+            for at in nodes {
+                if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) {
+                    rows.drawers.entry(id).or_default().push(at);
+                } else {
+                    // One that is alike may draw in its place, and then it takes the room of that one.
+                    *rows.counts.entry(id).or_default().entry(at).or_default() += 1;
+                }
+            }
+        }
         for id in rows.counts.keys() {
             let Some(row) = cluster.pending.get(*id as usize) else { continue };
             let members = row.members.iter().filter(|run| run.numbers.is_none());
             rows.row_of.extend(members.map(|run| (name_of(cluster, row, run), *id)));
         }
-        rows.drawers = drawers_that_wait(cluster, names, drawers);
         rows
     }
 
@@ -213,8 +222,8 @@ fn name_of(cluster: &Cluster, row: &PendingRow, run: &MemberRun) -> Box<str> {
     name.into()
 }
 
-/// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected, if it comes up.
-fn drawers_that_wait(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> BTreeMap<u32, Vec<usize>> {
+/// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected.
+fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> BTreeMap<u32, Vec<usize>> {
     let mut by_row: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     if drawers.is_empty() {
         return by_row;
@@ -222,7 +231,7 @@ fn drawers_that_wait(cluster: &Cluster, names: &ExpectedNodes, drawers: &Expecte
     let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation);
     let pending: FxHashSet<&str> = rows.flat_map(|row| &row.members).map(|run| &*run.name).collect();
     let mut node_of: FxHashMap<&str, usize> = FxHashMap::default();
-    for (at, node) in cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_coming_up) {
+    for (at, node) in cluster.nodes.iter().enumerate() {
         let expected = names.get(cluster.symbols.text(node.name)).into_iter().flat_map(|names| names.iter());
         for reservation in expected.filter(|name| pending.contains(&***name)) {
             let pods = drawers.get(&**reservation).into_iter().flat_map(|pods| pods.iter());

@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use berth_api::{NodePool, Operator};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -73,6 +76,43 @@ fn pod_ref(name: &str) -> ObjectRef {
 
 fn node_ref(name: &str) -> ObjectRef {
     Key::new(Kind::Node, "", name).with_uid(Some(&format!("uid-{name}")))
+}
+
+#[test]
+fn room_is_held_for_a_reservation_that_a_node_comes_up_for_and_its_owner_waits_for_it() {
+    let owner = json!({"metadata": {"labels": {"app": "owner"}}});
+    let room = Object::from(typed::<berth_api::Reservation>(json!({
+        "metadata": {"name": "room", "uid": "uid-room"},
+        "spec": {"ttl": "0s", "owners": [{"labelSelector": {"matchLabels": {"app": "owner"}}}],
+            "template": {"spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}]}}}})));
+    let expected = ExpectedNodes::from([("coming".into(), Arc::new(BTreeSet::from(["room".into()])))]);
+    let drawers = ExpectedDrawers::from([("room".into(), Arc::new(BTreeSet::from(["default/owner".into()])))]);
+    let options = Options { expected, drawers, ..full() };
+    let room_ref = Key::new(Kind::Reservation, "", "room").with_uid(Some("uid-room"));
+    let objects = |labels: &Value| {
+        let nodes = [mk_node("up", "1", &json!({})), mk_node("coming", "2", labels)];
+        let pods = [mk_pod("other", "1", json!({})), mk_pod("owner", "1", owner.clone())];
+        [&nodes[..], &pods[..], std::slice::from_ref(&room)].concat()
+    };
+    let mut state = state_of(&objects(&json!({"karpenter.sh/nodepool": "pool"})));
+    let decision = decide(&mut state, &options, NOW).unwrap();
+    let bound: Vec<_> = decision.bindings.iter().map(|binding| (&binding.object, &binding.node)).collect();
+    assert_eq!(bound, [(&pod_ref("other"), &node_ref("up"))], "the owner leaves it to who has no other place");
+    let mut nominated: Vec<_> = decision.nominations.iter().map(|known| (&known.object, &known.node)).collect();
+    nominated.sort();
+    assert_eq!(nominated, [(&room_ref, &node_ref("coming")), (&pod_ref("owner"), &node_ref("coming"))]);
+    let mut state = state_of(&objects(&json!({"karpenter.sh/nodepool": "pool", "karpenter.sh/initialized": "true"})));
+    let decision = decide(&mut state, &options, NOW).unwrap();
+    let bound: Vec<_> =
+        decision.bindings.iter().map(|known| (&known.object, &known.node, known.draws_from.as_ref())).collect();
+    assert_eq!(
+        bound,
+        [
+            (&room_ref, &node_ref("coming"), None),
+            (&pod_ref("owner"), &node_ref("coming"), Some(&room_ref)),
+            (&pod_ref("other"), &node_ref("up"), None),
+        ]
+    );
 }
 
 #[test]
