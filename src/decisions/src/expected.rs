@@ -26,6 +26,8 @@ pub(crate) struct Rows {
     row_of: FxHashMap<Box<str>, u32>,
     /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
     drawers: BTreeMap<u32, Vec<usize>>,
+    /// By row: the names of those who are expected somewhere.
+    own: BTreeMap<u32, FxHashSet<Box<str>>>,
 }
 
 // === impl Rows ===
@@ -44,10 +46,19 @@ impl Rows {
                 }
             }
         }
-        for id in rows.counts.keys() {
+        let all: FxHashSet<&str> =
+            names.values().chain(drawers.values()).flat_map(|names| names.iter()).map(|name| &**name).collect();
+        let mut name = String::new();
+        for id in rows.counts.keys().chain(rows.drawers.keys()) {
             let Some(row) = cluster.pending.get(*id as usize) else { continue };
-            let members = row.members.iter().filter(|run| run.numbers.is_none());
-            rows.row_of.extend(members.map(|run| (name_of(cluster, row, run), *id)));
+            let own = rows.own.entry(*id).or_default();
+            for run in row.members.iter().filter(|run| run.numbers.is_none()) {
+                write_name(&mut name, cluster, row, run);
+                if all.contains(&*name) {
+                    own.insert(run.name.clone());
+                }
+                rows.row_of.insert(name.as_str().into(), *id);
+            }
         }
         rows
     }
@@ -111,6 +122,12 @@ impl Rows {
             let row = self.row_of.get(&placement.name).and_then(|row| self.counts.get_mut(row));
             if let Some(count) = row.and_then(|nodes| nodes.get_mut(&placement.node)) {
                 *count = count.saturating_sub(1);
+            }
+        }
+        for (id, own) in &self.own {
+            if let Some(row) = cluster.pending.get_mut(*id as usize) {
+                // Others that are alike may be new: what is planned for them now is theirs.
+                row.members.sort_by_key(|run| !own.contains(&run.name));
             }
         }
         let mut settled = Vec::new();
@@ -214,12 +231,6 @@ fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow, run: &Memb
         name.push('/');
     }
     name.push_str(&run.name);
-}
-
-fn name_of(cluster: &Cluster, row: &PendingRow, run: &MemberRun) -> Box<str> {
-    let mut name = String::new();
-    write_name(&mut name, cluster, row, run);
-    name.into()
 }
 
 /// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected.

@@ -116,6 +116,21 @@ fn room_is_held_for_a_reservation_that_a_node_comes_up_for_and_its_owner_waits_f
 }
 
 #[test]
+fn a_new_pod_takes_no_place_of_one_that_is_alike_and_expected() {
+    let mut state = state_of(&[
+        mk_node("coming", "1", &json!({"karpenter.sh/nodepool": "pool"})),
+        mk_pod("new", "1", json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}})),
+        mk_pod("old", "1", json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}})),
+        mk_pool(),
+    ]);
+    let expected = ExpectedNodes::from([("coming".into(), Arc::new(BTreeSet::from(["default/old".into()])))]);
+    let decision = decide(&mut state, &Options { expected, ..full() }, NOW).unwrap();
+    let nominated: Vec<_> = decision.nominations.iter().map(|known| (&known.object, &known.node)).collect();
+    assert_eq!(nominated, [(&pod_ref("old"), &node_ref("coming"))]);
+    assert_eq!(decision.launches[0].pods, [pod_ref("new")]);
+}
+
+#[test]
 fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     let tolerant = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});
     let mut state = state_of(&[
