@@ -42,13 +42,13 @@ type world struct {
 	rejected    map[types.UID]string // pods that Karpenter would not provision for, with the reason
 }
 
-func karpenterContext() context.Context {
+func karpenterContext(spotToSpot bool) context.Context {
 	return options.ToContext(context.Background(), &options.Options{
 		CPURequests:       1000,
 		PreferencePolicy:  options.PreferencePolicyRespect,
 		MinValuesPolicy:   options.MinValuesPolicyStrict,
 		IgnoreDRARequests: true,
-		FeatureGates:      options.FeatureGates{ReservedCapacity: true},
+		FeatureGates:      options.FeatureGates{ReservedCapacity: true, SpotToSpotConsolidation: spotToSpot},
 	})
 }
 

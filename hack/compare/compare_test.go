@@ -33,9 +33,9 @@ func typeJSON(name, cpu string, offerings ...string) string {
 func solved(t *testing.T, mode, reserved, manifests, types string) *report {
 	t.Helper()
 	line := fmt.Sprintf(`{"mode":%q,"reserved":%q,"manifests":[%s],"instanceTypes":[%s]}`, mode, reserved, manifests, types)
-	r, ok := answer(karpenterContext(), settings{mode: modeOneshot, reserved: reservedStrict, workers: 1, claims: true}, []byte(line)).(*report)
+	r, ok := answer(karpenterContext(false), settings{mode: modeOneshot, reserved: reservedStrict, workers: 1, claims: true}, []byte(line)).(*report)
 	if !ok {
-		raw, _ := json.Marshal(answer(karpenterContext(), settings{mode: modeOneshot, reserved: reservedStrict}, []byte(line)))
+		raw, _ := json.Marshal(answer(karpenterContext(false), settings{mode: modeOneshot, reserved: reservedStrict}, []byte(line)))
 		t.Fatalf("no report: %s", raw)
 	}
 	return r
@@ -100,7 +100,7 @@ func TestInputFaultsHaveCodeTwo(t *testing.T) {
 		`{"manifests":[],"instanceTypes":[]}`,
 		`{"manifests":[],"instanceTypes":[` + typeJSON("m", "2", offeringJSON("reserved", "a", 0, "")) + `]}`,
 	} {
-		got, ok := answer(karpenterContext(), settings{mode: modeOneshot, reserved: reservedStrict}, []byte(line)).(batchError)
+		got, ok := answer(karpenterContext(false), settings{mode: modeOneshot, reserved: reservedStrict}, []byte(line)).(batchError)
 		if !ok || got.Code != exitBadInput {
 			t.Errorf("%s: %+v", line, got)
 		}

@@ -197,10 +197,10 @@ func (w *world) dump(path string) error {
 	items := []any{}
 	for _, p := range w.nodePools {
 		pool := p.DeepCopy()
-		pool.APIVersion, pool.Kind = "karpenter.sh/v1", "NodePool"
-		pool.Status = karpv1.NodePoolStatus{}
 		pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
-		items = append(items, pool)
+		// Without a status, whose count of nodes would be null.
+		items = append(items, map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+			"metadata": map[string]any{"name": pool.Name}, "spec": pool.Spec})
 	}
 	for _, n := range w.store.nodes {
 		node := n.DeepCopy()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cost over evictions: Berth's disruption beside Karpenter's, from the same cluster.
 
-usage: curve.py KARPENTER.json CLUSTER.json TYPES.json [--berth PROGRAM] [--prices N,N…]
+usage: curve.py KARPENTER.json CLUSTER.json TYPES.json [--berth PROGRAM] [--prices N,N…] [--berth-args ARGS]
 
 KARPENTER.json is what `compare --consolidate --dump CLUSTER.json` printed. Berth is asked once for each price of an
 eviction; after each of its commands so many pods have moved, and the nodes cost so much. What it reaches at a number of
@@ -16,7 +16,7 @@ import subprocess
 def berth(args, price):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [args.berth, "plan", "-f", args.cluster, "--instance-types", args.types, "--disrupt", "--eviction-price",
-               str(price), "-o", "json"]
+               str(price), "-o", "json", *args.berth_args.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr)
@@ -39,7 +39,8 @@ def main():
     parser.add_argument("cluster")
     parser.add_argument("types")
     parser.add_argument("--berth", default="berth")
-    parser.add_argument("--prices", default="0,0.005,0.01,0.02,0.05,0.1,0.2")
+    parser.add_argument("--prices", default="0,0.02,0.05,0.1,0.2,0.3,0.5,0.8,1.2,2")
+    parser.add_argument("--berth-args", default="", help="further arguments of berth plan")
     args = parser.parse_args()
     with open(args.karpenter) as file:
         peer = json.load(file)
@@ -49,7 +50,8 @@ def main():
         points, commands, seconds = berth(args, price)
         ours += points
         evictions, cost = points[-1]
-        print(f"Berth at ${price} an eviction: ${cost:.2f}/h after {evictions} evictions, {commands} commands, {seconds:.1f} CPU s")
+        print(f"Berth at ${price} an eviction: ${cost:.2f}/h after {evictions} evictions, {commands} commands, {seconds:.1f} CPU s",
+              flush=True)
     last = peer["passes"][-1]
     print(f"Karpenter: ${last['hourlyCost']:.2f}/h after {last['evictions']} evictions, {len(peer['passes'])} passes, "
           f"{last['cpuSeconds']:.1f} CPU s{'' if peer['settled'] else ', not settled'}")

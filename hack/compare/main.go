@@ -46,6 +46,7 @@ func mainWithCode() int {
 	flags.Int64Var(&c.seed, "seed", 1, "with --consolidate: of the choice")
 	flags.StringVar(&c.dump, "dump", "", "with --consolidate: write the cluster as it is when pods have gone, for berth plan")
 	flags.Float64Var(&c.maxSeconds, "max-cpu-seconds", 0, "with --consolidate: begin no further pass after so many; 0 is no limit")
+	spotToSpot := flags.Bool("spot-to-spot", false, "with --consolidate: whether spot nodes may make way for spot")
 	batch := flags.Bool("batch", false, `read cases {"manifests":[...],"instanceTypes":[...]} from standard input, one a line; answer each with a line`)
 	output := flags.String("o", "json", "output: json")
 	if err := flags.Parse(os.Args[1:]); err != nil {
@@ -55,7 +56,7 @@ func mainWithCode() int {
 	if err := s.check(); err != nil || *output != "json" {
 		return fail(exitBadInput, fmt.Errorf("unknown mode or output: %w", err))
 	}
-	ctx := karpenterContext()
+	ctx := karpenterContext(*spotToSpot)
 	if *batch {
 		return runBatch(ctx, s, os.Stdin, os.Stdout)
 	}
