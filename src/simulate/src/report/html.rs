@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Report;
 use super::plot::{Line, escaped, legend, svg};
 use super::table::{FIGURES, RESERVATION_HEADS, reservation_cells};
-use super::text::{count, difference, dollars, duration, percent, tenths};
+use super::text::{count, difference, dollars, duration, length, percent, tenths};
 use crate::outcome::{Outcome, Sample};
 
 const STYLE: &str = include_str!("style.css");
@@ -51,7 +51,7 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
     let unplaced: u64 = outcome.unplaced.iter().map(|own| own.pods).sum();
     let figures = [
         ("Cost", dollars(cost.total), format!("{} of list price", percent(cost.total, cost.list_price))),
-        ("At list price", dollars(cost.list_price), format!("{} h from {}", tenths(outcome.hours), outcome.start)),
+        ("At list price", dollars(cost.list_price), format!("{} from {}", length(outcome.hours), outcome.start)),
         (
             "Without reservations",
             dollars(cost.without_reservations),

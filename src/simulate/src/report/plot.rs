@@ -11,6 +11,7 @@ const HEIGHT: f64 = 200.0;
 const LEFT: f64 = 56.0;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 8.0;
+const RIGHT: f64 = 16.0;
 
 /// A line of a plot: its name, and a value for each sample.
 pub(super) struct Line {
@@ -20,12 +21,13 @@ pub(super) struct Line {
     pub(super) is_filled: bool,
 }
 
-/// A plot of lines over the same times, in seconds from the start. `unit` stands before the values of the axis.
+/// A plot of lines over the same times, in seconds from the start. `unit` stands before the values of the axis; without one
+/// these are counts.
 pub(super) fn svg(title: &str, unit: &str, seconds: &[f64], lines: &[Line]) -> String {
     let end = seconds.last().copied().unwrap_or(1.0).max(1.0);
     let most = lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
-    let (step, top) = scale(most);
-    let x = |time: f64| LEFT + time / end * (WIDTH - LEFT - 8.0);
+    let (step, top) = scale(most, unit.is_empty());
+    let x = |time: f64| LEFT + time / end * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| TOP + (1.0 - value / top) * (HEIGHT - TOP - BOTTOM);
     let mut out = String::new();
     let _ = write!(
@@ -42,7 +44,7 @@ pub(super) fn svg(title: &str, unit: &str, seconds: &[f64], lines: &[Line]) -> S
              text-anchor=\"end\">{unit}{}</text>",
             LEFT - 6.0,
             at + 4.0,
-            number(value, step)
+            number(value, step, unit.is_empty())
         );
         value += step;
     }
@@ -94,15 +96,16 @@ pub(super) fn legend(lines: &[Line]) -> String {
     out
 }
 
-/// The distance of lines and the top of an axis that holds `most`: round numbers.
-fn scale(most: f64) -> (f64, f64) {
+/// The distance of lines and the top of an axis that holds `most`: round numbers, of counts whole ones.
+fn scale(most: f64, counts: bool) -> (f64, f64) {
     if most <= 0.0 {
         return (1.0, 1.0);
     }
     let rough = most / 4.0;
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough);
-    let step = step.unwrap_or(power * 10.0);
+    let mut steps = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|factor| factor * power);
+    let is_round = |step: &f64| *step >= rough && (!counts || step.fract() == 0.0);
+    let step = steps.find(is_round).unwrap_or((power * 10.0).max(1.0));
     (step, (most / step).ceil() * step)
 }
 
@@ -129,16 +132,17 @@ fn time_step(end: f64) -> (f64, &'static str) {
     STEPS.into_iter().find(|(step, _)| end / step <= 12.0).unwrap_or((8_640_000.0, "d"))
 }
 
-fn number(value: f64, step: f64) -> String {
+fn number(value: f64, step: f64, counts: bool) -> String {
     if step >= 1.0 && step.fract() == 0.0 {
         return grouped(&format!("{value:.0}"));
     }
-    let digits = if step >= 0.1 || step > 1.0 {
+    // Of money cents, or less where they are all alike.
+    let digits = if counts {
         1
     } else if step >= 0.01 {
         2
     } else {
-        3
+        4
     };
     format!("{value:.digits$}")
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::Report;
-use super::text::{count, difference, dollars, duration, percent, tenths};
+use super::text::{count, difference, dollars, duration, length, percent, tenths};
 use crate::outcome::{Outcome, ReservationUse};
 
 /// Writes what came of one scenario, or a comparison and then each variant.
@@ -61,7 +61,7 @@ fn write_comparison(report: &Report, writer: &mut impl Write) -> io::Result<()> 
 }
 
 fn write_one(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
-    writeln!(writer, "{} h from {}", tenths(outcome.hours), outcome.start)?;
+    writeln!(writer, "{} from {}", length(outcome.hours), outcome.start)?;
     for note in &outcome.notes {
         writeln!(writer, "note: {note}")?;
     }

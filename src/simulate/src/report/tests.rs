@@ -1,14 +1,18 @@
-use super::text::{difference, dollars, duration, grouped, tenths};
+use super::text::{difference, dollars, duration, grouped, length, tenths};
 
 #[test]
-fn an_axis_tells_its_halves() {
-    let text = super::plot::svg(
-        "t",
-        "",
-        &[0.0, 60.0],
-        &[super::plot::Line { name: String::new(), values: vec![9.0, 10.0], is_filled: false }],
-    );
-    assert!(text.contains(">2.5</text>") && text.contains(">7.5</text>") && !text.contains(">8</text>"), "{text}");
+fn an_axis_tells_its_cents_and_whole_counts() {
+    let plot = |unit: &str, most: f64| {
+        let line = super::plot::Line { name: String::new(), values: vec![0.0, most], is_filled: false };
+        super::plot::svg("t", unit, &[0.0, 60.0], &[line])
+    };
+    let dollars = plot("$", 10.0);
+    assert!(dollars.contains(">$2.50</text>") && dollars.contains(">$7.50</text>") && !dollars.contains(">$8"));
+    for (most, tick) in [(10.0, ">5</text>"), (1.0, ">1</text>"), (2.0, ">2</text>"), (730.0, ">400</text>")] {
+        let nodes = plot("", most);
+        let axis = nodes.split("text-anchor=\"middle\"").next().unwrap();
+        assert!(axis.contains(tick) && !axis.contains(".5</text>"), "{most}: {axis}");
+    }
 }
 
 #[test]
@@ -18,6 +22,7 @@ fn figures_read_as_people_write_them() {
     assert_eq!(dollars(-0.001), "$0.00");
     assert_eq!(difference(3.0), "+$3.00");
     assert_eq!(grouped("100"), "100");
+    assert_eq!([0.01, 0.3, 1.0, 720.0].map(length), ["36s", "18m00s", "1.0 h", "720.0 h"]);
     assert_eq!([-0.0, -0.04, 1234.56].map(tenths), ["0.0", "0.0", "1,234.6"]);
     assert_eq!(
         [0.0, 0.02, 48.0, 750.0, 12_000.0, 187_200.0].map(duration),

@@ -56,6 +56,11 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
+/// How long a simulation was, of hours: short ones to the second.
+pub(super) fn length(hours: f64) -> String {
+    if hours < 1.0 { duration(hours * 3600.0) } else { format!("{} h", tenths(hours)) }
+}
+
 /// A share in percent; nothing of nothing is none.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}%", part / whole * 100.0) } else { "-".to_owned() }
