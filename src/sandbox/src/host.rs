@@ -23,7 +23,7 @@ use crate::{SandboxError, apply, machines};
 pub struct HostOptions {
     /// What every clock shows at the start.
     pub now: Timestamp,
-    /// Decides ids and chance.
+    /// Decides ids, chance, and a part of the names of machines: another one for each cloud that the cluster knows.
     pub seed: u64,
     /// What the cloud offers. Each of its reservations becomes a FakeCapacityReservation, unless there is one.
     pub catalogue: Catalogue,
@@ -53,7 +53,8 @@ impl Host {
         tell: impl FnMut(&Line) + Send + 'static,
     ) -> Result<Self, SandboxError> {
         let HostOptions { now, seed, catalogue, boot_delay, is_dry } = options;
-        let config = CloudConfig { seed, epoch: now, boot_delay, ..CloudConfig::default() };
+        let config =
+            CloudConfig { seed, incarnation: incarnation(seed), epoch: now, boot_delay, ..CloudConfig::default() };
         let cloud = FakeCloud::new(config, catalogue);
         if !is_dry {
             apply::missing_reservations(&client, &cloud.reservation_definitions()).await?;
@@ -71,6 +72,19 @@ impl Host {
     pub fn cloud(&self) -> &FakeCloud {
         &self.cloud
     }
+}
+
+/// Five characters that tell this cloud's machines from those of others that the cluster knew, or knows.
+fn incarnation(seed: u64) -> String {
+    // Without vowels, so that no words come of it.
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut rest = seed;
+    let digit = |_| {
+        let digit = usize::try_from(rest % 27).unwrap_or(0);
+        rest /= 27;
+        char::from(ALPHABET.get(digit).copied().unwrap_or(b'b'))
+    };
+    (0..5).map(digit).collect()
 }
 
 async fn follow(

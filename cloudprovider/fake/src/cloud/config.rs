@@ -8,8 +8,12 @@ use jiff::Timestamp;
 /// What a fake cloud is started with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloudConfig {
-    /// Decides ids, delays and faults.
+    /// Decides delays and faults.
     pub seed: u64,
+    /// Part of each id and node name. Clouds that a cluster meets one after the other, or at a time, need different ones,
+    /// since each counts its machines from 1: else a NodeClaim's instance would seem to live on as another one's. Empty
+    /// where there is one cloud.
+    pub incarnation: String,
     /// What the clock shows at the start; it goes with tokio's time.
     pub epoch: Timestamp,
     /// The value of the tag [`tag::CLUSTER`](berth_cloudprovider::tag::CLUSTER).
@@ -39,6 +43,7 @@ impl Default for CloudConfig {
     fn default() -> Self {
         Self {
             seed: 0,
+            incarnation: String::new(),
             epoch: Timestamp::UNIX_EPOCH,
             cluster: "berth".to_owned(),
             boot_delay: Duration::from_secs(2),

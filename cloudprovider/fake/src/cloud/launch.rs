@@ -129,7 +129,11 @@ impl World {
         self.n_launched += 1;
         let number = self.n_launched;
         let zone = offering.zone.as_deref().unwrap_or("nowhere");
-        let provider_id = ProviderId(format!("fake:///{zone}/i-{number:06}"));
+        let of = match &*self.config.incarnation {
+            "" => String::new(),
+            incarnation => format!("{incarnation}-"),
+        };
+        let provider_id = ProviderId(format!("fake:///{zone}/i-{of}{number:06}"));
         let entry = self.instance_type(class, &offering.instance_type);
         let allocatable = entry.map(|entry| entry.resources.clone()).unwrap_or_default();
         let labels = self.labels_of(class, &offering, reservation.as_deref()).unwrap_or_default();
@@ -151,7 +155,7 @@ impl World {
             // The reservation is booked by the change below.
             truth: Instance { reservation: None, ..instance.clone() },
             shown: Vec::new(),
-            node_name: format!("{}-{number:04}", dns_label(&instance.offering.instance_type)),
+            node_name: format!("{}-{of}{number:04}", dns_label(&instance.offering.instance_type)),
             request: request.clone(),
             stock,
             is_dead: false,

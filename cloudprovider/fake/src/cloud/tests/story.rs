@@ -1,5 +1,6 @@
 //! What the cloud tells of its machines.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_catalogue::CapacityType;
@@ -37,6 +38,20 @@ async fn a_machine_joins_after_its_boot_and_registration_delays_with_all_its_lab
     assert_eq!(label("kubernetes.io/arch"), Some("amd64"));
     assert_eq!(machine.taints[0].key, "karpenter.sh/unregistered");
     assert!(machine.instance.capacity["memory"] > machine.instance.allocatable["memory"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clouds_that_follow_each_other_call_no_two_machines_the_same() {
+    let mut known = BTreeSet::new();
+    for incarnation in ["", "k7x2b", "qq5zd"] {
+        let cloud = cloud(CloudConfig { incarnation: incarnation.to_owned(), ..CloudConfig::default() });
+        let mut events = running(&cloud);
+        let id = cloud.create(&request(1, on_demand())).await.unwrap().instance.provider_id;
+        next(&mut events).await;
+        let Some(CloudEvent::Booted(machine)) = next(&mut events).await else { panic!("no machine booted") };
+        assert!(known.insert(id.0.clone()), "{id:?}");
+        assert!(known.insert(machine.node_name.clone()), "{}", machine.node_name);
+    }
 }
 
 #[tokio::test(start_paused = true)]
