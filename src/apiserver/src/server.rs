@@ -24,7 +24,8 @@ pub struct Config {
     pub seed: u64,
     /// Changes that each resource remembers for watches, before an older version is answered 410.
     pub history: usize,
-    /// Bytes that the remembered changes of each resource may hold; the last change stays, however large it is.
+    /// Bytes that the remembered changes of each resource may hold beside the objects that are there; the last change
+    /// stays, however large it is.
     pub history_bytes: usize,
     /// How long an Event lives after its last write, by the server's clock.
     pub event_ttl: Duration,
@@ -96,7 +97,7 @@ impl Default for Config {
         Self {
             epoch: Timestamp::UNIX_EPOCH,
             seed: 0,
-            history: 16_384,
+            history: 32_768,
             history_bytes: 64 * 1024 * 1024,
             event_ttl: Duration::from_secs(60 * 60),
             body_timeout: Duration::from_secs(60),

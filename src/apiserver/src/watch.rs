@@ -48,8 +48,8 @@ struct Watcher {
 
 enum Pending {
     Event(&'static str, Arc<Object>, u64),
-    /// A line that other watches of the same change send, too.
-    Line(Bytes),
+    /// An event with the object as it is stored.
+    Plain(&'static str, Arc<Object>),
     /// The end of the initial events, at a version.
     InitialEnd(u64),
 }
@@ -216,7 +216,7 @@ impl Watcher {
         };
         let is_plain = self.output == Output::Json && revision == 0;
         if is_plain && crate::convert::is_stored_form(&self.resource, object) {
-            return Some(Pending::Line(change.line(kind, || frame(kind, &object.body))));
+            return Some(Pending::Plain(kind, object.clone()));
         }
         Some(Pending::Event(kind, object.clone(), revision))
     }
@@ -231,7 +231,10 @@ impl Watcher {
         while chunk.len() < CHUNK
             && let Some(next) = self.pending.pop_front()
         {
-            chunk.extend_from_slice(&self.line(&next));
+            match &next {
+                Pending::Plain(kind, object) => put_frame(&mut chunk, kind, &object.body),
+                next => chunk.extend_from_slice(&self.line(next)),
+            }
         }
         chunk.freeze()
     }
@@ -239,7 +242,7 @@ impl Watcher {
     fn line(&mut self, pending: &Pending) -> Bytes {
         match pending {
             Pending::InitialEnd(revision) => self.bookmark(*revision, true),
-            Pending::Line(line) => line.clone(),
+            Pending::Plain(kind, object) => frame(kind, &object.body),
             Pending::Event(kind, object, revision) => {
                 let mut body = crate::convert::to_version(&self.resource, object);
                 if *revision > 0 {
@@ -294,10 +297,14 @@ impl Watcher {
 
 fn frame(kind: &str, object: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(object.len() + 40);
+    put_frame(&mut out, kind, object);
+    out.freeze()
+}
+
+fn put_frame(out: &mut BytesMut, kind: &str, object: &[u8]) {
     out.put_slice(b"{\"type\":\"");
     out.put_slice(kind.as_bytes());
     out.put_slice(b"\",\"object\":");
     out.put_slice(object);
     out.put_slice(b"}\n");
-    out.freeze()
 }

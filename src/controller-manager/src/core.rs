@@ -23,7 +23,7 @@ use crate::garbage::Graph;
 use crate::objects::View;
 use crate::options::{Controller, Options};
 use crate::queue::WorkQueue;
-use crate::resource::Resource;
+use crate::resource::{LEASES, Resource};
 use crate::store::Kept;
 use crate::watches::{Message, Told, Watch};
 use crate::work::Work;
@@ -85,12 +85,20 @@ pub(crate) struct Core {
     parked: Vec<Work>,
     metrics: Metrics,
     sender: mpsc::Sender<Message>,
+    /// What is taken in before all else: a heartbeat that waits is one that is missed.
+    heartbeat_sender: mpsc::Sender<Message>,
     watches: JoinSet<()>,
     seed: u64,
 }
 
 impl Core {
-    pub(crate) fn new(client: Client, options: Options, metrics: Metrics, sender: mpsc::Sender<Message>) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        options: Options,
+        metrics: Metrics,
+        sender: mpsc::Sender<Message>,
+        heartbeat_sender: mpsc::Sender<Message>,
+    ) -> Self {
         Self {
             queue: WorkQueue::new(options.timings.retry),
             seed: options.seed,
@@ -110,6 +118,7 @@ impl Core {
             parked: Vec::new(),
             metrics,
             sender,
+            heartbeat_sender,
             watches: JoinSet::new(),
         }
     }
@@ -169,7 +178,8 @@ impl Core {
     {
         while self.watches.try_join_next().is_some() {}
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let (client, sender, seed) = (self.client.clone(), self.sender.clone(), self.seed);
+        let sender = if resource == LEASES { &self.heartbeat_sender } else { &self.sender };
+        let (client, sender, seed) = (self.client.clone(), sender.clone(), self.seed);
         self.watches.spawn(Watch { client, resource, metadata_only, seed, sender, message }.run())
     }
 

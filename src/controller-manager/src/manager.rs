@@ -48,9 +48,11 @@ impl ControllerManager {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = pin!(shutdown);
         let (sender, mut messages) = mpsc::channel::<Message>(BACKLOG);
+        // One that waits behind all changes of pods comes too late.
+        let (heartbeat_sender, mut heartbeats) = mpsc::channel::<Message>(BACKLOG);
         let limit = self.options.concurrent_syncs.max(1);
         let client = self.client.clone();
-        let mut core = Core::new(self.client, self.options, self.metrics, sender);
+        let mut core = Core::new(self.client, self.options, self.metrics, sender, heartbeat_sender);
         core.watch_caches();
         core.start_discovery();
         let mut running = FuturesUnordered::new();
@@ -65,6 +67,7 @@ impl ControllerManager {
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
                     core.finish(work, written, failure);
                 }
+                Some(message) = heartbeats.recv() => message(&mut core),
                 count = messages.recv_many(&mut batch, SLICE) => {
                     for message in batch.drain(..) {
                         message(&mut core);

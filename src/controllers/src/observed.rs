@@ -1,11 +1,12 @@
 //! What watches tell: objects as they are now, deletions, and whole lists.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+    ContainerStatus, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -69,6 +70,9 @@ macro_rules! objects {
             fn from(mut object: $type) -> Self {
                 // Large, and nobody here reads it.
                 object.metadata.managed_fields = None;
+                if let Some(pod) = (&mut object as &mut dyn Any).downcast_mut::<Pod>() {
+                    make_lean(pod);
+                }
                 Self::$kind(Arc::new(object))
             }
         })*
@@ -102,6 +106,32 @@ objects! {
     }
 }
 
+/// Conditions that tell how far the kubelet is with a pod: nothing is decided by them.
+const OF_KUBELET: [&str; 3] = ["PodReadyToStartContainers", "Initialized", "ContainersReady"];
+
+/// Takes off what a kubelet says of a pod and nobody here reads: most of what a large cluster would keep in memory.
+fn make_lean(pod: &mut Pod) {
+    let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_some_and(|node| !node.is_empty()));
+    // The conditions of others are written as a whole.
+    let Some(status) = pod.status.as_mut().filter(|_| is_bound) else { return };
+    (status.host_ip, status.host_ips, status.pod_ip, status.pod_ips) = (None, None, None, None);
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|own| !OF_KUBELET.contains(&own.type_.as_str()));
+        conditions.shrink_to_fit();
+    }
+    for statuses in [&mut status.container_statuses, &mut status.init_container_statuses] {
+        // What a container has been given counts, as it is resized in place.
+        let is_resized = |own: &ContainerStatus| own.resources.is_some() || own.allocated_resources.is_some();
+        if !statuses.iter().flatten().any(is_resized) {
+            *statuses = None;
+        }
+    }
+    if let Some(spec) = &mut pod.spec {
+        spec.containers.shrink_to_fit();
+        spec.tolerations.iter_mut().for_each(Vec::shrink_to_fit);
+    }
+}
+
 /// One thing that a watch told.
 #[derive(Debug, Clone)]
 pub(crate) enum Observed {
@@ -120,4 +150,33 @@ pub(crate) enum Observed {
         /// What is wrong with it.
         error: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept(pod: Value) -> Value {
+        let object = Object::from(serde_json::from_value::<Pod>(pod).unwrap());
+        let Object::Pod(pod) = object else { panic!("{object:?}") };
+        serde_json::to_value(&*pod).unwrap()["status"].clone()
+    }
+
+    #[test]
+    fn of_a_bound_pod_what_its_kubelet_says_is_not_kept() {
+        let conditions = ["PodScheduled", "Initialized", "ContainersReady", "Ready", "PodResizePending"];
+        let conditions = conditions.map(|type_| json!({"type": type_, "status": "True"}));
+        let container = json!({"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0});
+        let status = json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": conditions,
+            "containerStatuses": [container]});
+        let mut pod = json!({"metadata": {"name": "a"}, "spec": {"containers": []}, "status": status});
+        assert_eq!(kept(pod.clone()), status, "a pending pod's conditions are written as a whole");
+        pod["spec"]["nodeName"] = "n".into();
+        let [scheduled, _, _, ready, resize] = conditions;
+        assert_eq!(kept(pod.clone()), json!({"phase": "Running", "conditions": [scheduled, ready, resize]}));
+        pod["status"]["containerStatuses"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+        assert_eq!(kept(pod)["containerStatuses"][0]["resources"]["requests"]["cpu"], "1");
+    }
 }

@@ -5,7 +5,7 @@ mod send;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt;
@@ -24,6 +24,9 @@ use crate::{Command, KubeletConfig, NodeSpec};
 
 /// How long a failed write or watch waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Changes of pods that are taken in with each write that has ended: neither keeps the other waiting, however many come.
+const CHANGES: usize = 4;
 
 /// What is due later.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +96,8 @@ impl Loop {
         let pods = watcher::watcher(Api::<Pod>::all(self.client.clone()), bound).backoff(Fixed);
         let mut pods = std::pin::pin!(pods);
         loop {
+            // Heartbeats first: there may always be pods to see to.
+            self.fire();
             self.begin_writes();
             let due = self.timers.first_key_value().map(|(&(due, _), _)| self.clock.instant(due));
             tokio::select! {
@@ -104,6 +109,10 @@ impl Loop {
                 Some((key, outcome)) = self.writes.in_flight.next(), if !self.writes.in_flight.is_empty() => {
                     self.writes.end(&key);
                     self.written(&key, outcome);
+                    for _ in 0..CHANGES {
+                        let Some(Some(event)) = pods.next().now_or_never() else { break };
+                        event.into_iter().for_each(|event| self.observe(event));
+                    }
                 }
                 event = pods.next() => match event {
                     Some(Ok(event)) => self.observe(event),
@@ -111,7 +120,7 @@ impl Loop {
                     Some(Err(_)) => {}
                     None => return,
                 },
-                () = sleep_until(due), if due.is_some() => self.fire(),
+                () = sleep_until(due), if due.is_some() => {}
             }
         }
     }

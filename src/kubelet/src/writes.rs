@@ -35,8 +35,10 @@ pub(crate) enum Outcome {
 /// Writes that wait and writes on their way.
 #[derive(Default)]
 pub(crate) struct Writes {
+    /// Nodes and Leases: a node whose heartbeats wait for the statuses of all pods counts as lost.
+    heartbeats: VecDeque<Key>,
     waiting: VecDeque<Key>,
-    /// Those in `waiting`, and those that wait for one on its way to end.
+    /// Those in the queues, and those that wait for one on its way to end.
     wanted: FxHashSet<Key>,
     busy: FxHashSet<Key>,
     pub(crate) in_flight: FuturesUnordered<BoxFuture<'static, (Key, Outcome)>>,
@@ -48,7 +50,14 @@ impl Writes {
     /// Something about this object is to be written.
     pub(crate) fn want(&mut self, key: Key) {
         if self.wanted.insert(key.clone()) && !self.busy.contains(&key) {
-            self.waiting.push_back(key);
+            self.line_up(key);
+        }
+    }
+
+    fn line_up(&mut self, key: Key) {
+        match key {
+            Key::Node(_) | Key::Lease(_) => self.heartbeats.push_back(key),
+            Key::Pod(_) | Key::Event(_) => self.waiting.push_back(key),
         }
     }
 
@@ -57,7 +66,7 @@ impl Writes {
         if self.in_flight.len() >= most {
             return None;
         }
-        let key = self.waiting.pop_front()?;
+        let key = self.heartbeats.pop_front().or_else(|| self.waiting.pop_front())?;
         self.wanted.remove(&key);
         Some(key)
     }
@@ -72,7 +81,7 @@ impl Writes {
     pub(crate) fn end(&mut self, key: &Key) {
         self.busy.remove(key);
         if self.wanted.contains(key) {
-            self.waiting.push_back(key.clone());
+            self.line_up(key.clone());
         }
     }
 }
@@ -89,5 +98,26 @@ pub(crate) fn outcome<T>(answer: Result<T, kube::Error>, uid: impl FnOnce(&T) ->
             _ => Outcome::Refused,
         },
         Err(_) => Outcome::Again,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_do_not_wait_for_the_statuses_of_pods() {
+        let mut writes = Writes::default();
+        let (pod, lease) = (|n: u32| Key::Pod(n.to_string()), Key::Lease("a".to_owned()));
+        (0..100).for_each(|n| writes.want(pod(n)));
+        writes.want(lease.clone());
+        assert_eq!(writes.next(64), Some(lease.clone()));
+        // The next one is due before this one has ended.
+        writes.begin(lease.clone(), Box::pin(std::future::pending()));
+        writes.want(lease.clone());
+        assert_eq!(writes.next(64), Some(pod(0)));
+        writes.end(&lease);
+        assert_eq!(writes.next(64), Some(lease));
+        assert_eq!(writes.next(64), Some(pod(1)));
     }
 }

@@ -8,6 +8,8 @@ use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::ApiServer;
 use berth_apiserver::listener::Listener;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
+use berth_kubelet::NodeSpec;
+use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -19,10 +21,13 @@ use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
 use crate::observer::Observer;
-use crate::parts::{Parts, PartsOptions};
+use crate::parts::{Base, Parts, PartsOptions};
 use crate::quiet::Quiet;
 use crate::story::{Happened, Line, Moment};
 use crate::{Options, SandboxError, machines, script};
+
+/// What watches have seen is taken in so many at a time.
+const SEEN: usize = 64;
 
 /// Alike things within this time become one line.
 pub(crate) const MOMENT: Duration = Duration::from_millis(300);
@@ -55,11 +60,12 @@ pub(crate) enum Seen {
 /// # Errors
 /// Where an object is refused, the kubeconfig cannot be written, or nothing can be listened on.
 pub async fn run(
-    options: Options,
+    mut options: Options,
     mut tell: impl FnMut(&Line),
     shutdown: impl Future<Output = ()>,
 ) -> Result<Ended, SandboxError> {
-    let parts = Parts::start(PartsOptions {
+    tokio::pin!(shutdown);
+    let base = Base::new(PartsOptions {
         seed: options.seed,
         catalogue: options.catalogue.clone(),
         cloud: CloudConfig { boot_delay: options.boot_delay, ..CloudConfig::default() },
@@ -70,7 +76,17 @@ pub async fn run(
     })
     .await?;
     let mut moment = Moment::default();
-    Box::pin(begin(&parts, &options, &mut moment)).await?;
+    let nodes = tokio::select! {
+        biased;
+        () = &mut shutdown => return Ok(Ended::Interrupted),
+        nodes = Box::pin(begin(&base, &options, &mut moment)) => nodes?,
+    };
+    // They are in the server now, and a large cluster need not be in memory twice.
+    options.objects = Vec::new();
+    let parts = base.run();
+    for node in nodes {
+        parts.kubelets.join(node);
+    }
     // Whatever runs beside ends when this function does.
     let Parts { server, client, cloud, kubelets, mut happened, mut tasks } = parts;
     if let Some(on_begun) = &options.on_begun {
@@ -103,13 +119,11 @@ pub async fn run(
     }
     let mut ticks = tokio::time::interval(MOMENT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    tokio::pin!(shutdown);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => return Ok(Ended::Interrupted),
             Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut known.moment),
-            Some(seen) = watches.next() => Box::pin(known.take(seen)).await,
             told = story.recv(), if options.story => {
                 // Scenes come in their order, after what happened before.
                 known.tell(&cloud, &mut tell);
@@ -127,18 +141,26 @@ pub async fn run(
                 if known.moment.is_over(known.observer.is_launching()) {
                     known.tell(&cloud, &mut tell);
                 }
-                quiet.observe(known.observer.left(), known.observer.n_moving() + cloud.n_moving());
-                if let Some(left) = quiet.settled().filter(|_| options.settle) {
+                quiet.observe(known.observer.n_changes(), known.observer.n_moving() + cloud.n_moving());
+                if options.settle && let Some(left) = quiet.settled(known.observer.left()) {
                     return Ok(if left.is_empty() { Ended::Settled } else { Ended::LeftOver(left) });
+                }
+            }
+            // Last, as of a large cluster there may always be something.
+            Some(seen) = watches.next() => {
+                Box::pin(known.take(seen)).await;
+                for _ in 1..SEEN {
+                    let Some(Some(seen)) = watches.next().now_or_never() else { break };
+                    Box::pin(known.take(seen)).await;
                 }
             }
         }
     }
 }
 
-/// Makes the objects to begin with.
-async fn begin(parts: &Parts, options: &Options, moment: &mut Moment) -> Result<(), SandboxError> {
-    let begun = parts.begin(&options.objects, !options.story).await?;
+/// Makes the objects to begin with. Gives the nodes among them.
+async fn begin(base: &Base, options: &Options, moment: &mut Moment) -> Result<Vec<NodeSpec>, SandboxError> {
+    let (begun, nodes) = base.begin(&options.objects, !options.story).await?;
     for passed_over in begun.passed_over {
         let message = format!("{passed_over} is passed over: the cluster has no such resource");
         moment.add(Happened::Said { event: "PassedOver", message }, passed_over);
@@ -152,7 +174,7 @@ async fn begin(parts: &Parts, options: &Options, moment: &mut Moment) -> Result<
             "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64".to_owned();
         moment.add(Happened::Said { event: "NodePool", message }, "default");
     }
-    Ok(())
+    Ok(nodes)
 }
 
 /// What the loop knows.
@@ -200,7 +222,9 @@ impl State {
             }
             seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => self.bridge.take(seen).await,
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
-            Seen::Claim(Event::Delete(claim)) => self.observer.claim_gone(&claim.metadata.uid.unwrap_or_default()),
+            Seen::Claim(Event::Delete(claim)) => {
+                self.observer.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref().unwrap_or_default());
+            }
             Seen::Room(Event::Apply(own) | Event::InitApply(own)) => self.observer.reservation(&own, &mut self.moment),
             Seen::Room(Event::Delete(own)) => self.observer.reservation_gone(&own.name_any()),
             Seen::Told(Event::Apply(told) | Event::InitApply(told)) => {

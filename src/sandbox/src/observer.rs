@@ -44,15 +44,18 @@ struct SeenNode {
 struct SeenReservation {
     phase: ReservationPhase,
     n_owners: usize,
-    why: String,
 }
 
 /// Pods, nodes and NodeClaims as they were seen last, by UID; Reservations by name.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pods: BTreeMap<String, SeenPod>,
-    /// Those that have no place or are on their way: few of a large cluster, which are asked for several times a second.
-    unsettled: BTreeSet<String>,
+    /// What has no place, and why, by name and UID: few of a large cluster, which are asked for several times a second.
+    left: BTreeMap<(String, String), String>,
+    /// How often the above changed.
+    n_changes: u64,
+    /// How many pods, nodes and NodeClaims are on their way in or out.
+    n_moving: usize,
     nodes: BTreeMap<String, SeenNode>,
     /// Whether they are as they are meant to be.
     claims: BTreeMap<String, bool>,
@@ -78,6 +81,15 @@ impl SeenPod {
     /// Whether it is on its way in or out.
     fn is_moving(&self) -> bool {
         self.is_terminating || self.stage == Stage::Bound
+    }
+}
+
+// === impl SeenNode ===
+
+impl SeenNode {
+    /// Whether it is on its way in or out.
+    fn is_moving(&self) -> bool {
+        self.is_draining || self.is_ready == Some(false)
     }
 }
 
@@ -108,17 +120,30 @@ impl Observer {
         let is_terminating = pod.metadata.deletion_timestamp.is_some();
         let is_controlled = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
         let seen = SeenPod { name, of, stage, is_terminating, is_controlled };
-        if seen.is_moving() || seen.why_left().is_some() {
-            self.unsettled.insert(uid.clone());
-        } else {
-            self.unsettled.remove(&uid);
+        self.place(format!("pod {}", seen.name), &uid, seen.why_left().map(str::to_owned));
+        self.n_moving += usize::from(seen.is_moving());
+        if let Some(before) = self.pods.insert(uid, seen) {
+            self.n_moving -= usize::from(before.is_moving());
         }
-        self.pods.insert(uid, seen);
+    }
+
+    /// Remembers why something has no place; `None` where it has one.
+    fn place(&mut self, label: String, uid: &str, why_left: Option<String>) {
+        let key = (label, uid.to_owned());
+        if self.left.get(&key) == why_left.as_ref() {
+            return;
+        }
+        self.n_changes += 1;
+        match why_left {
+            Some(why) => drop(self.left.insert(key, why)),
+            None => drop(self.left.remove(&key)),
+        }
     }
 
     pub(crate) fn pod_gone(&mut self, uid: &str, moment: &mut Moment) {
-        self.unsettled.remove(uid);
         if let Some(pod) = self.pods.remove(uid) {
+            self.n_moving -= usize::from(pod.is_moving());
+            self.place(format!("pod {}", pod.name), uid, None);
             moment.add(Happened::PodsGone { of: pod.of }, pod.name);
         }
     }
@@ -144,11 +169,16 @@ impl Observer {
         if is_draining && !was_draining {
             moment.add(Happened::NodesDraining, &name);
         }
-        self.nodes.insert(uid, SeenNode { name, is_ready, is_draining });
+        let seen = SeenNode { name, is_ready, is_draining };
+        self.n_moving += usize::from(seen.is_moving());
+        if let Some(before) = self.nodes.insert(uid, seen) {
+            self.n_moving -= usize::from(before.is_moving());
+        }
     }
 
     pub(crate) fn node_gone(&mut self, uid: &str, moment: &mut Moment) {
         if let Some(node) = self.nodes.remove(uid) {
+            self.n_moving -= usize::from(node.is_moving());
             moment.add(Happened::NodesGone, node.name);
         }
     }
@@ -168,13 +198,20 @@ impl Observer {
         } else {
             self.unlaunched.insert(uid.clone());
         }
-        self.claims.insert(uid, is_steady);
+        self.n_moving += usize::from(!is_steady);
+        if let Some(was_steady) = self.claims.insert(uid, is_steady) {
+            self.n_moving -= usize::from(!was_steady);
+        }
     }
 
-    pub(crate) fn claim_gone(&mut self, uid: &str) {
-        self.claims.remove(uid);
+    pub(crate) fn claim_gone(&mut self, name: &str, uid: &str) {
+        if let Some(was_steady) = self.claims.remove(uid) {
+            self.n_moving -= usize::from(!was_steady);
+        }
         self.unlaunched.remove(uid);
-        self.planned.retain(|_, (known, _)| known != uid);
+        if self.planned.get(name).is_some_and(|(known, _)| known == uid) {
+            self.planned.remove(name);
+        }
     }
 
     pub(crate) fn reservation(&mut self, reservation: &Reservation, moment: &mut Moment) {
@@ -202,10 +239,12 @@ impl Observer {
         }
         let scheduled = status.conditions.into_iter().find(|own| own.type_ == "Scheduled");
         let why = scheduled.map(|own| own.message).unwrap_or_default();
-        self.reservations.insert(name, SeenReservation { phase, n_owners, why });
+        self.place(format!("Reservation {name}"), "", (phase == ReservationPhase::Pending).then_some(why));
+        self.reservations.insert(name, SeenReservation { phase, n_owners });
     }
 
     pub(crate) fn reservation_gone(&mut self, name: &str) {
+        self.place(format!("Reservation {name}"), "", None);
         self.reservations.remove(name);
     }
 
@@ -235,11 +274,13 @@ impl Observer {
     }
 
     /// What has no place, with the reason where one is known.
-    pub(crate) fn left(&self) -> BTreeMap<String, String> {
-        let pods = self.unsettled.iter().filter_map(|uid| self.pods.get(uid));
-        let pods = pods.filter_map(|pod| Some((format!("pod {}", pod.name), pod.why_left()?.to_owned())));
-        let waiting = self.reservations.iter().filter(|(_, known)| known.phase == ReservationPhase::Pending);
-        pods.chain(waiting.map(|(name, known)| (format!("Reservation {name}"), known.why.clone()))).collect()
+    pub(crate) fn left(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
+        self.left.iter().map(|((label, _), why)| (label.as_str(), why.as_str()))
+    }
+
+    /// Another number each time that what has no place, or why, changes.
+    pub(crate) fn n_changes(&self) -> u64 {
+        self.n_changes
     }
 
     /// Whether a NodeClaim waits for its instance.
@@ -247,13 +288,9 @@ impl Observer {
         !self.unlaunched.is_empty()
     }
 
-    /// How many pods and nodes are on their way in or out.
+    /// How many pods, nodes and NodeClaims are on their way in or out.
     pub(crate) fn n_moving(&self) -> usize {
-        let pods = self.unsettled.iter().filter_map(|uid| self.pods.get(uid));
-        let pods = pods.filter(|pod| pod.is_moving()).count();
-        let nodes = self.nodes.values().filter(|node| node.is_draining || node.is_ready == Some(false)).count();
-        let claims = self.claims.values().filter(|is_steady| !**is_steady).count();
-        pods + nodes + claims
+        self.n_moving
     }
 }
 

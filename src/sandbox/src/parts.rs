@@ -41,6 +41,14 @@ pub struct PartsOptions {
     pub quiet_watches: bool,
 }
 
+/// A cluster in which nobody acts yet.
+pub(crate) struct Base {
+    server: ApiServer,
+    client: Client,
+    cloud: FakeCloud,
+    options: PartsOptions,
+}
+
 /// A cluster that runs: API server, built-in controllers, a cloud in memory, stand-in kubelets and Berth. It ends when this
 /// is dropped.
 pub struct Parts {
@@ -87,15 +95,15 @@ impl PartsOptions {
     }
 }
 
-// === impl Parts ===
+// === impl Base ===
 
-impl Parts {
-    /// Starts everything, with Berth's definitions and no other object.
+impl Base {
+    /// The server with Berth's definitions, and the cloud; nobody looks or acts yet.
     ///
     /// # Errors
     /// The API server refused a definition.
-    pub async fn start(options: PartsOptions) -> Result<Self, SandboxError> {
-        let PartsOptions { now, seed, catalogue, cloud, kubelets, built_in, .. } = options;
+    pub(crate) async fn new(options: PartsOptions) -> Result<Self, SandboxError> {
+        let (now, seed) = (options.now, options.seed);
         let admission = Admission { taint_new_nodes: true, ..Admission::default() };
         let server = ApiServer::new(Config {
             epoch: now,
@@ -105,8 +113,27 @@ impl Parts {
             ..Config::default()
         });
         let client = Client::new(server.clone(), "default");
-        let cloud = FakeCloud::new(CloudConfig { seed, epoch: now, ..cloud }, catalogue);
+        let cloud = CloudConfig { seed, epoch: now, ..options.cloud.clone() };
+        let cloud = FakeCloud::new(cloud, options.catalogue.clone());
         apply::definitions(&client).await?;
+        Ok(Self { server, client, cloud, options })
+    }
+
+    /// As [`Parts::begin`], before anybody looks: whoever does then sees all of it at once, which costs a fraction of
+    /// being told of each object. Gives the nodes that want a kubelet, too.
+    pub(crate) async fn begin(
+        &self,
+        objects: &[Object],
+        may_make_pool: bool,
+    ) -> Result<(Begun, Vec<NodeSpec>), SandboxError> {
+        let begun = begin(&self.client, &self.cloud, objects, may_make_pool).await?;
+        Ok((begun, objects.iter().filter_map(node_of).collect()))
+    }
+
+    /// Starts all that runs.
+    pub(crate) fn run(self) -> Parts {
+        let Self { server, client, cloud, options } = self;
+        let PartsOptions { now, seed, built_in, kubelets, .. } = options;
         let mut tasks = JoinSet::new();
         let timed = server.clone();
         let clock = Clock::new(move || timed.now());
@@ -130,7 +157,19 @@ impl Parts {
             tasks.spawn(berth.run(std::future::pending()));
         }
         let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: now, ..kubelets });
-        Ok(Self { server, client, cloud, kubelets, happened, tasks })
+        Parts { server, client, cloud, kubelets, happened, tasks }
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Starts everything, with Berth's definitions and no other object.
+    ///
+    /// # Errors
+    /// The API server refused a definition.
+    pub async fn start(options: PartsOptions) -> Result<Self, SandboxError> {
+        Ok(Base::new(options).await?.run())
     }
 
     /// Makes the objects to begin with, and what they need and lack: node classes, namespaces, and with `may_make_pool` a
@@ -139,51 +178,60 @@ impl Parts {
     /// # Errors
     /// The API server refused an object.
     pub async fn begin(&self, objects: &[Object], may_make_pool: bool) -> Result<Begun, SandboxError> {
-        let client = &self.client;
-        for class in apply::missing_node_classes(objects) {
-            // As the object will say, but at once.
-            self.cloud.set_node_class(&class, NodeClass::default());
-            apply::node_class(client, &class).await?;
-        }
-        for object in objects {
-            if let Object::FakeNodeClass(class) = object
-                && class.spec == FakeNodeClassSpec::default()
-            {
-                // Else NodePools that come with it would wait until the cloud is asked again.
-                self.cloud.set_node_class(&class.name_any(), NodeClass::default());
-            }
-        }
-        let mut definitions = self.cloud.reservation_definitions();
-        let mut disagreements = Vec::new();
-        for object in objects {
-            if let Object::FakeCapacityReservation(own) = object
-                // It says itself how many it holds.
-                && let Some(known) = definitions.remove(own.id())
-                && i64::from(known.total) != own.spec.count
-            {
-                disagreements.push(format!(
-                    "reservation {}: spec.count of FakeCapacityReservation {} is {}, the instance catalogue has {}: the object's counts",
-                    own.id(),
-                    own.name_any(),
-                    own.spec.count,
-                    known.total
-                ));
-            }
-        }
-        apply::missing_reservations(client, &definitions).await?;
-        let passed_over = apply::objects(client, objects).await?;
-        let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
-        // Whoever starts with nothing but kubectl wants to see nodes, too.
-        let wants_pool = objects.is_empty() || objects.iter().any(wants_nodes);
-        let made_pool = !has_pool && may_make_pool && wants_pool;
-        if made_pool {
-            apply::open_pool(client).await?;
-        }
+        let begun = begin(&self.client, &self.cloud, objects, may_make_pool).await?;
         for spec in objects.iter().filter_map(node_of) {
             self.kubelets.join(spec);
         }
-        Ok(Begun { passed_over, made_pool, disagreements })
+        Ok(begun)
     }
+}
+
+async fn begin(
+    client: &Client,
+    cloud: &FakeCloud,
+    objects: &[Object],
+    may_make_pool: bool,
+) -> Result<Begun, SandboxError> {
+    for class in apply::missing_node_classes(objects) {
+        // As the object will say, but at once.
+        cloud.set_node_class(&class, NodeClass::default());
+        apply::node_class(client, &class).await?;
+    }
+    for object in objects {
+        if let Object::FakeNodeClass(class) = object
+            && class.spec == FakeNodeClassSpec::default()
+        {
+            // Else NodePools that come with it would wait until the cloud is asked again.
+            cloud.set_node_class(&class.name_any(), NodeClass::default());
+        }
+    }
+    let mut definitions = cloud.reservation_definitions();
+    let mut disagreements = Vec::new();
+    for object in objects {
+        if let Object::FakeCapacityReservation(own) = object
+            // It says itself how many it holds.
+            && let Some(known) = definitions.remove(own.id())
+            && i64::from(known.total) != own.spec.count
+        {
+            disagreements.push(format!(
+                "reservation {}: spec.count of FakeCapacityReservation {} is {}, the instance catalogue has {}: the object's counts",
+                own.id(),
+                own.name_any(),
+                own.spec.count,
+                known.total
+            ));
+        }
+    }
+    apply::missing_reservations(client, &definitions).await?;
+    let passed_over = apply::objects(client, objects).await?;
+    let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
+    // Whoever starts with nothing but kubectl wants to see nodes, too.
+    let wants_pool = objects.is_empty() || objects.iter().any(wants_nodes);
+    let made_pool = !has_pool && may_make_pool && wants_pool;
+    if made_pool {
+        apply::open_pool(client).await?;
+    }
+    Ok(Begun { passed_over, made_pool, disagreements })
 }
 
 /// Whether a node may have to be launched for an object.

@@ -1,26 +1,23 @@
 //! Whether the cluster has settled.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Why a pod that has no place has none: as its condition says it.
+/// Since when nothing has changed.
 #[derive(Debug)]
 pub(crate) struct Quiet {
     patience: Duration,
     since: Instant,
-    /// What has no place yet, by name, with the reason where one is known.
-    left: BTreeMap<String, String>,
-    /// Machines and nodes on their way in or out.
-    n_moving: usize,
+    /// How often what has no place changed, and how much is on its way.
+    seen: (u64, usize),
 }
 
 // === impl Quiet ===
 
 impl Quiet {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { patience, since: Instant::now(), left: BTreeMap::new(), n_moving: 0 }
+        Self { patience, since: Instant::now(), seen: (0, 0) }
     }
 
     /// Something happened.
@@ -28,27 +25,29 @@ impl Quiet {
         self.since = Instant::now();
     }
 
-    /// Sets what has no place, and how much is on its way.
-    pub(crate) fn observe(&mut self, left: BTreeMap<String, String>, n_moving: usize) {
-        if left != self.left || n_moving != self.n_moving {
+    /// Takes in how often what has no place changed, and how much is on its way.
+    pub(crate) fn observe(&mut self, n_changes: u64, n_moving: usize) {
+        if self.seen != (n_changes, n_moving) {
             self.stir();
         }
-        self.left = left;
-        self.n_moving = n_moving;
+        self.seen = (n_changes, n_moving);
     }
 
     /// Once nothing has changed for long enough: what has no place, with its reason. `None` before.
-    pub(crate) fn settled(&self) -> Option<Vec<String>> {
+    pub(crate) fn settled<'l>(&self, left: impl Iterator<Item = (&'l str, &'l str)> + Clone) -> Option<Vec<String>> {
         let waited = self.since.elapsed();
+        if waited < self.patience {
+            return None;
+        }
         // What is on its way is waited for longer, since boots and drains take their time; but not for ever. So is what
         // nobody has said anything about yet.
-        let is_moving = self.n_moving > 0 || self.left.values().any(String::is_empty);
-        let patience = if is_moving { self.patience * 24 } else { self.patience };
+        let is_moving = self.seen.1 > 0 || left.clone().any(|(_, reason)| reason.is_empty());
+        let patience = if is_moving { self.patience.saturating_mul(24) } else { self.patience };
         (waited >= patience).then(|| {
-            let why = |(name, reason): (&String, &String)| {
-                if reason.is_empty() { name.clone() } else { format!("{name}: {reason}") }
+            let why = |(name, reason): (&str, &str)| {
+                if reason.is_empty() { name.to_owned() } else { format!("{name}: {reason}") }
             };
-            self.left.iter().map(why).collect()
+            left.map(why).collect()
         })
     }
 }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use parking_lot::{RwLock, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::watch;
 
+mod frozen;
 mod object;
 #[cfg(test)]
 mod tests;
 
+use frozen::Frozen;
 pub(crate) use object::{Draft, Object, text_of, without_type};
 
 /// What happened to an object.
@@ -30,21 +31,14 @@ pub(crate) struct Change {
     /// The object after the write; of a deletion its last state, at the version of the deletion.
     pub(crate) object: Arc<Object>,
     pub(crate) previous: Option<Arc<Object>>,
-    /// How watches tell of it, once one of them has.
-    line: Arc<OnceLock<(&'static str, Bytes)>>,
 }
 
 impl Change {
-    /// What it keeps in memory at most: its text, the same as a line of watches, and the text before it.
+    /// What it alone keeps in memory: the text before it. The text after it is that of the object that is there, or the text
+    /// before a later change, unless it is the last.
     fn bytes(&self) -> usize {
-        let previous = self.previous.as_ref().map_or(0, |previous| previous.body.len());
-        self.object.body.len().saturating_mul(2).saturating_add(previous)
-    }
-
-    /// The line of an event of a kind, made once for all watches to which the change is of that kind: nearly always all.
-    pub(crate) fn line(&self, kind: &'static str, make: impl Fn() -> Bytes) -> Bytes {
-        let (known, line) = self.line.get_or_init(|| (kind, make()));
-        if *known == kind { line.clone() } else { make() }
+        let last = if self.kind == ChangeKind::Deleted { self.object.body.len() } else { 0 };
+        self.previous.as_ref().map_or(0, |previous| previous.body.len()).saturating_add(last)
     }
 }
 
@@ -114,7 +108,7 @@ pub(crate) struct Store {
 pub(crate) struct HistoryLimit {
     /// Changes; at least one is kept.
     pub(crate) changes: usize,
-    /// Bytes of the texts that the changes hold, with the lines that watches send of them.
+    /// Bytes of the texts that only the changes hold.
     pub(crate) bytes: usize,
 }
 
@@ -135,6 +129,8 @@ struct Collection {
     /// Changes up to this version are no longer in the history.
     compacted: u64,
     latest: Arc<watch::Sender<u64>>,
+    /// States that lists in pages are reading.
+    frozen: Mutex<Frozen>,
 }
 
 // === impl Store ===
@@ -228,6 +224,19 @@ impl Store {
             let is_known = range.at.is_none_or(|at| at >= inner.compacted);
             return if is_known { Ok(page) } else { Err(Compacted { oldest: inner.compacted }) };
         };
+        if let Some(at) = range.at.filter(|at| *at < inner.revision) {
+            if at < collection.compacted {
+                return Err(Compacted { oldest: collection.compacted });
+            }
+            let frozen = collection.frozen.lock().at(at);
+            if let Some(frozen) = frozen {
+                frozen::fill(&mut page, &frozen, range);
+                return Ok(page);
+            }
+        } else if range.limit > 0 {
+            collection.begin_pages(&mut page, range);
+            return Ok(page);
+        }
         let overlay = match range.at {
             Some(at) if at < inner.revision => collection.undo_to(at)?,
             _ => BTreeMap::new(),
@@ -304,6 +313,7 @@ impl Store {
             collection.history.clear();
             collection.history_bytes = 0;
             collection.compacted = revision;
+            collection.frozen.get_mut().forget_before(revision);
         }
     }
 
@@ -376,7 +386,7 @@ impl Inner {
 
 impl Collection {
     fn record(&mut self, kind: ChangeKind, object: Arc<Object>, previous: Option<Arc<Object>>, limit: HistoryLimit) {
-        let change = Change { kind, object, previous, line: Arc::default() };
+        let change = Change { kind, object, previous };
         self.history_bytes += change.bytes();
         self.history.push_back(change);
         // The last change stays, however large it is: the watches that are up to date must see it.
@@ -385,8 +395,25 @@ impl Collection {
             if let Some(gone) = self.history.pop_front() {
                 self.history_bytes -= gone.bytes();
                 self.compacted = gone.object.revision;
+                self.frozen.get_mut().forget_before(self.compacted);
             }
         }
+    }
+
+    /// The first page of the present state. Where others follow, the state is kept for them: each takes as long as it is
+    /// itself, however many objects there are and however many changes there were since.
+    fn begin_pages(&self, page: &mut Page, range: &Range<'_>) {
+        let start = range.after.map_or(Bound::Included(range.prefix), Bound::Excluded);
+        let following = self.objects.range::<str, _>((start, Bound::Unbounded));
+        let mut following = following.take_while(|(key, _)| key.starts_with(range.prefix)).map(|(_, object)| object);
+        page.items.extend(following.by_ref().take(range.limit).cloned());
+        if following.next().is_none() {
+            return;
+        }
+        let changed = self.history.back().map_or(self.compacted, |change| change.object.revision);
+        let frozen = self.frozen.lock().freeze(page.revision, changed, || self.objects.values().cloned().collect());
+        page.items.clear();
+        frozen::fill(page, &frozen, range);
     }
 
     /// What must be laid over the present state to see that of a past version: `None` hides a key.

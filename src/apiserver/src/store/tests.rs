@@ -69,12 +69,43 @@ fn history_is_bounded_by_bytes_and_keeps_the_last_change() {
         let kept = store.inner.read().collections["maps"].history.iter().map(Change::bytes).sum::<usize>();
         assert!(kept <= 1_000_000, "{kept} bytes after {n} updates");
     }
-    assert_eq!(store.changes_after("maps", 1, 10).unwrap_err(), Compacted { oldest: 99 });
-    assert_eq!(store.changes_after("maps", 99, 10).unwrap().len(), 3);
+    // Each change keeps the text before it; the last text is the object's own.
+    assert_eq!(store.changes_after("maps", 1, 10).unwrap_err(), Compacted { oldest: 93 });
+    assert_eq!(store.changes_after("maps", 93, 10).unwrap().len(), 9);
     // One change that is larger than the bound is still seen by who is up to date.
     let revision = store.revision();
     store.update("maps", "a/x", revision, draft("x", &"x".repeat(2_000_000))).unwrap();
     assert_eq!(store.changes_after("maps", revision, 10).unwrap().len(), 1);
     store.compact();
     assert_eq!(store.inner.read().collections["maps"].history_bytes, 0);
+}
+
+#[test]
+fn pages_of_one_list_share_a_state_that_is_put_together_once() {
+    let store = Store::new(changes(1000));
+    for n in 0..100 {
+        store.create("pods", &format!("a/{n:03}"), draft("x", "")).unwrap();
+    }
+    let frozen = |store: &Store, at| store.inner.read().collections["pods"].frozen.lock().at(at);
+    let first = store.list("pods", &Range { limit: 10, ..Range::default() }).unwrap();
+    assert_eq!(first.rest.as_ref().unwrap().remaining, 90);
+    let state = frozen(&store, first.revision).unwrap();
+    // Writes to others make no other state, and those to its own no difference.
+    store.create("nodes", "n", draft("n", "")).unwrap();
+    let beside = store.list("pods", &Range { limit: 1, ..Range::default() }).unwrap();
+    assert!(Arc::ptr_eq(&state, &frozen(&store, beside.revision).unwrap()));
+    for n in 0..100 {
+        let known = store.get("pods", &format!("a/{n:03}")).unwrap();
+        store.delete("pods", &known.key, known.revision, draft("x", "")).unwrap();
+    }
+    let (mut page, mut n_seen) = (first, 10);
+    while let Some(rest) = page.rest.take() {
+        assert_eq!(rest.remaining, 100 - n_seen);
+        let range = Range { after: Some(&rest.after), at: Some(page.revision), limit: 10, ..Range::default() };
+        page = store.list("pods", &range).unwrap();
+        n_seen += page.items.len();
+    }
+    assert_eq!(n_seen, 100);
+    store.compact();
+    assert!(frozen(&store, page.revision).is_none());
 }

@@ -152,6 +152,12 @@ impl Core {
         if self.options.only_lifecycle || self.is_storm(now) || !self.disrupting.is_due(now) {
             return;
         }
+        // Only a node with a NodeClaim can go: where there is none, a look would convert a whole cluster for nothing.
+        if self.view.claims.values().next().is_none() {
+            self.disrupting.has_changed = false;
+            self.disrupting.began = Some(now);
+            return;
+        }
         if only_empty {
             let rests = self.disrupting.rest.empty_until.is_some_and(|until| until > now);
             if rests || !self.has_empty_node() {
