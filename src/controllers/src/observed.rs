@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, Reservation};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     ContainerStatus, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
@@ -16,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use crate::clock::Clock;
 use crate::kind::Kind;
 use crate::watch::watch;
 
@@ -58,9 +60,14 @@ macro_rules! objects {
         }
 
         /// Starts a watch of each kind.
-        pub(crate) fn watch_all(client: &kube::Client, to: &Sender<Observed>, watches: &mut JoinSet<()>) {
-            $(watches.spawn(watch::<$type>(client.clone(), Kind::$kind, to.clone()));)*
-            $(watches.spawn(watch::<$other_type>(client.clone(), Kind::$other, to.clone()));)*
+        pub(crate) fn watch_all(
+            client: &kube::Client,
+            clock: &Clock,
+            to: &Sender<(Timestamp, Observed)>,
+            watches: &mut JoinSet<()>,
+        ) {
+            $(watches.spawn(watch::<$type>(client.clone(), Kind::$kind, clock.clone(), to.clone()));)*
+            $(watches.spawn(watch::<$other_type>(client.clone(), Kind::$other, clock.clone(), to.clone()));)*
         }
 
         objects!(@from $($kind($type),)* $($other($other_type),)*);

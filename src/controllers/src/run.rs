@@ -7,6 +7,7 @@ use berth_cloudprovider::{CloudProvider, tag};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+use jiff::Timestamp;
 use kube::Client;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Mutex, MutexGuard, mpsc, oneshot};
@@ -22,7 +23,7 @@ use crate::kind::Key;
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
 use crate::metrics::{Counter, Counts, Measured, Metric, Metrics, Reporter};
-use crate::observed::watch_all;
+use crate::observed::{Observed, watch_all};
 use crate::options::Options;
 use crate::write::{Op, Write};
 use crate::writer::Writer;
@@ -113,7 +114,7 @@ impl Controllers {
     async fn lead(&self, fence: Fence) {
         let (sender, mut events) = mpsc::channel(CHANNEL);
         let mut watches = JoinSet::new();
-        watch_all(&self.client, &sender, &mut watches);
+        watch_all(&self.client, &self.clock, &sender, &mut watches);
         drop(sender);
         let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
         let writer = Writer::new(self.client.clone(), fence);
@@ -124,7 +125,9 @@ impl Controllers {
         };
         loop {
             let (now, start) = (self.clock.now(), std::time::Instant::now());
-            for effect in aside(|| core.work(now)) {
+            let effects = aside(|| core.work(now));
+            core.measure_bindings(&effects, self.clock.now());
+            for effect in effects {
                 outside.push(effect);
             }
             if let Some(launches) = core.take_decided() {
@@ -149,12 +152,15 @@ impl Controllers {
                 }
                 Some(input) = outside.next() => input,
                 observed = events.recv() => match observed {
-                    Some(observed) => Input::Observed(observed),
+                    Some((at, observed)) => {
+                        core.note_arrival(&observed, at);
+                        Input::Observed(observed)
+                    }
                     None => return,
                 },
                 () = until(wake) => Input::Tick,
             };
-            core.handle(input, self.clock.now());
+            take_in(&mut core, input, self.clock.now());
             // What came together is taken in together, before anything is done about it: a decision may take long, and who
             // waits for its turn with each answer binds a pod a decision.
             for _ in 0..CHANNEL {
@@ -164,11 +170,23 @@ impl Controllers {
             }
             for _ in 0..CHANNEL {
                 match events.try_recv() {
-                    Ok(observed) => core.handle(Input::Observed(observed), self.clock.now()),
+                    Ok((at, observed)) => {
+                        core.note_arrival(&observed, at);
+                        take_in(&mut core, Input::Observed(observed), self.clock.now());
+                    }
                     Err(_) => break,
                 }
             }
         }
+    }
+}
+
+/// Takes in an input; a list of a large cluster takes long.
+fn take_in(core: &mut Core, input: Input, now: Timestamp) {
+    if matches!(input, Input::Observed(Observed::Listed(..))) {
+        aside(|| core.handle(input, now));
+    } else {
+        core.handle(input, now);
     }
 }
 

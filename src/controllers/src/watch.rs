@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 
+use crate::clock::Clock;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 
@@ -27,8 +29,8 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
 }
 
 /// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`]; an object that cannot be read
-/// is told as such, and all others go on. A kind that the server does not know counts as having no objects.
-pub(crate) async fn watch<K>(client: Client, kind: Kind, to: Sender<Observed>)
+/// is told as such, and all others go on. With each comes when it was told. A kind that the server does not know counts as having no objects.
+pub(crate) async fn watch<K>(client: Client, kind: Kind, clock: Clock, to: Sender<(Timestamp, Observed)>)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
@@ -82,7 +84,7 @@ where
         };
         if let Some(told) = told {
             is_told |= matches!(told, Observed::Listed(..));
-            if to.send(told).await.is_err() {
+            if to.send((clock.now(), told)).await.is_err() {
                 return;
             }
         }
@@ -120,7 +122,8 @@ mod tests {
         });
         let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
         let (sender, _receiver) = tokio::sync::mpsc::channel(16);
-        let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, sender);
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, clock, sender);
         drop(tokio::time::timeout(Duration::from_secs(599), watching).await);
         assert_eq!(count.load(Ordering::Relaxed), 10);
     }

@@ -21,10 +21,15 @@ pub(crate) struct Memo {
 
 impl Memo {
     /// The draft of a spec that is equal, the node aside.
-    pub(crate) fn get(&self, fingerprint: u64, spec: &PodSpec) -> Option<u32> {
-        let alike = self.by_fingerprint.get(&fingerprint)?;
-        let find = |spec: &PodSpec| alike.iter().find(|(known, _)| **known == *spec).map(|(_, draft)| *draft);
-        if spec.node_name.is_some() { find(&without_node(spec)) } else { find(spec) }
+    pub(crate) fn get(&mut self, fingerprint: u64, spec: &PodSpec) -> Option<u32> {
+        let alike = self.by_fingerprint.get_mut(&fingerprint)?;
+        alike.iter_mut().find_map(|(known, draft)| {
+            // Its node is lent to what is known, since a spec is large and would have to be copied without it.
+            known.node_name.clone_from(&spec.node_name);
+            let is_equal = **known == *spec;
+            known.node_name = None;
+            is_equal.then_some(*draft)
+        })
     }
 
     /// Remembers a spec, while there is room.

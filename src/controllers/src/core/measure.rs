@@ -3,7 +3,7 @@
 use berth_state::Touched;
 use jiff::Timestamp;
 
-use super::Core;
+use super::{Core, Effect, Job};
 use crate::clock::elapsed;
 use crate::kind::Kind;
 use crate::metrics::{Counter, Measured};
@@ -45,12 +45,38 @@ impl Core {
                         self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
                     }
                     Kind::Pod => {
-                        self.starting.remove(metadata.uid.as_deref().unwrap_or_default());
+                        let uid = metadata.uid.as_deref().unwrap_or_default();
+                        self.starting.remove(uid);
+                        self.arrived.remove(uid);
                     }
                     _ => {}
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A watch told this at that time; it may have waited since.
+    pub(crate) fn note_arrival(&mut self, observed: &Observed, at: Timestamp) {
+        // What was there at the start waited for this process, not in it.
+        let Observed::Applied(Object::Pod(pod)) = observed else { return };
+        let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let Some(uid) = pod.metadata.uid.as_ref().filter(|_| self.is_started) else { return };
+        if has_node {
+            // Someone else bound it, or this is the answer to our own binding.
+            self.arrived.remove(uid);
+        } else if pod.metadata.deletion_timestamp.is_none() {
+            self.arrived.entry(uid.clone()).or_insert(at);
+        }
+    }
+
+    /// These are sent now.
+    pub(crate) fn measure_bindings(&mut self, effects: &[Effect], now: Timestamp) {
+        for effect in effects {
+            let Effect::Write(Some(Job::Bind(_)), write) = effect else { continue };
+            if let Some(arrived) = self.arrived.remove(&write.uid) {
+                self.counts.measure(Measured::PodsScheduled, &[], elapsed(arrived, now).as_secs_f64());
+            }
         }
     }
 

@@ -239,6 +239,8 @@ pub(crate) struct Core {
     n_refused: usize,
     /// Pods that were bound here and do not run yet, by uid: when they were created.
     starting: BTreeMap<String, Timestamp>,
+    /// Pods without a node, by uid: when a watch told of them first.
+    arrived: BTreeMap<String, Timestamp>,
     /// Pods that are being bound here, or were and do not show it yet, by uid.
     own_bindings: BTreeSet<String>,
     /// Whether a decision was made that nobody has measured yet, and whether it could launch.
@@ -293,6 +295,7 @@ impl Core {
             counts: Counts::default(),
             n_refused: 0,
             starting: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             own_bindings: BTreeSet::new(),
             decided: None,
             cause: None,

@@ -47,6 +47,7 @@ names! {
     Measured {
         Scheduling "karpenter_scheduler_scheduling_duration_seconds" "Duration of decisions",
         CloudCalls "karpenter_cloudprovider_duration_seconds" "Duration of calls of the cloud",
+        PodsScheduled "scheduler_pod_scheduling_sli_duration_seconds" "From the event of a pod without a node until its binding is sent",
         PodsBound "karpenter_pods_bound_duration_seconds" "From a pod's creation until it is bound",
         PodsStarted "karpenter_pods_startup_duration_seconds" "From a pod's creation until it runs",
     }
