@@ -110,8 +110,12 @@ impl Loop {
                     self.writes.end(&key);
                     self.written(&key, outcome);
                     for _ in 0..CHANGES {
-                        let Some(Some(event)) = pods.next().now_or_never() else { break };
-                        event.into_iter().for_each(|event| self.observe(event));
+                        match pods.next().now_or_never() {
+                            Some(Some(Ok(event))) => self.observe(event),
+                            // The watch is taken up again by itself.
+                            Some(Some(Err(_))) => {}
+                            Some(None) | None => break,
+                        }
                     }
                 }
                 event = pods.next() => match event {
