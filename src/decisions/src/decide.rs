@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
 use berth_api::{Operator, Requirement, labels};
 use berth_model::{Cluster, MemberKind, Phase, Universe};
-use berth_provisioning::{Claims, Solution};
+use berth_provisioning::{Claims, Launching, Solution};
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Pod;
@@ -61,13 +61,24 @@ pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) ->
 /// # Errors
 /// The state does not know every kind yet.
 pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
+    decide_with(state, options, None, now)
+}
+
+/// Does the same with what is known of NodePools and catalogue, if that is.
+pub(crate) fn decide_with(
+    state: &mut State,
+    options: &Options,
+    launching: Option<&Launching>,
+    now: Time,
+) -> Result<Decision, DecideError> {
     expect_synced(state)?;
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
+    let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
     let (universe, solution, drawing) = if options.launches {
-        drawing::solve_beside(&mut cluster, &options.solve, &options.expected, &options.drawers)
+        drawing::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers))
     } else {
-        let mut existing = existing::bind(&mut cluster, &options.expected, &options.drawers);
+        let mut existing = existing::bind(&mut cluster, &launching, (&options.expected, &options.drawers));
         // Who is to come later is told where launches are decided.
         existing.settled.clear();
         (Universe::default(), Solution::default(), Drawing::of_existing(existing))

@@ -5,7 +5,8 @@ use berth_provisioning::Launching;
 use berth_scheduling::{Paused, Queue, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
-use crate::decide::{Options, bind_only, decide, expect_synced};
+use crate::beside::Rest;
+use crate::decide::{Options, bind_only, decide_with, expect_synced};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
@@ -15,14 +16,16 @@ use crate::expected::Rows;
 pub(crate) const QUEUE: Queue =
     Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, counts_on_terminating: true };
 
-/// Decides over one state again and again. What [`decide`] makes anew for each decision it keeps where pods alone came and
+/// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
 /// went: a decision that binds to nodes that exist costs what was touched, not the size of the cluster. It decides the same.
 ///
-/// Launches, preemption, and Reservations that are to be placed are decided by [`decide`] itself.
+/// Preemption, Reservations that are to be placed, and launches that depend on nodes which exist are decided by
+/// [`decide`](crate::decide()) itself.
 #[derive(Debug, Default)]
 pub struct Decider {
     pub(crate) kept: Option<Kept>,
     n_made_anew: u64,
+    n_whole: u64,
 }
 
 /// What is kept of one conversion of a cluster.
@@ -52,28 +55,47 @@ impl Decider {
         self.n_made_anew
     }
 
-    /// Decides what to do now, as [`decide`] does.
+    /// How often the whole cluster was looked at to decide.
+    pub fn n_whole(&self) -> u64 {
+        self.n_whole
+    }
+
+    /// Decides what to do now, as [`decide`](crate::decide()) does.
     ///
     /// # Errors
     /// The state does not know every kind yet.
     pub fn decide(&mut self, state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
         expect_synced(state)?;
-        let existing = state.tracked(now).and_then(|tracked| self.bind(tracked, options));
-        match existing {
-            Some(existing) => bind_only(state, options, existing),
-            None => decide(state, options, now),
+        let found = state.tracked(now).and_then(|tracked| self.bind(tracked, options));
+        if let Some((existing, rest)) = found {
+            let launching = self.kept.as_ref().map(|kept| &kept.launching);
+            let launches = match launching {
+                Some(launching) if !rest.rows.is_empty() => rest.plan(state, options, launching),
+                _ => Some(Vec::new()),
+            };
+            if let Some(launches) = launches {
+                return Ok(Decision { launches, ..bind_only(state, options, existing)? });
+            }
         }
+        self.n_whole += 1;
+        let tracked = state.tracked(now);
+        let is_current = |kept: &&Kept| {
+            tracked.is_some_and(|now| kept.conversion == *now.conversion && kept.n_changes == now.n_changes())
+        };
+        let launching = self.kept.as_ref().filter(is_current).map(|kept| kept.launching.clone());
+        decide_with(state, options, launching.as_ref(), now)
     }
 
-    /// Who goes to which node that exists; `None` where that is not all there is to decide.
-    fn bind(&mut self, tracked: Tracked<'_>, options: &Options) -> Option<Existing> {
+    /// Who goes to which node that exists, and who needs new ones that may be planned by themselves; `None` where that is not
+    /// all there is to decide.
+    fn bind(&mut self, tracked: Tracked<'_>, options: &Options) -> Option<(Existing, Rest)> {
         let cluster = tracked.cluster;
         let mut pending = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty())).peekable();
         if cluster.reservations.iter().any(is_to_be_bound) {
             return None;
         }
         if pending.peek().is_none() {
-            return Some(Existing::default());
+            return Some(Default::default());
         }
         if pending.any(|row| row.kind == MemberKind::Reservation) {
             return None;
@@ -86,17 +108,26 @@ impl Decider {
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let Trial { left, placements } = trial?;
-        let n_left: usize = left.iter().map(|(_, count)| *count as usize).sum();
-        let mut existing = Existing::default();
-        if options.launches && n_left > 0 {
+        let (mut existing, mut rest) = (Existing::default(), Rest::default());
+        if options.launches && left.iter().any(|(_, count)| *count > 0) {
+            let found = Rows::on_all_nodes(cluster, &options.expected).settle_beside(
+                cluster,
+                &placements,
+                &options.expected,
+            )?;
+            let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.
-            existing.settled =
-                Rows::on_all_nodes(cluster, &options.expected).settle_all(cluster, &placements, n_left)?;
+            if !found.rest.rows.is_empty()
+                && !found.rest.is_separable(cluster, universe, &left, options, found.free.iter())
+            {
+                return None;
+            }
+            (existing.settled, rest) = (found.settled, found.rest);
         }
         for placement in placements {
             existing.on_nodes.entry(placement.node).or_default().push(placement);
         }
-        Some(existing)
+        Some((existing, rest))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
 use berth_model::{Assigned, ClassId, Cluster, KeyedMap, MemberKind, Resources, Sym, Universe};
-use berth_provisioning::{NodePlan, Options, Solution, Unschedulable};
+use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
@@ -37,24 +37,25 @@ pub struct Also<'a> {
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
 /// that no place takes together with their owners are planned without.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
-    solve_beside(cluster, options, &ExpectedNodes::new(), &ExpectedDrawers::new())
+    let launching = Launching::new(cluster);
+    solve_beside(cluster, options, &launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()))
 }
 
 /// Does the same beside pods and Reservations that are expected on nodes which were launched for them.
 pub(crate) fn solve_beside(
     cluster: &mut Cluster,
     options: &Options,
-    expected: &ExpectedNodes,
-    drawers: &ExpectedDrawers,
+    launching: &Launching,
+    expected: (&ExpectedNodes, &ExpectedDrawers),
 ) -> (Universe, Solution, Drawing) {
-    let existing = existing::bind(cluster, expected, drawers);
+    let existing = existing::bind(cluster, launching, expected);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut drawing = Drawing::new(existing, draws, cluster);
-    let (mut universe, mut solution) = berth_provisioning::solve(cluster, options);
+    let (mut universe, mut solution) = berth_provisioning::solve_with(cluster, options, launching);
     if let Some(before) = bundled.filter(|_| drawing.leaves_any(cluster, &universe, &solution)) {
         before.restore(cluster, &mut drawing.draws);
-        (universe, solution) = berth_provisioning::solve(cluster, options);
+        (universe, solution) = berth_provisioning::solve_with(cluster, options, launching);
     }
     // Shares count those that were placed by themselves by what they request, whatever they draw.
     if options.max_shares.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
-use berth_provisioning::launchable;
+use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
@@ -31,14 +31,18 @@ pub(crate) struct Existing {
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
-pub(crate) fn bind(cluster: &mut Cluster, expected: &ExpectedNodes, drawers: &ExpectedDrawers) -> Existing {
+pub(crate) fn bind(
+    cluster: &mut Cluster,
+    launching: &Launching,
+    (expected, drawers): (&ExpectedNodes, &ExpectedDrawers),
+) -> Existing {
     let rows = Rows::new(cluster, expected, drawers);
-    let mut existing = bind_now(cluster, &rows);
+    let mut existing = bind_now(cluster, launching, &rows);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, rows: &Rows) -> Existing {
+fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &Rows) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
@@ -49,7 +53,7 @@ fn bind_now(cluster: &mut Cluster, rows: &Rows) -> Existing {
     }
     expect_replacements(cluster);
     let universe = Universe::with_scores(cluster);
-    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
+    let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
     scheduler.leave(rows.to_leave());
     let left = scheduler.run(QUEUE);

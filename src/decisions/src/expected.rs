@@ -7,6 +7,8 @@ use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage
 use berth_scheduling::Placement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::beside::Rest;
+
 /// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
 /// Reservations, by name. Those that are not pending are passed over.
 ///
@@ -174,19 +176,19 @@ impl Rows {
         settled
     }
 
-    /// Where those would be settled who find no place now, if that is all who are left: `None` where somebody is left who is
-    /// expected nowhere, or whose node has no room. The whole is to be decided then.
-    pub(crate) fn settle_all(
+    /// Where those are to come who find no place now and are expected somewhere, and who else is left; nothing is changed.
+    /// `None` where that is not told so easily: the whole is to be decided then.
+    pub(crate) fn settle_beside(
         mut self,
         cluster: &Cluster,
         placed: &[Placement],
-        n_left: usize,
-    ) -> Option<Vec<(Box<str>, usize)>> {
-        let n_expected = self.counts.values().flat_map(BTreeMap::values).map(|n| *n as usize).sum::<usize>();
+        names: &ExpectedNodes,
+    ) -> Option<Settled> {
         // Who draws from a Reservation takes no room of the node.
-        if n_expected < n_left || placed.iter().any(|placement| placement.draws_from.is_some()) {
+        if placed.iter().any(|placement| placement.draws_from.is_some()) {
             return None;
         }
+        let mut nodes: BTreeSet<usize> = self.counts.values().flat_map(BTreeMap::keys).copied().collect();
         let came: FxHashMap<&str, usize> = placed.iter().map(|placement| (&*placement.name, placement.node)).collect();
         let mut free: BTreeMap<usize, Resources> = BTreeMap::new();
         let mut left: BTreeMap<u32, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
@@ -205,21 +207,40 @@ impl Rows {
                 }
             }
         }
-        let mut settled = Vec::new();
-        for (id, left) in left {
+        let (mut settled, mut rest) = (Vec::new(), Rest::default());
+        let own: FxHashSet<&str> = names.values().flat_map(|names| names.iter()).map(|name| &**name).collect();
+        for (id, mut left) in left {
+            // As where the whole is decided, here as below.
+            left.sort_by_key(|(_, name)| !own.contains(&**name));
             let requests = &cluster.specs.get(cluster.pending.get(id as usize)?.spec as usize)?.requests;
-            let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id)?.into_iter().collect();
-            // As where the whole is decided.
-            nodes.sort_by_key(|(at, _)| cluster.nodes.get(*at).map(|node| cluster.symbols.text(node.name)));
+            let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id).unwrap_or_default().into_iter().collect();
+            nodes.sort_by_key(|(at, _)| {
+                cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))
+            });
             let mut rooms = Rooms::new(nodes);
+            let mut others = Vec::new();
             for (run, name) in left {
+                if run.numbers.is_some() {
+                    return None;
+                }
                 let free_on = |at: usize| free.get(&at).or_else(|| cluster.nodes.get(at).map(|node| &node.free));
-                let at = rooms.next_for(run, requests, free_on)?;
-                take(&mut free, at, cluster, requests);
-                settled.push((name, at));
+                if let Some(at) = rooms.next_for(run, requests, free_on) {
+                    take(&mut free, at, cluster, requests);
+                    settled.push((name, at));
+                } else {
+                    others.push(run.clone());
+                }
+            }
+            if !others.is_empty() {
+                rest.rows.push((id as usize, others));
             }
         }
-        (settled.len() == n_left).then_some(settled)
+        let coming_up = cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_coming_up);
+        nodes.extend(coming_up.map(|(at, _)| at));
+        let free = nodes
+            .into_iter()
+            .filter_map(|at| free.remove(&at).or_else(|| cluster.nodes.get(at).map(|node| node.free.clone())));
+        Some(Settled { free: free.collect(), settled, rest })
     }
 }
 
@@ -259,6 +280,17 @@ fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &Expected
         }
     }
     by_row
+}
+
+/// What becomes of pods that find no place now, see [`Rows::settle_beside`].
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// Who is to come where, by index of the node.
+    pub(crate) settled: Vec<(Box<str>, usize)>,
+    /// Who is expected nowhere, or where there is no room.
+    pub(crate) rest: Rest,
+    /// What is left on nodes that come up, and on those where pods were expected.
+    pub(crate) free: Vec<Resources>,
 }
 
 fn take(free: &mut BTreeMap<usize, Resources>, at: usize, cluster: &Cluster, requests: &Resources) {

@@ -14,6 +14,7 @@
 //! ```
 
 mod assigned;
+mod beside;
 mod deal;
 mod decide;
 mod decider;

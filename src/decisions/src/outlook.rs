@@ -1,21 +1,18 @@
 //! What would become of the pods of each of many nodes, if that node alone went: told without a whole decision where that
 //! can be, by what the scheduler keeps, a bound of what new nodes cost, and plans of the few pods that find no place.
 
-use berth_model::{
-    BoundPod, ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Money, Phase, Resources, Universe, Volumes,
-};
-use berth_provisioning::Floor;
+use berth_model::{BoundPod, ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Money, Phase, Resources, Universe};
+use berth_provisioning::{Floor, Launching};
 use berth_scheduling::Scheduler;
 use berth_state::{State, Time, is_remade};
 use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::FxHashMap;
 
-use crate::deal::Deal;
-use crate::decide::{Answer, Options, expect_synced};
+use crate::beside;
+use crate::decide::{Options, expect_synced};
 use crate::decider::{Decider, Kept};
 use crate::decision::{DecideError, Launch};
 use crate::displaced::queue;
-use crate::drawing;
 
 /// A node to ask about.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +135,7 @@ impl Decider {
         let names: KeyedMap<berth_model::Sym, usize> =
             cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
         let mut scheduler = Scheduler::resume(cluster, universe, scheduler);
-        let mut market = Market::new(cluster, universe, options);
+        let mut market = Market::new(cluster, universe, &kept.launching, options);
         let found: Vec<Found> = questions
             .iter()
             .map(|question| {
@@ -189,7 +186,7 @@ impl Decider {
                         tally.plans += 1;
                         let supply = supply.get_or_insert_with(|| cluster.without_nodes());
                         let members = pods.iter().filter_map(|&at| cluster.nodes.get(node)?.pods.get(at));
-                        planned.insert(left.clone(), launches(state, options, supply, members));
+                        planned.insert(left.clone(), launches(state, options, supply, &kept.launching, members));
                     }
                     tally.searched += 1;
                     match planned.get(&left) {
@@ -234,7 +231,7 @@ impl Decider {
                 ids.into_iter().map(|id| (id, 1)).collect()
             })
             .collect();
-        let worths = Floor::of_paid(cluster, kept.classes.universe(), &options.solve).split(&contents);
+        let worths = Floor::of_paid(cluster, kept.classes.universe(), &kept.launching, &options.solve).split(&contents);
         self.kept = Some(kept);
         Ok(worths)
     }
@@ -256,7 +253,7 @@ struct Market<'a> {
 // === impl Market ===
 
 impl<'a> Market<'a> {
-    fn new(cluster: &'a Cluster, universe: &'a Universe, options: &Options) -> Self {
+    fn new(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
         let waits = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
         let is_limited = cluster.node_pools.iter().any(|pool| !pool.limits.is_empty() || pool.node_limit.is_some());
         let has_reservations = cluster.reservations.iter().any(|known| known.phase == Phase::Pending);
@@ -264,7 +261,7 @@ impl<'a> Market<'a> {
         Market {
             cluster,
             universe,
-            floor: Floor::new(cluster, universe, &options.solve),
+            floor: Floor::new(cluster, universe, launching, &options.solve),
             nobody_waits: !waits && !has_reservations,
             is_separable: !is_limited && options.solve.max_shares.is_empty(),
             coming_up: coming_up.collect(),
@@ -301,7 +298,11 @@ impl<'a> Market<'a> {
             Some(floor) if floor >= below || is_as_good(floor, below) => {
                 Found::Dearer { node, pods: pods.len(), floor }
             }
-            Some(_) if is_elsewhere || !self.is_separable || left.iter().any(|(id, _)| !self.is_plain(*id)) => {
+            Some(_)
+                if is_elsewhere
+                    || !self.is_separable
+                    || left.iter().any(|(id, _)| !beside::is_plain(self.cluster, self.universe, *id)) =>
+            {
                 Found::Unknown
             }
             Some(_) => Found::Open { node, pods, left },
@@ -310,21 +311,6 @@ impl<'a> Market<'a> {
 
     fn spec(&self, id: ClassId) -> Option<&'a berth_model::PodSpec> {
         self.cluster.specs.get(self.universe.class(id)?.spec as usize)
-    }
-
-    /// Whether new nodes for pods of a class do not depend on who is on others.
-    fn is_plain(&self, id: ClassId) -> bool {
-        let (Some(class), Some(spec)) = (self.universe.class(id), self.spec(id)) else { return false };
-        let hostname = self.cluster.well_known.hostname;
-        let is_of_host = |counter: &berth_model::CounterId| {
-            self.universe.counters.get(counter.index()).is_some_and(|counter| counter.key == hostname)
-        };
-        let is_free = class.required.is_empty()
-            && class.preferred.together.is_empty()
-            && class.preferred.apart.is_empty()
-            && class.preferred.spread.is_empty()
-            && class.counts_in.iter().all(is_of_host);
-        is_free && spec.volumes == Volumes::default() && spec.reservation == berth_model::ReservationAsk::default()
     }
 }
 
@@ -347,6 +333,7 @@ fn launches<'p>(
     state: &State,
     options: &Options,
     supply: &mut Cluster,
+    launching: &Launching,
     pods: impl Iterator<Item = &'p BoundPod>,
 ) -> Option<Vec<Launch>> {
     supply.set_pending(Vec::new());
@@ -354,15 +341,5 @@ fn launches<'p>(
         let row = supply.pending_row(MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels)?;
         row.members.push(MemberRun { name: pod.name.clone(), numbers: None });
     }
-    let (universe, solution, drawing) = drawing::solve(supply, &options.solve);
-    if solution.unschedulable.iter().any(|left| left.count > 0) {
-        return None;
-    }
-    let answer = Answer { state, options, cluster: supply, drawing: &drawing };
-    let deal = Deal::new(supply, &universe, &solution);
-    let mut launches = Vec::new();
-    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
-        launches.extend((0..claims.count).map(|copy| answer.launch(&deal, claims, shares, (at, copy))));
-    }
-    Some(launches)
+    beside::plan(state, options, supply, launching)
 }

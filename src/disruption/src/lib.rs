@@ -41,7 +41,7 @@ pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};
 pub use recheck::{Renewed, confirm, renew};
 pub use removal::{Removal, removal};
-pub use search::disrupt;
+pub use search::{disrupt, disrupt_with};
 pub use verdict::{Verdict, Verdicts, verdicts, what_if_of};
 
 use std::collections::{BTreeMap, BTreeSet};

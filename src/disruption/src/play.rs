@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::{Operator, labels};
-use berth_decisions::{DecideError, Launch, decide, quantities};
+use berth_decisions::{DecideError, Decider, Launch, quantities};
 use berth_model::{Cluster, InstanceType, Offering};
-use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time};
+use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Time};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,8 +18,8 @@ use crate::pods;
 #[derive(Debug, Default)]
 pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
-    /// Slots as they were before.
-    slots: Vec<SlotCount>,
+    /// Reservations of which a slot was taken.
+    slots: Vec<String>,
 }
 
 // === impl Played ===
@@ -31,10 +31,9 @@ impl Played {
             // A state refuses objects, and there is none in this event.
             let _ = state.apply(Event::Settled { assumption, outcome: Outcome::Refused }, now);
         }
-        while let Some(count) = self.slots.pop() {
-            let _ = state.apply(Event::Counted(vec![count]), now);
+        for id in self.slots {
+            state.give_slot_back(&id);
         }
-        state.forget_cluster();
     }
 
     pub(crate) fn merge(&mut self, other: Played) {
@@ -49,7 +48,7 @@ impl Played {
 
 /// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again.
 pub(crate) fn play(
-    state: &mut State,
+    (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
     launches: &[(String, &Launch)],
     options: &berth_decisions::Options,
@@ -74,9 +73,12 @@ pub(crate) fn play(
         }
         played.assume(state, &candidate.node, Patch::Remove);
     }
+    // What a removed node frees is not given back: it is free only when the cloud's count says so.
     for (_, launch) in launches {
         if let Some(id) = &launch.offering.reservation_id {
-            take_slot(state, id, &mut played, now);
+            if state.take_slot(id, now) {
+                played.slots.push(id.clone());
+            }
         }
     }
     for node in nodes {
@@ -84,7 +86,7 @@ pub(crate) fn play(
             played.assume(state, &reference, Patch::Create(node));
         }
     }
-    let decision = decide(state, options, now)?;
+    let decision = decider.decide(state, options, now)?;
     for binding in &decision.bindings {
         let is_moved = gone.iter().any(|candidate| candidate.pods.contains(&binding.object));
         if is_moved {
@@ -101,20 +103,6 @@ pub(crate) fn play(
     }
     played.undo(state, now);
     Ok(None)
-}
-
-/// One instance of a reservation fewer. What a removed node frees is not given back: it is free only when the cloud's
-/// count says so.
-fn take_slot(state: &mut State, id: &str, played: &mut Played, now: Time) {
-    let cluster = state.cluster(now);
-    let known = cluster.slots.iter().find(|slots| cluster.symbols.text(slots.id) == id);
-    let Some(free) = known.map(|slots| slots.free) else { return };
-    let seen: std::collections::BTreeSet<String> =
-        state.objects(Kind::NodeClaim).map(|(key, _)| key.name.to_string()).collect();
-    let before = SlotCount { reservation_id: id.to_owned(), free, seen };
-    let after = SlotCount { free: free.saturating_sub(1), ..before.clone() };
-    played.slots.push(before);
-    let _ = state.apply(Event::Counted(vec![after]), now);
 }
 
 /// The node that a launch becomes.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::labels;
-use berth_decisions::{DecideError, Launch};
+use berth_decisions::{DecideError, Decider, Launch};
 use berth_model::Money;
 use berth_state::{Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::Node;
@@ -33,7 +33,7 @@ pub struct Renewed {
 /// # Errors
 /// The state does not know every kind yet.
 pub fn renew(
-    state: &mut State,
+    (state, decider): (&mut State, &mut Decider),
     nodes: &[ObjectRef],
     method: Method,
     options: &Options,
@@ -64,8 +64,8 @@ pub fn renew(
         if method == Method::Emptiness {
             return Ok(Ok(Renewed { launches: Vec::new(), savings: price.marginal, evictions }));
         }
-        let baseline = Baseline::of(state, &options.decisions, prices, now)?;
-        let verdict = what_if(state, gone, &options.decisions, (prices, &baseline), now)?;
+        let baseline = Baseline::of((state, decider), &options.decisions, prices, now)?;
+        let verdict = what_if((state, decider), gone, &options.decisions, (prices, &baseline), now)?;
         let mut replacement = match verdict {
             Verdict::Fails(reasons) => return Ok(Err(reasons)),
             Verdict::Fits(replacement) => replacement,
@@ -86,7 +86,7 @@ pub fn renew(
 /// # Errors
 /// The state does not know every kind yet.
 pub fn confirm(
-    state: &mut State,
+    (state, decider): (&mut State, &mut Decider),
     nodes: &[ObjectRef],
     method: Method,
     options: &Options,
@@ -96,7 +96,7 @@ pub fn confirm(
         if method == Method::Emptiness {
             return Ok(Ok(()));
         }
-        let Some(played) = play(state, gone, &[], &options.decisions, now)? else {
+        let Some(played) = play((state, decider), gone, &[], &options.decisions, now)? else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
             let reason = "not all pods would find a place on nodes that are up".to_owned();
             return Ok(Err(vec![Reason { reason, count }]));

@@ -41,13 +41,14 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
         moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));
         left.extend(found.left().map(|pod| found.pod_ref(pod)));
     }
-    let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
-    let (verdict, launches) = match what_if(state, &[candidate], &options.decisions, (&prices, &baseline), now)? {
-        simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
-        simulate::Verdict::Fits(replacement) => {
-            let launches = replacement.launches.clone();
-            (judged(candidate, replacement, &options, (&prices, &survey)), launches)
-        }
-    };
+    let baseline = Baseline::of((state, &mut decider), &options.decisions, &prices, now)?;
+    let (verdict, launches) =
+        match what_if((state, &mut decider), &[candidate], &options.decisions, (&prices, &baseline), now)? {
+            simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
+            simulate::Verdict::Fits(replacement) => {
+                let launches = replacement.launches.clone();
+                (judged(candidate, replacement, &options, (&prices, &survey)), launches)
+            }
+        };
     Ok(Some(Removal { kept: kept(candidate), verdict, moves, left, launches }))
 }

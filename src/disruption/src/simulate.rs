@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::{DecideError, Decision, Launch, decide};
+use berth_decisions::{DecideError, Decider, Decision, Launch};
 use berth_state::{ObjectRef, State, Time};
 
 use crate::candidate::{Candidate, Reason};
@@ -54,12 +54,12 @@ fn n_refused(decision: &Decision) -> usize {
 
 impl Baseline {
     pub(crate) fn of(
-        state: &mut State,
+        (state, decider): (&mut State, &mut Decider),
         options: &berth_decisions::Options,
         prices: &Prices,
         now: Time,
     ) -> Result<Self, DecideError> {
-        let decision = decide(state, options, now)?;
+        let decision = decider.decide(state, options, now)?;
         Ok(Baseline {
             price: price_of(&decision, prices),
             n_evictions: decision.evictions.len(),
@@ -71,7 +71,7 @@ impl Baseline {
 
 /// Removes the nodes in a fork, and asks where their pods go.
 pub(crate) fn what_if(
-    state: &mut State,
+    (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
     options: &berth_decisions::Options,
     (prices, baseline): (&Prices, &Baseline),
@@ -85,7 +85,7 @@ pub(crate) fn what_if(
             Err(error) => return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }])),
         }
     }
-    let decision = decide(fork.state(), options, now)?;
+    let decision = decider.decide(fork.state(), options, now)?;
     let mut without_place: BTreeMap<&str, usize> = BTreeMap::new();
     for refusal in &decision.refusals {
         let count = refusal.objects.iter().filter(|object| moved.contains(object)).count();

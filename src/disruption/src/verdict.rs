@@ -86,8 +86,9 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     if !kept.is_empty() {
         return Ok(Verdict::Blocked(kept));
     }
-    let baseline = Baseline::of(state, &options.decisions, &prices, now)?;
-    Ok(match what_if(state, &[candidate], &options.decisions, (&prices, &baseline), now)? {
+    let decider = &mut Decider::new();
+    let baseline = Baseline::of((state, decider), &options.decisions, &prices, now)?;
+    Ok(match what_if((state, decider), &[candidate], &options.decisions, (&prices, &baseline), now)? {
         simulate::Verdict::Fails(reasons) => Verdict::Stays(reasons),
         simulate::Verdict::Fits(replacement) => judged(candidate, replacement, &options, (&prices, &survey)),
     })

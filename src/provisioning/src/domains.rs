@@ -82,7 +82,7 @@ impl Planner<'_> {
                 found.extend(node.labels.get(definition.key));
             }
         }
-        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&self.tables).enumerate() {
+        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&*self.tables).enumerate() {
             if pool.refusal.is_some() {
                 continue;
             }

@@ -4,6 +4,8 @@
 //! at least what the requests on them weigh. That is a feasible dual solution of the fractional packing; a grid of
 //! directions gives enough of them.
 
+use std::sync::Arc;
+
 use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Resources, Universe};
 use berth_scheduling::{admit, demands};
 use fixedbitset::FixedBitSet;
@@ -11,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Options;
 use crate::bound::below;
+use crate::launchable::Launching;
 
 /// Parts into which a direction is split among resources, by how many resources there are; more resources, fewer parts.
 const PARTS: [u32; 6] = [0, 1, 16, 10, 6, 4];
@@ -26,7 +29,7 @@ type Weights = Vec<(ResourceId, f64)>;
 pub struct Floor<'a> {
     cluster: &'a Cluster,
     universe: &'a Universe,
-    tables: Vec<ColumnTable>,
+    tables: Arc<[ColumnTable]>,
     node_cost: Money,
     /// Whether slots of reservations count as not there.
     only_paid: bool,
@@ -48,12 +51,12 @@ struct Known {
 // === impl Floor ===
 
 impl<'a> Floor<'a> {
-    /// Bounds for the classes of a universe, by the catalogue and the free slots of its cluster.
-    pub fn new(cluster: &'a Cluster, universe: &'a Universe, options: &Options) -> Self {
+    /// Bounds for the classes of a universe, by what its cluster may launch and the slots that are free.
+    pub fn new(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
         Floor {
             cluster,
             universe,
-            tables: cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect(),
+            tables: Arc::clone(&launching.tables),
             node_cost: options.node_cost,
             only_paid: false,
             classes: FxHashMap::default(),
@@ -64,8 +67,8 @@ impl<'a> Floor<'a> {
     }
 
     /// The same as if there were no reservations.
-    pub fn of_paid(cluster: &'a Cluster, universe: &'a Universe, options: &Options) -> Self {
-        Floor { only_paid: true, ..Floor::new(cluster, universe, options) }
+    pub fn of_paid(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
+        Floor { only_paid: true, ..Floor::new(cluster, universe, launching, options) }
     }
 
     /// What each of these sets of pods is worth at the dual prices, the same for all, at which all together are worth most.
@@ -123,7 +126,7 @@ impl<'a> Floor<'a> {
         let mut admitted: Vec<FixedBitSet> =
             self.tables.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
         for demand in demands(self.cluster, self.universe, class) {
-            let pools = self.cluster.node_pools.iter().zip(&self.tables).zip(&mut admitted);
+            let pools = self.cluster.node_pools.iter().zip(&*self.tables).zip(&mut admitted);
             for ((pool, table), admitted) in pools {
                 for admission in admit(self.cluster, pool, table, &demand) {
                     admitted.union_with(&admission.columns);

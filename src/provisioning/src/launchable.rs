@@ -1,5 +1,7 @@
 //! What could be launched beside the nodes that exist, for a scheduler that binds to these first.
 
+use std::sync::Arc;
+
 use berth_model::{Cluster, ColumnTable, Constraint, CounterId, Sym, Universe};
 use berth_scheduling::{Launchable, Passage, filter_passages};
 use rustc_hash::FxHashMap;
@@ -13,10 +15,10 @@ pub fn launchable(cluster: &Cluster, universe: &Universe) -> Launchable {
 }
 
 /// What the NodePools of a cluster may launch: to be asked again while they, the catalogue and DaemonSets are what they were.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Launching {
     /// Of NodePools that nothing may be launched from, too.
-    tables: Vec<ColumnTable>,
+    pub(crate) tables: Arc<[ColumnTable]>,
 }
 
 impl Launching {

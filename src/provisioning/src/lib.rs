@@ -54,8 +54,14 @@ pub use solution::{Came, Claims, NodePlan, Refusal, Solution, Unschedulable};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
+    let launching = Launching::new(cluster);
+    solve_with(cluster, options, &launching)
+}
+
+/// Does the same with what is known of the cluster's NodePools and catalogue.
+pub fn solve_with(cluster: &mut Cluster, options: &Options, launching: &Launching) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
-    let mut planner = planner::Planner::new(cluster, &universe, options);
+    let mut planner = planner::Planner::of(cluster, &universe, options, launching);
     let fresh = options.bound.then(|| planner.state.mark());
     planner.pack_best(options.effort);
     let made = restrictions::Made::of(&planner);

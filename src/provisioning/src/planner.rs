@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{
     ClassId, Cluster, ColumnTable, Constraint, MemberKind, Money, PodClass, PodSpec, Requirement, ResourceId,
@@ -12,6 +13,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::Options;
+use crate::launchable::Launching;
 use crate::prepared::Prepared;
 
 /// Everything a solve needs at hand.
@@ -20,7 +22,7 @@ pub(crate) struct Planner<'a> {
     pub(crate) universe: &'a Universe,
     pub(crate) options: &'a Options,
     /// By NodePool.
-    pub(crate) tables: Vec<ColumnTable>,
+    pub(crate) tables: Arc<[ColumnTable]>,
     pub(crate) state: Snapshot,
     /// What a solve reads of the nodes that exist.
     pub(crate) node_tables: NodeTables<'a>,
@@ -64,10 +66,20 @@ pub(crate) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, options: &'a Options) -> Self {
-        let tables: Vec<ColumnTable> = cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect();
+        Self::of(cluster, universe, options, &Launching::new(cluster))
+    }
+
+    /// With what is known of the cluster's NodePools and catalogue.
+    pub(crate) fn of(
+        cluster: &'a Cluster,
+        universe: &'a Universe,
+        options: &'a Options,
+        launching: &Launching,
+    ) -> Self {
+        let tables = Arc::clone(&launching.tables);
         let node_tables = NodeTables::new(cluster, universe);
         let state = node_tables.snapshot();
-        let pools = || cluster.node_pools.iter().zip(&tables);
+        let pools = || cluster.node_pools.iter().zip(&*tables);
         let passages = universe
             .filters
             .iter()
@@ -248,7 +260,7 @@ impl<'a> Planner<'a> {
         let mut heaviest = 0;
         if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
             for prepared in Prepared::alternatives(self, &demand) {
-                let pools = self.cluster.node_pools.iter().zip(&self.tables).zip(&prepared.admissions);
+                let pools = self.cluster.node_pools.iter().zip(&*self.tables).zip(&prepared.admissions);
                 for ((pool, table), admission) in pools {
                     let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
                         continue;
@@ -273,7 +285,7 @@ impl<'a> Planner<'a> {
         if self.strategy.splits_evenly {
             return self.n_combinations(&prepared);
         }
-        let columns = prepared.admissions.iter().zip(&self.tables).map(|(admission, table)| {
+        let columns = prepared.admissions.iter().zip(&*self.tables).map(|(admission, table)| {
             let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else { return 0 };
             table.keep_fitting(&mut columns, prepared.requests);
             columns.count_ones(..)

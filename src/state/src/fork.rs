@@ -130,14 +130,10 @@ impl<'a> Fork<'a> {
 
     /// Takes one instance of a capacity reservation, or of another finite supply.
     pub fn take_slot(&mut self, id: &str, now: Time) -> Result<(), ForkError> {
-        let cluster = self.state.cluster(now);
-        let known = cluster.slots.iter().find(|slots| cluster.symbols.text(slots.id) == id);
-        if known.is_none_or(|slots| slots.free == 0) {
+        if !self.state.take_slot(id, now) {
             return Err(ForkError::NoSlot(id.to_owned()));
         }
-        *self.state.cloud.taken.entry(id.to_owned()).or_default() += 1;
         self.slots.push(id.to_owned());
-        self.state.supplies_changed();
         Ok(())
     }
 
@@ -184,10 +180,7 @@ impl Drop for Fork<'_> {
             self.state.pop(id);
         }
         for id in self.slots.drain(..) {
-            if let Some(taken) = self.state.cloud.taken.get_mut(&id) {
-                *taken = taken.saturating_sub(1);
-            }
-            self.state.supplies_changed();
+            self.state.give_slot_back(&id);
         }
     }
 }

@@ -85,7 +85,7 @@ impl State {
         let Some(built) = &mut self.built else { return };
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         if built.patch(key, (before, after), objects) == Patched::NeedsRebuild {
-            self.built = None;
+            self.forget(key.kind.name());
         }
     }
 
@@ -97,7 +97,7 @@ impl State {
         let in_flight = objects.claims().filter(|claim| !is_launched(claim));
         let names = in_flight.filter_map(|claim| claim.metadata.name.clone());
         if built.live.supplies_changed(&objects, names) == Patched::NeedsRebuild {
-            self.built = None;
+            self.forget("supplies");
         }
     }
 }
@@ -109,7 +109,7 @@ impl State {
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         // One that could not be used with the catalogue may be usable with this one.
         if !built.refused.is_empty() || built.offers_changed(objects) == Patched::NeedsRebuild {
-            self.built = None;
+            self.forget("offers");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The cluster that decisions are made from, converted anew from every object. Slow and simple: what updates it in place
 //! is held to this.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_convert::{Builder, Change, ConvertError, Expansion, Live, Objects, Options};
@@ -64,22 +65,6 @@ pub(crate) struct Built {
     pub(crate) refused: Vec<RefusedObject>,
 }
 
-// === impl Built ===
-
-impl Built {
-    /// A copy that goes its own way: a cache that follows this one is of no use to it.
-    pub(crate) fn copied(&self) -> Built {
-        let Built { live, is_patched, warnings, refused, .. } = self;
-        Built {
-            conversion: Conversion::default(),
-            live: live.clone(),
-            is_patched: *is_patched,
-            warnings: warnings.clone(),
-            refused: refused.clone(),
-        }
-    }
-}
-
 impl State {
     /// The cluster as [`State::cluster`] has it, to be followed; `None` where nothing could be converted.
     pub fn tracked(&mut self, now: Time) -> Option<Tracked<'_>> {
@@ -90,12 +75,17 @@ impl State {
 
     /// How often everything was converted anew: at first, and where a change could not be taken in where it is.
     pub fn n_conversions(&self) -> u64 {
-        self.n_conversions
+        self.conversions.values().sum()
+    }
+
+    /// The same by what had it done: the kind of the object that changed, `supplies`, `offers` or `time`.
+    pub fn conversions(&self) -> &BTreeMap<&'static str, u64> {
+        &self.conversions
     }
 
     /// Converts everything anew.
     pub(crate) fn convert_anew(&mut self, now: Time) {
-        self.n_conversions += 1;
+        *self.conversions.entry(self.forgotten).or_default() += 1;
         self.built = self.build(now).ok();
     }
 

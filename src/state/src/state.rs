@@ -39,8 +39,10 @@ pub struct State {
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
     pub(crate) built: Option<Built>,
-    /// How often there was a conversion.
-    pub(crate) n_conversions: u64,
+    /// How often there was a conversion, by what it was for.
+    pub(crate) conversions: BTreeMap<&'static str, u64>,
+    /// What the next conversion is for.
+    pub(crate) forgotten: &'static str,
     /// What a conversion that failed leaves.
     empty: Cluster,
 }
@@ -60,7 +62,8 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
-            n_conversions: 0,
+            conversions: BTreeMap::new(),
+            forgotten: "first",
             empty: Cluster::new(),
         }
     }
@@ -139,16 +142,10 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
-            n_conversions: 0,
+            conversions: BTreeMap::new(),
+            forgotten: "first",
             empty: Cluster::new(),
         }
-    }
-
-    /// As [`State::snapshot`], with the cluster as it is converted now: the copy takes some of the time of a conversion, and
-    /// what changes in it is taken in where it is.
-    #[must_use]
-    pub fn snapshot_converted(&self) -> State {
-        State { built: self.built.as_ref().map(Built::copied), ..self.snapshot() }
     }
 
     /// The object of a key as it counts: the newest version that was observed with what is assumed of it.
@@ -219,6 +216,9 @@ impl State {
     pub fn cluster(&mut self, now: Time) -> &Cluster {
         // Time alone changes it, too.
         if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
+            if self.built.is_some() {
+                self.forgotten = "time";
+            }
             self.convert_anew(now);
         }
         match &mut self.built {
@@ -245,7 +245,12 @@ impl State {
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
     /// place are held to.
     pub fn forget_cluster(&mut self) {
-        self.built = None;
+        self.forget("asked for");
+    }
+
+    /// The same, for a reason.
+    pub(crate) fn forget(&mut self, why: &'static str) {
+        (self.built, self.forgotten) = (None, why);
     }
 
     /// A what-if: rolled back when dropped.
@@ -290,6 +295,29 @@ impl State {
         entry.assumed.push(Assumption { id, patch, progress });
         self.refresh(&object.key);
         Some(id)
+    }
+
+    /// Takes one instance of a finite supply, until it is given back; false where there is none.
+    pub fn take_slot(&mut self, id: &str, now: Time) -> bool {
+        let cluster = self.cluster(now);
+        let known = cluster.slots.iter().find(|slots| cluster.symbols.text(slots.id) == id);
+        if known.is_none_or(|slots| slots.free == 0) {
+            return false;
+        }
+        *self.cloud.taken.entry(id.to_owned()).or_default() += 1;
+        self.supplies_changed();
+        true
+    }
+
+    /// Gives back what [`State::take_slot`] took.
+    pub fn give_slot_back(&mut self, id: &str) {
+        if let Some(taken) = self.cloud.taken.get_mut(id) {
+            *taken = taken.saturating_sub(1);
+            if *taken == 0 {
+                self.cloud.taken.remove(id);
+            }
+            self.supplies_changed();
+        }
     }
 
     /// What a fork tried is being written.

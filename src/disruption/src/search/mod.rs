@@ -24,8 +24,21 @@ use crate::worth::{Worth, worth};
 /// # Errors
 /// The state does not know every kind yet.
 pub fn disrupt(state: &mut State, options: &Options, now: Time) -> Result<Disruption, DecideError> {
+    disrupt_with(state, &mut Decider::new(), options, now)
+}
+
+/// The same with a decider that has followed the state.
+///
+/// # Errors
+/// As [`disrupt`].
+pub fn disrupt_with(
+    state: &mut State,
+    decider: &mut Decider,
+    options: &Options,
+    now: Time,
+) -> Result<Disruption, DecideError> {
     let options = &options.for_what_ifs();
-    let mut search = Search::new(state, options, now)?;
+    let mut search = Search::new(state, decider, options, now)?;
     let found = search.run();
     let played = std::mem::take(&mut search.played);
     let disruption = found.map(|()| search.finish());
@@ -35,8 +48,7 @@ pub fn disrupt(state: &mut State, options: &Options, now: Time) -> Result<Disrup
 
 struct Search<'s> {
     state: &'s mut State,
-    /// Answers for nodes one by one without a whole decision.
-    decider: Decider,
+    decider: &'s mut Decider,
     options: &'s Options,
     now: Time,
     prices: Prices,
@@ -61,7 +73,12 @@ struct Search<'s> {
 // === impl Search ===
 
 impl<'s> Search<'s> {
-    fn new(state: &'s mut State, options: &'s Options, now: Time) -> Result<Self, DecideError> {
+    fn new(
+        state: &'s mut State,
+        decider: &'s mut Decider,
+        options: &'s Options,
+        now: Time,
+    ) -> Result<Self, DecideError> {
         let prices = Prices::of(state.cluster(now));
         if !state.is_synced() {
             return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
@@ -71,7 +88,7 @@ impl<'s> Search<'s> {
         let hourly_cost = hourly_cost(state, &prices);
         Ok(Search {
             state,
-            decider: Decider::new(),
+            decider,
             options,
             now,
             prices,
@@ -331,7 +348,7 @@ impl<'s> Search<'s> {
         let most_plans = self.options.most_what_ifs.saturating_sub(self.what_ifs);
         let known = (&self.prices, &self.survey);
         let (verdicts, tally) =
-            forecasts(self.state, &mut self.decider, &candidates, most_plans, self.options, known, self.now)?;
+            forecasts(self.state, self.decider, &candidates, most_plans, self.options, known, self.now)?;
         self.what_ifs += tally.plans;
         Ok(verdicts)
     }
@@ -353,10 +370,11 @@ impl<'s> Search<'s> {
         }
         self.what_ifs += 1;
         if self.baseline.is_none() {
-            self.baseline = Some(Baseline::of(self.state, &self.options.decisions, &self.prices, self.now)?);
+            self.baseline =
+                Some(Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?);
         }
         let Some(baseline) = &self.baseline else { return Ok(None) };
-        what_if(self.state, gone, &self.options.decisions, (&self.prices, baseline), self.now).map(Some)
+        what_if((self.state, self.decider), gone, &self.options.decisions, (&self.prices, baseline), self.now).map(Some)
     }
 
     /// Carries a command out, and looks at the cluster that it leaves; whether every pod found its place.
@@ -375,7 +393,8 @@ impl<'s> Search<'s> {
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
-            let Some(played) = play(self.state, gone, &launches, &self.options.decisions, self.now)? else {
+            let Some(played) = play((self.state, self.decider), gone, &launches, &self.options.decisions, self.now)?
+            else {
                 let text = "its pods would not all find the places that were planned for them".to_owned();
                 for candidate in gone {
                     self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);

@@ -136,7 +136,7 @@ impl Planner<'_> {
                 }
             }
         }
-        for (columns, table) in columns.iter_mut().zip(&self.tables) {
+        for (columns, table) in columns.iter_mut().zip(&*self.tables) {
             table.keep_fitting(columns, &requests);
         }
         relaxed.preferences |= levels.len() > 1;

@@ -95,7 +95,8 @@ impl Core {
     fn launch_replacements(&mut self, id: u64, command: &Command, now: Timestamp) {
         let options = self.disruption_options(now);
         let nodes = references(command);
-        let renewed = berth_disruption::renew(&mut self.state, &nodes, command.method, &options, now);
+        let renewed =
+            berth_disruption::renew((&mut self.state, &mut self.decider), &nodes, command.method, &options, now);
         let renewed = match renewed {
             Ok(Ok(renewed)) => renewed,
             Ok(Err(reasons)) => return self.roll_back(id, &sentence(&reasons), now),
@@ -149,7 +150,13 @@ impl Core {
         for going in &command.nodes {
             options.kept.remove(&*going.node.key.name);
         }
-        let confirmed = berth_disruption::confirm(&mut self.state, &references(command), command.method, &options, now);
+        let confirmed = berth_disruption::confirm(
+            (&mut self.state, &mut self.decider),
+            &references(command),
+            command.method,
+            &options,
+            now,
+        );
         match confirmed {
             Ok(Ok(())) => {
                 self.set_phase(id, Phase::Leaving);

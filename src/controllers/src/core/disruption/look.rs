@@ -1,17 +1,20 @@
-//! A look at the nodes: what disruption would do, found aside from the loop that takes in events and binds pods. It asks a
-//! copy of the state; what it finds is decided anew before anything is launched, see [`super::command`].
+//! A look at the nodes: what disruption would do. Where there are threads it is found aside from the loop that takes in events
+//! and binds pods, by a copy of the state; what it finds is decided anew before anything is launched, see [`super::command`].
 
-use berth_decisions::DecideError;
+use berth_decisions::{DecideError, Decider};
 use berth_disruption::{Disruption, Options};
 use berth_state::State;
 use jiff::Timestamp;
 
 /// What is looked at, and how.
 #[derive(Debug)]
-pub(crate) struct Look {
-    state: State,
-    options: Options,
-    now: Timestamp,
+pub(crate) enum Look {
+    /// To be found in another thread.
+    Aside(Box<State>, Box<Options>, Timestamp),
+    /// Found already, where everything takes turns.
+    Had(Box<Disruption>),
+    /// Nothing can be decided yet.
+    Failed(DecideError),
 }
 
 /// What was found; `None` where the search broke off.
@@ -20,16 +23,31 @@ pub(crate) type Found = Option<Result<Disruption, DecideError>>;
 // === impl Look ===
 
 impl Look {
-    /// Of what there is now. Who looks in another thread has the cluster converted there; who takes turns has it copied.
-    pub(super) fn new(state: &State, options: Options, is_aside: bool, now: Timestamp) -> Self {
-        let state = if is_aside { state.snapshot() } else { state.snapshot_converted() };
-        Look { state, options, now }
+    /// Of what there is now, in another thread, which converts the cluster.
+    pub(super) fn aside(state: &State, options: Options, now: Timestamp) -> Self {
+        Look::Aside(Box::new(state.snapshot()), Box::new(options), now)
+    }
+
+    /// Of what there is now, at once: nothing is copied, and the state is left as it was.
+    pub(super) fn at_once(state: &mut State, decider: &mut Decider, options: &Options, now: Timestamp) -> Self {
+        let span = tracing::info_span!("disrupting");
+        let _entered = span.enter();
+        match berth_disruption::disrupt_with(state, decider, options, now) {
+            Ok(found) => Look::Had(Box::new(found)),
+            Err(error) => Look::Failed(error),
+        }
     }
 
     /// Looks. May take long.
-    pub(crate) fn run(mut self) -> Result<Disruption, DecideError> {
-        let span = tracing::info_span!("disrupting");
-        let _entered = span.enter();
-        berth_disruption::disrupt(&mut self.state, &self.options, self.now)
+    pub(crate) fn run(self) -> Result<Disruption, DecideError> {
+        match self {
+            Look::Had(found) => Ok(*found),
+            Look::Failed(error) => Err(error),
+            Look::Aside(mut state, options, now) => {
+                let span = tracing::info_span!("disrupting");
+                let _entered = span.enter();
+                berth_disruption::disrupt(&mut state, &options, now)
+            }
+        }
     }
 }

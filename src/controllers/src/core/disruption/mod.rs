@@ -184,7 +184,11 @@ impl Core {
     pub(crate) fn take_look(&mut self, is_aside: bool) -> Option<Box<Look>> {
         let (options, now) = *self.disrupting.look.take()?;
         self.disrupting.rest.only_empty = options.only_empty;
-        Some(Box::new(Look::new(&self.state, options, is_aside, now)))
+        Some(Box::new(if is_aside {
+            Look::aside(&self.state, options, now)
+        } else {
+            Look::at_once(&mut self.state, &mut self.decider, &options, now)
+        }))
     }
 
     /// Whether some node has no pod that would have to move, and could go for that.
@@ -213,6 +217,16 @@ impl Core {
                 return;
             }
         };
+        tracing::debug!(
+            what_ifs = found.what_ifs,
+            commands = found.commands.len(),
+            kept = found.kept.len(),
+            only_empty = self.disrupting.rest.only_empty,
+            conversions = ?self.state.conversions(),
+            made_anew = self.decider.n_made_anew(),
+            whole = self.decider.n_whole(),
+            "looked at nodes"
+        );
         if let Some(pace) = self.options.timings.look_pace {
             let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
             self.disrupting.rest.after_look(found.what_ifs, size, pace.get(), now);
