@@ -148,6 +148,52 @@ fn empty_nodes_go_as_budgets_allow_round_by_round() {
 }
 
 #[test]
+fn where_only_empty_nodes_are_looked_for_others_stay_and_nothing_is_asked() {
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "small", "on-demand"),
+        node("b", "small", "on-demand"),
+        node("c", "huge", "on-demand"),
+        pod("p", "a", "900m", &json!({})),
+        pod("q", "b", "1", &json!({})),
+    ];
+    let options = Options { only_empty: true, ..Options::default() };
+    let disruption = disrupted(&objects, &[], &options);
+    assert_eq!(lines(&disruption), ["0 Emptiness c >  $1.6000"]);
+    assert_eq!(disruption.what_ifs, 0);
+    let all = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&all).len(), 2, "one of the others goes where all are looked at: {all:#?}");
+    // A pod waits for a place that only the empty node has: it takes a what-if, and the node stays.
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    let waiting = [&objects[..], &[pod("w", "", "12", &waits)]].concat();
+    let disruption = disrupted(&waiting, &[], &options);
+    assert_eq!((lines(&disruption), disruption.what_ifs), (Vec::new(), 1));
+}
+
+#[test]
+fn what_is_tried_leaves_the_state_and_its_decider_as_they_were() {
+    let mut objects = vec![free_pool(WITH_SLOTS)];
+    for (name, instance_type) in [("a", "small"), ("b", "huge"), ("c", "large"), ("d", "large"), ("e", "small")] {
+        objects.push(node(name, instance_type, "on-demand"));
+        if name != "e" {
+            objects.push(pod(&format!("p{name}"), name, "1500m", &json!({})));
+        }
+    }
+    let slots = [("small", 0, "cr-1", 2)];
+    let (mut state, mut decider) = (state_of(&objects, &slots), berth_decisions::Decider::new());
+    let options = Options::default();
+    let first = disrupt_with(&mut state, &mut decider, &options, now()).unwrap();
+    let on_slots = first.commands.iter().flat_map(|command| &command.replacements).count();
+    assert!(on_slots >= 2 && first.commands.len() >= 3, "{:#?}", lines(&first));
+    let free: Vec<u32> = state.cluster(now()).slots.iter().map(|slots| slots.free).collect();
+    assert_eq!(free, [2], "slots are given back");
+    let again = disrupt_with(&mut state, &mut decider, &options, now()).unwrap();
+    assert_eq!(again, first);
+    assert_eq!(again, disrupt(&mut state_of(&objects, &slots), &options, now()).unwrap());
+    assert_eq!((state.n_conversions(), decider.n_made_anew()), (1, 1), "made anew: {:?}", state.conversions());
+}
+
+#[test]
 fn a_node_whose_pods_fit_elsewhere_goes() {
     let objects = [
         free_pool(ON_DEMAND),

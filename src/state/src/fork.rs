@@ -70,15 +70,8 @@ impl<'a> Fork<'a> {
 
     fn claim_of(&self, node: &Node) -> Option<ObjectRef> {
         let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
-        let claims = self.state.all::<berth_api::NodeClaim>();
-        let mut own = claims.filter(|claim| {
-            let status = claim.status.as_ref();
-            let by_provider = status.and_then(|status| status.provider_id.as_deref()).filter(|id| !id.is_empty());
-            let by_name = status.and_then(|status| status.node_name.as_deref());
-            (provider.is_some() && by_provider == provider)
-                || (by_name.is_some() && by_name == node.metadata.name.as_deref())
-        });
-        own.next().and_then(|claim| Object::NodeClaim(Arc::clone(claim)).reference())
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        self.state.get(self.state.links.claim_of(name, provider)?)?.reference()
     }
 
     /// A node is planned: capacity in flight, to which no scheduler binds yet.

@@ -35,6 +35,7 @@ mod assume;
 mod entry;
 mod event;
 mod fork;
+mod links;
 mod object;
 mod patch;
 mod patched;

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::assume::{Assumption, Progress};
 use crate::entry::Entry;
 use crate::event::RefusedObject;
+use crate::links::Links;
 use crate::object::version;
 use crate::patch::node_of;
 use crate::rebuild::{Built, scheduler_of};
@@ -29,6 +30,8 @@ pub struct State {
     pub(crate) options: Options,
     pub(crate) entries: BTreeMap<Key, Entry>,
     pub(crate) cloud: Cloud,
+    /// Objects by the nodes that they belong to.
+    pub(crate) links: Links,
     /// Kinds that were listed.
     listed: BTreeSet<Kind>,
     /// Which object an assumption is about.
@@ -56,6 +59,7 @@ impl State {
             options,
             entries: BTreeMap::new(),
             cloud: Cloud::default(),
+            links: Links::default(),
             listed: BTreeSet::new(),
             assumptions: BTreeMap::new(),
             next_assumption: 0,
@@ -136,6 +140,7 @@ impl State {
             options: self.options.clone(),
             entries: self.entries.clone(),
             cloud: self.cloud.clone(),
+            links: self.links.clone(),
             listed: self.listed.clone(),
             assumptions: self.assumptions.clone(),
             next_assumption: self.next_assumption,
@@ -186,7 +191,7 @@ impl State {
 
     /// The pods that are bound to a node, by namespace and name.
     pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
-        self.all::<Pod>().filter(move |pod| node_of(pod) == Some(node))
+        self.links.pods_on(node).filter_map(|key| Pod::of(self.get(key)?))
     }
 
     /// The scheduler that a pod asks for: `default-scheduler` where it does not say.
@@ -498,9 +503,10 @@ impl State {
 
     fn refresh(&mut self, key: &Key) -> Touched {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
-        let before = entry.counted.clone();
+        let (before, known) = (entry.counted.clone(), entry.current.clone());
         let changed = entry.refresh(key, &self.options);
         let after = entry.counted.clone();
+        self.links.changed(key, known.as_ref(), entry.current.as_ref());
         if entry.is_empty() {
             self.entries.remove(key);
         }

@@ -230,3 +230,23 @@ fn nodepools_and_the_catalogue_are_taken_in_where_they_are() {
         assert!(!anew.launches.is_empty(), "{when}");
     }
 }
+
+/// The regression: whoever needed a new node had the whole cluster copied and looked at.
+#[test]
+fn new_nodes_are_planned_without_a_look_at_those_that_are_there() {
+    let mut objects = vec![mk_pool()];
+    objects.extend((0..4).map(|at| mk_node(&format!("n{at}"), "2", &json!({}))));
+    let mut state = state_of(&objects);
+    let mut decider = Decider::new();
+    for at in 0..9 {
+        let tolerates = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});
+        let pod = mk_pod(&format!("p{at}"), "1500m", tolerates);
+        state.apply(Event::Applied(pod), NOW).unwrap();
+    }
+    let options = Options { launches: true, ..Options::default() };
+    let kept = decider.decide(&mut state, &options, NOW).unwrap();
+    let whole = decide(&mut state, &options, NOW).unwrap();
+    assert_eq!(format!("{kept:#?}"), format!("{whole:#?}"));
+    assert!(kept.bindings.len() == 4 && !kept.launches.is_empty(), "{kept:#?}");
+    assert_eq!(decider.n_whole(), 0);
+}
