@@ -163,11 +163,11 @@ fn where_only_empty_nodes_are_looked_for_others_stay_and_nothing_is_asked() {
     assert_eq!(disruption.what_ifs, 0);
     let all = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&all).len(), 2, "one of the others goes where all are looked at: {all:#?}");
-    // A pod waits for a place that only the empty node has: it takes a what-if, and the node stays.
+    // A pod waits for a place that only the empty node has: that takes what-ifs, of all such nodes and of each, and it stays.
     let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
     let waiting = [&objects[..], &[pod("w", "", "12", &waits)]].concat();
     let disruption = disrupted(&waiting, &[], &options);
-    assert_eq!((lines(&disruption), disruption.what_ifs), (Vec::new(), 1));
+    assert_eq!((lines(&disruption), disruption.what_ifs), (Vec::new(), 2));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_is_tried_leaves_the_state_and_its_decider_as_they_were() {
     let options = Options::default();
     let first = disrupt_with(&mut state, &mut decider, &options, now()).unwrap();
     let on_slots = first.commands.iter().flat_map(|command| &command.replacements).count();
-    assert!(on_slots >= 2 && first.commands.len() >= 3, "{:#?}", lines(&first));
+    assert!(on_slots >= 2 && first.commands.len() >= 2, "{:#?}", lines(&first));
     let free: Vec<u32> = state.cluster(now()).slots.iter().map(|slots| slots.free).collect();
     assert_eq!(free, [2], "slots are given back");
     let again = disrupt_with(&mut state, &mut decider, &options, now()).unwrap();

@@ -18,7 +18,7 @@ pub(crate) use look::{Found, Look};
 use rest::Rest;
 
 use berth_decisions::Launch;
-use berth_disruption::Method;
+use berth_disruption::{Disruption, Method};
 use berth_model::Money;
 use berth_state::ObjectRef;
 use jiff::Timestamp;
@@ -35,6 +35,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 const NEXT_PART: Duration = Duration::from_secs(1);
 /// Nodes are looked at again after this time although nothing changed: schedules of budgets open and close.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+/// And after this one where time alone makes no difference, which is how often it is told why they stay.
+const AT_REST_EVERY: Duration = Duration::from_secs(15 * 60);
 /// For how long nodes are not looked at while pods come to new ones.
 const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 /// A storm needs so many nodes at least: of two nodes one is half.
@@ -63,6 +65,8 @@ pub(super) struct Disrupting {
     put_off: Option<Timestamp>,
     /// When the last round began.
     began: Option<Timestamp>,
+    /// Whether that found that all nodes stay, for reasons that time does not change.
+    is_at_rest: bool,
     /// Nodes that this round has asked about; `None` between rounds.
     asked: Option<BTreeSet<String>>,
     /// Until when nodes rest, as looking at them may take only so much.
@@ -138,7 +142,8 @@ impl Disrupting {
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
-        let is_long_ago = self.began.is_none_or(|began| elapsed(began, now) >= AT_LEAST_EVERY);
+        let period = if self.is_at_rest { AT_REST_EVERY } else { AT_LEAST_EVERY };
+        let is_long_ago = self.began.is_none_or(|began| elapsed(began, now) >= period);
         self.asked.is_some() || self.has_changed || is_long_ago
     }
 }
@@ -238,6 +243,7 @@ impl Core {
             }
             return;
         }
+        self.disrupting.is_at_rest = self.stays_at_rest(&found);
         if found.is_cut_off {
             self.disrupting.asked = Some(found.asked);
             self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
@@ -247,6 +253,22 @@ impl Core {
         for command in found.commands.into_iter().filter(|command| command.batch == 0) {
             self.begin(&command, now);
         }
+    }
+
+    /// Whether a look at all nodes found that each stays as it is until something changes: none was kept from it, none becomes
+    /// ripe, no budget has a schedule, and evictions cost nothing that falls as a node nears its end.
+    fn stays_at_rest(&self, found: &Disruption) -> bool {
+        let prices_time = self.options.eviction_price > Money::ZERO;
+        let has_time = |pool: &berth_api::NodePool| {
+            let ends = pool.spec.template.spec.expire_after != berth_api::NillableDuration::Never;
+            (prices_time && ends) || pool.spec.disruption.budgets.iter().any(|budget| budget.schedule.is_some())
+        };
+        !found.is_cut_off
+            && found.commands.is_empty()
+            && self.disrupting.commands.is_empty()
+            && self.disrupting.put_back.is_empty()
+            && found.kept.iter().all(|kept| kept.why == berth_disruption::Why::Unconsolidatable)
+            && !self.view.pools.values().any(|pool| has_time(pool))
     }
 
     /// Whether pods come to new nodes just now: binding goes first, and what nodes cost shows once all is in its place. For
