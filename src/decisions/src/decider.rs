@@ -95,7 +95,7 @@ impl Decider {
             return None;
         }
         if pending.peek().is_none() {
-            return Some(Default::default());
+            return Some((Existing::default(), Rest::default()));
         }
         if pending.any(|row| row.kind == MemberKind::Reservation) {
             return None;
