@@ -306,3 +306,39 @@ fn a_trace_alone_is_a_scenario() {
     assert_eq!((outcome.pods.total, outcome.nodes.launched), (1, 1));
     assert!((outcome.hours - 1.0 / 3.0).abs() < 1e-6, "{}", outcome.hours);
 }
+
+/// The regression: a NodePool that was made, or applied later, consolidated as it is written whatever was varied.
+#[test]
+fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
+    let folder = Folder::new("consolidation");
+    let events = "events:
+- {at: 5m, scale: {name: web, replicas: 1}}
+";
+    let whole = scenario("on-demand", 5, events);
+    let (before, rest) = whole.split_once("- apiVersion: karpenter.sh/v1\n").unwrap();
+    let (pool, deployment) = rest.split_once("- apiVersion: apps/v1\n").unwrap();
+    let made = format!("{before}- apiVersion: apps/v1\n{deployment}");
+    let pool = pool.replace("\n", "\n    ");
+    let later = format!("{made}- at: 10s\n  apply:\n    objects:\n    - apiVersion: karpenter.sh/v1\n    {pool}\n");
+    // With a NodePool that takes nobody nothing is made.
+    let nobody = "- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {name: none}
+  spec:
+    template:
+      spec:
+        nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+        taints: [{key: nobody, effect: NoSchedule}]
+        requirements: []
+";
+    let later = later.replacen("objects:\n", &format!("objects:\n{nobody}"), 1);
+    for (what, text) in [("written", &whole), ("made", &made), ("later", &later)] {
+        let simulation = read(&folder, text);
+        let variation: Variation = "consolidation=AsWritten,Never".parse().unwrap();
+        let all = variants(&simulation, &[variation]).unwrap();
+        let [written, never] = &run_all(&all, 2).unwrap()[..] else { panic!("two variants") };
+        let hours = |outcome: &Outcome| outcome.nodes.on_demand_hours + outcome.nodes.spot_hours;
+        assert!(hours(written) < hours(never) * 0.8, "{what}: {} and {}", hours(written), hours(never));
+        assert_eq!(never.pods.evictions, 0, "{what}");
+    }
+}
