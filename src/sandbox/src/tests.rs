@@ -1,10 +1,18 @@
 //! The sandbox in virtual time.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
+
+use berth_api::NodeClaim;
+use berth_controllers::{Ceiling, Ceilings, Controllers};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client};
 
 use berth_manifests::{Object, Options as Manifests, read_from};
 
-use crate::{Ended, Line, Options, SandboxError, run};
+use crate::{Ended, Host, HostOptions, Line, Options, Parts, PartsOptions, SandboxError, run};
 
 fn objects(text: &str) -> Vec<Object> {
     let mut objects = Vec::new();
@@ -73,6 +81,77 @@ spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i, resource
             "1 pod of big waits for a node",
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_ceiling_keeps_waiting_is_left_over_with_the_reason() {
+    let pod = "
+apiVersion: v1
+kind: Pod
+metadata: {name: late}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+";
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut options = Options { objects: objects(pod), settle: true, ..Options::new(now) };
+    let none = Ceiling { launches_per_hour: Some(0), dollars_per_hour: None };
+    options.controllers.ceilings = Ceilings { of_each_pool: none, ..Ceilings::default() };
+    let ended = run(options, |_| {}, tokio::time::sleep(Duration::from_secs(600))).await.unwrap();
+    let Ended::LeftOver(left) = ended else { panic!("{ended:?}") };
+    let expected = "pod default/late: 0/0 nodes are available. No new node: NodePool default: 0 nodes were launched within \
+                    an hour, and 0 is the ceiling.";
+    assert_eq!(left, [expected]);
+}
+
+/// Berth, with a cloud of its own, for so long; then both die.
+async fn live_for(seconds: u64, parts: &Parts, seed: u64) {
+    let now = parts.server.now();
+    let catalogue = berth_cloudprovider_fake::catalogue();
+    let options = HostOptions { now, seed, catalogue, boot_delay: Duration::from_secs(2), is_dry: false };
+    let host = Host::start(parts.client.clone(), options, |_| {}).await.unwrap();
+    let cloud = Arc::new(host.cloud().clone());
+    let clock = berth_controllers::Clock::starting_at(now);
+    let options = berth_controllers::Options { seed, ..berth_controllers::Options::default() };
+    let berth = tokio::spawn(Controllers::new(parts.client.clone(), cloud, clock, options).run(std::future::pending()));
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    berth.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_of_a_cloud_that_forgot_others_are_not_taken_for_them() {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let parts = Parts::start(PartsOptions { without_berth: true, ..PartsOptions::new(now) }).await.unwrap();
+    let web = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+        {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}
+      containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]
+";
+    parts.begin(&objects(web), true).await.unwrap();
+    live_for(60, &parts, 1).await;
+    let before = provider_ids(&parts.client).await;
+    assert_eq!(before.len(), 3);
+    // The machines went with their cloud; pods come again elsewhere once their nodes are known to be gone.
+    live_for(900, &parts, 2).await;
+    let after = provider_ids(&parts.client).await;
+    assert_eq!((after.len(), after.is_disjoint(&before)), (3, true), "{before:?} and {after:?}");
+    let pods = Api::<Pod>::all(parts.client.clone()).list(&ListParams::default()).await.unwrap();
+    let nodes: BTreeSet<&str> = pods.items.iter().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref()).collect();
+    assert_eq!((pods.items.len(), nodes.len()), (3, 3));
+}
+
+async fn provider_ids(client: &Client) -> BTreeSet<String> {
+    let claims = Api::<NodeClaim>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+    let ids: Vec<String> = claims.items.into_iter().filter_map(|claim| claim.status?.provider_id).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an instance of two NodeClaims: {ids:?}");
+    ids.into_iter().collect()
 }
 
 #[tokio::test(start_paused = true)]

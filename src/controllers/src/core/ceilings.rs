@@ -50,15 +50,15 @@ impl Core {
         let ceilings = &self.options.ceilings;
         let over = |ceiling: &Ceiling, n: usize, spent: Money, of: &str| {
             if let Some(most) = ceiling.launches_per_hour.filter(|most| u32::try_from(n).is_ok_and(|n| n >= *most)) {
-                return Some(format!("{n} nodes were launched within an hour{of}, and {most} is the ceiling"));
+                let nodes = if n == 1 { "node was" } else { "nodes were" };
+                return Some(format!("{n} {nodes} launched within an hour{of}, and {most} is the ceiling"));
             }
             let most = ceiling.dollars_per_hour.filter(|most| price > Money::ZERO && spent + price > *most)?;
             let (with, most) = ((spent + price).dollars(), most.dollars());
             Some(format!("the nodes{of} would cost ${with:.4} an hour, and ${most:.4} is the ceiling"))
         };
-        let of = format!(" of NodePool {pool}");
-        over(&ceilings.of_each_pool, of_pool, spent_of_pool, &of)
-            .or_else(|| over(&ceilings.in_all, self.launches.len(), spent_in_all, ""))
+        over(&ceilings.of_each_pool, of_pool, spent_of_pool, "")
+            .or_else(|| over(&ceilings.in_all, self.launches.len(), spent_in_all, " of all NodePools"))
     }
 
     /// Tells on a NodePool that a ceiling keeps it from launching.

@@ -16,6 +16,7 @@ use rustc_hash::FxHasher;
 use super::ceilings::Spend;
 use super::pools::{HASH_VERSION, template_hash};
 use super::recall::backoff_message;
+use super::schedule::why_unschedulable;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
@@ -103,7 +104,13 @@ impl Core {
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        let Ok(name) = self.create_claim(launch, spend, now) else { return false };
+        let name = match self.create_claim(launch, spend, now) {
+            Ok(name) => name,
+            Err(why) => {
+                self.explain_put_off(&waiting, &launch.node_pool, &why, now);
+                return false;
+            }
+        };
         self.await_claim(launch, &name, now);
         for object in waiting {
             let Some(uid) = object.uid.as_deref() else { continue };
@@ -196,6 +203,22 @@ impl Core {
         }
         self.tell(Notice { object: key, uid, reason: "LaunchBackoff", message, is_warning: true }, now);
         true
+    }
+
+    /// Says of who waits for a node that is not launched now why that is.
+    fn explain_put_off(&mut self, waiting: &[&ObjectRef], pool: &ObjectRef, why: &str, now: Timestamp) {
+        let reason = format!("NodePool {}: {why}", pool.key.name);
+        let message = why_unschedulable(self.n_nodes(), &[(reason, 0)], true);
+        for object in waiting {
+            // What comes up for it already says nothing.
+            if self.is_provided_for(object, now) {
+                continue;
+            }
+            match object.key.kind {
+                berth_state::Kind::Pod => self.explain_pod(object, &message, now),
+                _ => self.explain_reservation(object, &message, now),
+            }
+        }
     }
 
     /// The cloud would not launch a NodeClaim: nothing came up for its pods, so it does not count against them.

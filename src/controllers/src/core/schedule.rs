@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
 use berth_state::{ObjectRef, Patch, State};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -183,18 +183,12 @@ impl Core {
 
     /// Tells who stays, and why.
     pub(super) fn explain(&mut self, refusals: &[Refusal], now: Timestamp) {
-        // A launch in flight is a node that pods were compared with.
-        let in_flight = self
-            .view
-            .claims
-            .values()
-            .filter(|claim| claim.status.as_ref().is_none_or(|status| status.node_name.is_none()))
-            .count();
-        let n_nodes = self.view.nodes.values().count() + in_flight;
+        let n_nodes = self.n_nodes();
+        let n_going = self.view.nodes.values().filter(|node| self.is_going(node)).count();
         for refusal in refusals {
             let message = why_unschedulable(
                 n_nodes,
-                &self.blaming_classes(&refusal.reasons),
+                &counting_all(self.blaming_classes(&refusal.reasons), n_going),
                 self.view.pools.values().next().is_some(),
             );
             for object in &refusal.objects {
@@ -205,6 +199,23 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Whether a node is on its way out: pods are not compared with it.
+    fn is_going(&self, node: &Node) -> bool {
+        let mut claims = self.view.claims_of_node(node);
+        node.metadata.deletion_timestamp.is_some() || claims.any(|claim| claim.metadata.deletion_timestamp.is_some())
+    }
+
+    /// The nodes that pods were compared with; a launch in flight is one, too.
+    pub(super) fn n_nodes(&self) -> usize {
+        let in_flight = self
+            .view
+            .claims
+            .values()
+            .filter(|claim| claim.status.as_ref().is_none_or(|status| status.node_name.is_none()))
+            .count();
+        self.view.nodes.values().count() + in_flight
     }
 
     /// A NodePool without instance types is told with what is wrong with its node class, if something is.
@@ -267,8 +278,18 @@ impl Core {
     }
 }
 
+/// Reasons with those nodes that pods are not compared with: they are on their way out, and `kubectl` still shows them.
+fn counting_all(mut reasons: Vec<(String, u32)>, n_going: usize) -> Vec<(String, u32)> {
+    let n_going = u32::try_from(n_going).unwrap_or(u32::MAX);
+    if n_going > 0 {
+        reasons.retain(|(reason, count)| *count > 0 || reason.starts_with("NodePool "));
+        reasons.push(("node(s) are being removed".to_owned(), n_going));
+    }
+    reasons
+}
+
 /// Reasons in kube-scheduler's form, and after them what NodePools say of a new node, counted in instance types.
-fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
+pub(super) fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
     let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| reason.starts_with("NodePool "));
     let in_words = |reasons: Vec<String>| reasons.join(", ");
     let nodes = in_words(
@@ -306,7 +327,20 @@ pub(super) type ExpectedNodes = BTreeMap<String, Vec<ObjectRef>>;
 
 #[cfg(test)]
 mod tests {
-    use super::why_unschedulable;
+    use super::{counting_all, why_unschedulable};
+
+    #[test]
+    fn nodes_that_are_being_removed_are_counted_in_the_reasons() {
+        let said = |reasons: &[(&str, u32)], n_going| {
+            let reasons = reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
+            why_unschedulable(3, &counting_all(reasons, n_going), true)
+        };
+        let expected = "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) are being removed.";
+        assert_eq!(said(&[("Insufficient cpu", 2)], 1), expected);
+        let none = ("no nodes available to schedule pods", 0);
+        assert_eq!(said(&[none], 3), "0/3 nodes are available: 3 node(s) are being removed.");
+        assert_eq!(said(&[none], 0), "0/3 nodes are available: no nodes available to schedule pods.");
+    }
 
     #[test]
     fn reasons_of_nodes_and_of_pools_are_counted_apart() {

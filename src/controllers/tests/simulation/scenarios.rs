@@ -7,7 +7,7 @@ use berth_catalogue::{CapacityType, Catalogue};
 use berth_cloudprovider::OfferingKey;
 use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
 use berth_controllers::{Ceiling, Ceilings, Money};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -252,7 +252,17 @@ async fn nodes_beyond_a_ceiling_are_not_launched() {
         assert_eq!(world.alive().len(), most, "{}", state_of(&world).await);
         let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
         assert!(events.items.iter().any(|event| event.reason.as_deref() == Some("LaunchCeiling")));
+        let pods = world.pods().await;
+        let waiting = pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()));
+        let n_told = waiting.clone().filter(|pod| told(pod).is_some_and(|why| why.contains("is the ceiling"))).count();
+        assert!(n_told > 0 && n_told == waiting.count(), "pods that a ceiling keeps waiting are told so");
     }
+}
+
+/// What the condition of a pod without a place says.
+fn told(pod: &Pod) -> Option<&str> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|known| known.type_ == "PodScheduled" && known.status == "False")?.message.as_deref()
 }
 
 #[tokio::test(start_paused = true)]
