@@ -88,9 +88,29 @@ pub(super) fn in_words(n_nodes: usize, launches: &[&Launch], savings: Money, evi
     let onto = if onto.is_empty() { "other nodes".to_owned() } else { onto.join(", ") };
     let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
     let pods = match evictions {
-        0 => return format!("{nodes} without pods: {} saved", dollars(savings)),
+        0 => return format!("{nodes} without pods: {}", gain(savings)),
         1 => "1 pod moves".to_owned(),
         n => format!("{n} pods move"),
     };
-    format!("{nodes} → {onto}: {} saved, {pods}", dollars(savings))
+    format!("{nodes} → {onto}: {}, {pods}", gain(savings))
+}
+
+/// `$0.3840/h saved`; drift may cost: `$0.1920/h more`.
+fn gain(savings: Money) -> String {
+    if savings < Money::ZERO {
+        return format!("{} more", dollars(Money::from_pico(savings.pico().saturating_neg())));
+    }
+    format!("{} saved", dollars(savings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Money, in_words};
+
+    #[test]
+    fn what_costs_more_is_not_said_to_be_saved() {
+        let cents = |n: i128| Money::from_pico(n * 10_000_000_000);
+        assert_eq!(in_words(1, &[], cents(-19), 3), "1 node → other nodes: $0.1900/h more, 3 pods move");
+        assert_eq!(in_words(2, &[], cents(19), 0), "2 nodes without pods: $0.1900/h saved");
+    }
 }
