@@ -11,7 +11,7 @@ use berth_plan::Input;
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde_json::Value;
 
 /// Objects of a page, as kubectl's `--chunk-size`.
@@ -131,11 +131,11 @@ pub(crate) async fn served_kinds(client: &Client, api_version: &str, context: &s
 
 /// The configuration of a kubeconfig's context, and the context's name.
 async fn of_kubeconfig(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<(kube::Config, String)> {
-    let kubeconfig = match kubeconfig {
+    let read = match kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
     };
-    let kubeconfig = kubeconfig.map_err(|error| anyhow!("unable to read a kubeconfig: {}", one_line(&error)))?;
+    let kubeconfig = read.map_err(|error| anyhow!("unable to read {}", why_unread(kubeconfig, &error)))?;
     let known: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
     let Some(context) = context.map(str::to_owned).or_else(|| kubeconfig.current_context.clone()) else {
         bail!("the kubeconfig has no current context: name one with --context ({})", known.join(", "));
@@ -149,6 +149,18 @@ async fn of_kubeconfig(kubeconfig: Option<&Path>, context: Option<&str>) -> Resu
         .await
         .map_err(|error| anyhow!("context {context}: {}", one_line(&error)))?;
     Ok((config, context))
+}
+
+/// The file, and what is wrong with it.
+fn why_unread(file: Option<&Path>, error: &KubeconfigError) -> String {
+    let named = file.map_or_else(|| "a kubeconfig".to_owned(), |file| format!("the kubeconfig {}", file.display()));
+    match error {
+        KubeconfigError::ReadConfig(source, file) => format!("the kubeconfig {}: {source}", file.display()),
+        KubeconfigError::KindMismatch | KubeconfigError::ApiVersionMismatch => {
+            format!("{named}: expected kind: Config and apiVersion: v1 alone, found another kind or apiVersion")
+        }
+        other => format!("{named}: {}", one_line(other)),
+    }
 }
 
 fn path_of(api_version: &str) -> String {

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Command::Man(args) => completions::write_pages(args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
-        output::to_stderr(format_args!("error: {error:#}"));
+        output::to_stderr(format_args!("error: {}", output::with_causes(&error)));
         ExitCode::from(2)
     })
 }

@@ -26,6 +26,18 @@ pub(crate) fn to_stderr(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
 }
 
+/// An error with its causes, but none that is said already: some messages name their cause themselves.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 /// What is known of the terminal on standard output.
 pub(crate) fn terminal(colour: Colour) -> Terminal {
     let stdout = io::stdout();
@@ -51,7 +63,18 @@ pub(crate) enum Colour {
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
     use berth_plan::printable;
+
+    use super::with_causes;
+
+    #[test]
+    fn a_cause_that_the_message_names_is_told_once() {
+        let named = anyhow!("no such file").context("unable to listen: no such file");
+        assert_eq!(with_causes(&named), "unable to listen: no such file");
+        let unnamed = anyhow!("no such file").context("unable to read a.yaml");
+        assert_eq!(with_causes(&unnamed), "unable to read a.yaml: no such file");
+    }
 
     #[test]
     fn control_characters_never_reach_a_terminal() {

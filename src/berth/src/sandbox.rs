@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use berth_plan::{Input, Validate};
@@ -13,6 +14,7 @@ use clap::ValueEnum;
 use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
 use crate::onlookers::{self, OnlookerArgs, Story};
+use crate::output::to_stderr;
 use crate::telemetry::TelemetryArgs;
 
 /// Run a cluster in this process: API server, controllers, a cloud in memory, nodes that join, and Berth
@@ -147,6 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Nothing is left to wait for: what ran has ended with the sandbox.
     runtime.shutdown_background();
     Ok(match ended? {
+        _ if IS_UNWRITTEN.load(Ordering::Relaxed) => ExitCode::from(2),
         Ended::Interrupted | Ended::Settled => ExitCode::SUCCESS,
         Ended::LeftOver(left) => {
             for object in left {
@@ -157,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Prints a line at once; whoever reads may have gone.
+/// Prints a line at once. Whoever reads may have gone; that a line is lost otherwise is told once, and no success.
 pub(crate) fn tell(line: &Line, format: Format) {
     let mut out = std::io::stdout().lock();
     let text = match format {
@@ -165,5 +168,14 @@ pub(crate) fn tell(line: &Line, format: Format) {
         Format::Text if out.is_terminal() => line.coloured(),
         Format::Text => line.text(),
     };
-    drop(writeln!(out, "{text}").and_then(|()| out.flush()));
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    if let Err(error) = written
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+        && !IS_UNWRITTEN.swap(true, Ordering::Relaxed)
+    {
+        to_stderr(format_args!("error: unable to write to standard output: {error}"));
+    }
 }
+
+/// Whether a line was lost, for another reason than that nobody reads them any more.
+static IS_UNWRITTEN: AtomicBool = AtomicBool::new(false);

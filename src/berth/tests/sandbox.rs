@@ -103,3 +103,17 @@ fn a_page_is_served_to_this_machine_alone_and_files_are_made_before_anything_beg
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.starts_with("error: unable to write /nonexistent/trace.jsonl"), "{}", run.stderr);
 }
+
+// A full disk, as far as writes can tell.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_line_that_cannot_be_written_is_no_success() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+    let args = ["sandbox", "-f", "examples/room", "--exit-when-settled"];
+    let run = command.args(args).current_dir(common::root()).stdin(std::process::Stdio::null()).stdout(full);
+    let output = run.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr.matches("error: unable to write to standard output: ").count(), 1, "{stderr}");
+}
