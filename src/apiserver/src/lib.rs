@@ -37,6 +37,7 @@
 //! - In bodies of YAML `yEs` is `true` as `yes` is, and a key that is such a word stays as it is written.
 //! - Messages that print a whole object print it as JSON and not as Go's structs, and without a comparison of two.
 //! - The texts below the heads of tables are those of Name and Age alone, and rows of DaemonSets show their annotations.
+//! - A pod of a RuntimeClass that is not there is let in, and so is an overhead without a class: nothing is run here.
 //! - Lists of resources name no hash of a storage version, and no subresource that needs a kubelet.
 //! - The published schemas do not tell the values that a text may have.
 //! - A custom resource of another kind is refused under the kind that was asked for, its rules unchecked.

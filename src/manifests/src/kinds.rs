@@ -50,7 +50,7 @@ const PASSED_OVER: &[(&str, &[&str])] = &[
     ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
     ("internal.apiserver.k8s.io", &["StorageVersion"]),
     ("networking.k8s.io", &["Ingress", "IngressClass", "IPAddress", "NetworkPolicy", "ServiceCIDR"]),
-    ("node.k8s.io", &["RuntimeClass"]),
+    ("node.k8s.io", &[]),
     ("policy", &["Eviction", "PodSecurityPolicy"]),
     ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ("resource.k8s.io", &["DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]),

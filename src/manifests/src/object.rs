@@ -1,6 +1,6 @@
 //! The kinds that are read.
 
-use k8s_openapi::api::{apps, autoscaling, batch, core, policy, scheduling, storage};
+use k8s_openapi::api::{apps, autoscaling, batch, core, node, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
@@ -91,6 +91,7 @@ objects! {
     CronJob(batch::v1::CronJob) in "batch/v1",
     PodDisruptionBudget(policy::v1::PodDisruptionBudget) in "policy/v1",
     HorizontalPodAutoscaler(autoscaling::v2::HorizontalPodAutoscaler) in "autoscaling/v2",
+    RuntimeClass(node::v1::RuntimeClass) in "node.k8s.io/v1",
     PriorityClass(scheduling::v1::PriorityClass) in "scheduling.k8s.io/v1",
     StorageClass(storage::v1::StorageClass) in "storage.k8s.io/v1",
     CSINode(storage::v1::CSINode) in "storage.k8s.io/v1",

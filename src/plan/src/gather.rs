@@ -264,6 +264,7 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::DaemonSet(object) => builder.add_daemon_set(object),
         Object::Job(object) => builder.add_job(object),
         Object::CronJob(object) => builder.add_cron_job(object),
+        Object::RuntimeClass(object) => builder.add_runtime_class(object),
         Object::PriorityClass(object) => builder.add_priority_class(object),
         Object::PodDisruptionBudget(object) => builder.add_pod_disruption_budget(object),
         Object::HorizontalPodAutoscaler(object) => builder.add_horizontal_pod_autoscaler(object),

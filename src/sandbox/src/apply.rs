@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use crate::SandboxError;
 
 /// Kinds that have no namespace.
-const CLUSTER_KINDS: [&str; 14] = [
+const CLUSTER_KINDS: [&str; 15] = [
     "Node",
     "Namespace",
     "PersistentVolume",
     "PriorityClass",
+    "RuntimeClass",
     "StorageClass",
     "CSINode",
     "NodePool",
@@ -39,11 +40,12 @@ const TURN: usize = 64;
 const APPLIER: &str = "sandbox";
 
 /// What must be there before what refers to it.
-const FIRST: [&str; 8] = [
+const FIRST: [&str; 9] = [
     "Namespace",
     "LimitRange",
     "ResourceQuota",
     "PriorityClass",
+    "RuntimeClass",
     "StorageClass",
     "FakeNodeClass",
     "FakeCapacityReservation",

@@ -1,6 +1,6 @@
-//! Priority and the tolerations that every pod gets.
+//! Priority, the tolerations that every pod gets, and what its RuntimeClass adds.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::meta;
 use crate::status::{ApiError, Result};
@@ -61,4 +61,95 @@ pub(super) fn tolerations(pod: &mut Value) {
             list.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
+}
+
+/// Sets overhead, node selector and tolerations from the RuntimeClass, where there is one.
+pub(super) fn runtime_class(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
+    let name = meta::text_at(pod, &["spec", "runtimeClassName"]).to_owned();
+    let Some(class) = scope.server.value("runtimeclasses.node.k8s.io", &name).filter(|_| !name.is_empty()) else {
+        return Ok(());
+    };
+    let forbidden = |pod: &Value, why: &str| ApiError::forbidden("", "pods", meta::name(pod), why);
+    let filled = |object: &Value, path: &[&str]| {
+        meta::at(object, path).and_then(Value::as_object).filter(|map| !map.is_empty()).cloned()
+    };
+    let (overhead, given) = (filled(&class, &["overhead", "podFixed"]), filled(pod, &["spec", "overhead"]));
+    match (&overhead, &given) {
+        (None, Some(_)) => {
+            let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+            return Err(forbidden(pod, why));
+        }
+        (Some(overhead), Some(given)) if !are_same_amounts(overhead, given) => {
+            let why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+            return Err(forbidden(pod, why));
+        }
+        _ => {}
+    }
+    let selector = filled(&class, &["scheduling", "nodeSelector"]).unwrap_or_default();
+    let own = filled(pod, &["spec", "nodeSelector"]).unwrap_or_default();
+    for (key, value) in &selector {
+        if let Some(own) = own.get(key).filter(|own| *own != value) {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (value, own) = (text(value), text(own));
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own}"
+            );
+            return Err(forbidden(pod, &why));
+        }
+    }
+    let Some(spec) = meta::object_mut(pod, &["spec"]) else { return Ok(()) };
+    if let Some(overhead) = overhead {
+        spec.insert("overhead".to_owned(), Value::Object(overhead));
+    }
+    if !selector.is_empty() {
+        let mut all = own;
+        all.extend(selector);
+        spec.insert("nodeSelector".to_owned(), Value::Object(all));
+    }
+    let more = meta::at(&class, &["scheduling", "tolerations"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    if !more.is_empty()
+        && let Value::Array(list) = spec.entry("tolerations").or_insert_with(|| Value::Array(Vec::new()))
+    {
+        let all: Vec<Value> = list.drain(..).chain(more).collect();
+        for (at, toleration) in all.iter().enumerate() {
+            let covers = |other: &Value| tolerates_all_of(other, toleration);
+            // Of equal ones the first stays.
+            let is_covered_later = all.iter().skip(at + 1).any(|other| other != toleration && covers(other));
+            if !list.iter().any(covers) && !is_covered_later {
+                list.push(toleration.clone());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a toleration tolerates whatever another does.
+fn tolerates_all_of(toleration: &Value, other: &Value) -> bool {
+    fn text<'v>(of: &'v Value, field: &str) -> &'v str {
+        of.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+    if toleration == other {
+        return true;
+    }
+    let (is_any, effect) = (text(toleration, "operator") == "Exists", text(toleration, "effect"));
+    let is_any_key = text(toleration, "key").is_empty() && is_any;
+    if text(toleration, "key") != text(other, "key") && !is_any_key || !["", text(other, "effect")].contains(&effect) {
+        return false;
+    }
+    let seconds = |of: &Value| of.get("tolerationSeconds").and_then(Value::as_i64);
+    if effect == "NoExecute"
+        && let Some(own) = seconds(toleration)
+        && seconds(other).is_none_or(|other| other > own)
+    {
+        return false;
+    }
+    is_any
+        || ["", "Equal"].contains(&text(toleration, "operator"))
+            && text(other, "operator") == "Equal"
+            && text(toleration, "value") == text(other, "value")
+}
+
+fn are_same_amounts(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<berth_quantity::Quantity>().ok());
+    a.len() == b.len() && a.iter().all(|(name, own)| b.get(name).is_some_and(|other| amount(own) == amount(other)))
 }

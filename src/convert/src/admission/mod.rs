@@ -1,15 +1,17 @@
-//! What the API server lets in: LimitRanges set defaults and bounds, ResourceQuotas count.
+//! What the API server lets in: RuntimeClasses add, LimitRanges set defaults and bounds, ResourceQuotas count.
 //!
 //! They are about pods that are to be created: those that workloads still want, and Pods of files without a uid. What
 //! would not be created is told and not planned. Pods that exist have been let in.
 
 mod limit_range;
 mod quota;
+mod runtime_class;
 mod shape;
 
 use berth_model::{Cluster, Refusal, Sym};
 use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota};
-use rustc_hash::FxHashMap;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::{Expansion, FxIndexMap, FxIndexSet, PodRecord, index, name_of, namespace_of};
 use crate::finish::Fate;
@@ -19,6 +21,7 @@ use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
 use crate::{Builder, ConvertError};
 
 use quota::{Quota, Usage};
+use runtime_class::Class;
 pub(crate) use shape::Shape;
 
 /// LimitRanges and ResourceQuotas by namespace and name, and the shapes of pods that they may be about.
@@ -26,6 +29,9 @@ pub(crate) use shape::Shape;
 pub(crate) struct Admission {
     limit_ranges: FxIndexMap<(Sym, Sym), Vec<LimitRangeItem>>,
     quotas: FxIndexMap<(Sym, Sym), Quota>,
+    runtime_classes: FxHashMap<Sym, Class>,
+    /// The shapes that name a RuntimeClass.
+    of_runtime_classes: FxHashSet<u32>,
     /// As text. A draft of 0 has none, one of n the shape at n - 1.
     shapes: FxIndexSet<String>,
 }
@@ -60,9 +66,25 @@ impl Builder {
         Ok(())
     }
 
+    /// A RuntimeClass: what the pods of it that are to be created need beside their containers, and where they may run.
+    pub fn add_runtime_class(&mut self, object: &RuntimeClass) -> Result<(), ConvertError> {
+        let name = name_of("RuntimeClass", &object.metadata)?;
+        let class = Class::read(object, &mut self.cluster)
+            .map_err(|problem| ConvertError::new("RuntimeClass", name, vec![problem]))?;
+        let id = self.cluster.symbols.intern(name);
+        if self.admission.runtime_classes.insert(id, class).is_some() {
+            self.warn_of_repeat("RuntimeClass", name);
+        }
+        Ok(())
+    }
+
     /// The shape of pods of a spec, for their draft.
     pub(crate) fn shape_of(&mut self, spec: &k8s_openapi::api::core::v1::PodSpec) -> u32 {
-        index(self.admission.shapes.insert_full(Shape::text_of(spec)).0).saturating_add(1)
+        let shape = index(self.admission.shapes.insert_full(Shape::text_of(spec)).0).saturating_add(1);
+        if spec.runtime_class_name.as_ref().is_some_and(|name| !name.is_empty()) {
+            self.admission.of_runtime_classes.insert(shape);
+        }
+        shape
     }
 }
 
@@ -108,7 +130,7 @@ impl Admission {
     /// `children` counts the pods that workloads have. Pods of the input come first, then workloads, as they were given.
     pub(crate) fn admit(&mut self, expansion: Expansion, to: &mut Admitting<'_>, children: &[Children]) -> Admitted {
         let mut admitted = Admitted::default();
-        let is_empty = self.limit_ranges.is_empty() && self.quotas.is_empty();
+        let is_empty = self.limit_ranges.is_empty() && self.quotas.is_empty() && self.of_runtime_classes.is_empty();
         if is_empty || expansion == Expansion::PodsThatExist {
             return admitted;
         }
@@ -119,7 +141,7 @@ impl Admission {
         for at in 0..to.pods.len() {
             let Some(pod) = to.pods.get(at).filter(|pod| pod.is_new()) else { continue };
             let (namespace, draft) = (pod.namespace, pod.draft);
-            if to.fates.get(at) != Some(&Fate::Pending) || !self.is_about(namespace) {
+            if to.fates.get(at) != Some(&Fate::Pending) || !self.is_about(namespace, draft, to.drafts) {
                 continue;
             }
             let who = format!("Pod {}/{}", to.cluster.symbols.text(namespace), pod.name);
@@ -137,9 +159,10 @@ impl Admission {
         }
         let are_expanded = to.workloads.are_expanded();
         for at in 0..to.workloads.len() {
-            let Some(workload) = to.workloads.get(at).filter(|workload| self.is_about(workload.namespace)) else {
+            let Some(workload) = to.workloads.get(at) else { continue };
+            if !self.is_about(workload.namespace, workload.draft, to.drafts) {
                 continue;
-            };
+            }
             let (namespace, draft, kind) = (workload.namespace, workload.draft, workload.kind);
             let who = in_words(workload, to.cluster);
             let (draft, refusal) = self.ranged(&mut ranged, namespace, draft, to);
@@ -169,8 +192,10 @@ impl Admission {
         admitted
     }
 
-    fn is_about(&self, namespace: Sym) -> bool {
-        self.limit_ranges.keys().chain(self.quotas.keys()).any(|(of, _)| *of == namespace)
+    fn is_about(&self, namespace: Sym, draft: u32, drafts: &FxIndexSet<Draft>) -> bool {
+        let shape = drafts.get_index(draft as usize).map(|draft| draft.shape);
+        shape.is_some_and(|shape| self.of_runtime_classes.contains(&shape))
+            || self.limit_ranges.keys().chain(self.quotas.keys()).any(|(of, _)| *of == namespace)
     }
 
     fn shape(&self, draft: u32, drafts: &FxIndexSet<Draft>) -> Option<Shape> {
@@ -199,7 +224,8 @@ impl Admission {
         }
     }
 
-    // The draft with the defaults of the namespace's LimitRanges, and why these let no such pod in, if so.
+    // The draft with what its RuntimeClass adds and the defaults of the namespace's LimitRanges, and why these let no such
+    // pod in, if so.
     fn ranged(
         &mut self,
         known: &mut FxHashMap<(Sym, u32), (u32, Option<String>)>,
@@ -211,20 +237,27 @@ impl Admission {
             return known.clone();
         }
         let Some(mut shape) = self.shape(draft, to.drafts) else { return (draft, None) };
+        let mut refusal = None;
+        let class = self.class_of(&shape, to);
+        if let Some((name, class)) = &class {
+            refusal = class.apply(&mut shape).err().map(|says| format!("RuntimeClass {name}: {says}"));
+        }
         let of_namespace = || self.limit_ranges.iter().filter(|((of, _), _)| *of == namespace);
         let items = || of_namespace().flat_map(|(_, items)| items);
         let n_changed = items().filter(|item| limit_range::apply_defaults(item, &mut shape)).count();
-        let mut refusal = None;
         for ((_, name), items) in of_namespace() {
             let name = to.cluster.symbols.text(*name).to_owned();
             let violated =
                 items.iter().find_map(|item| limit_range::violation(item, &shape, to.cluster).ok().flatten());
             refusal = refusal.or_else(|| violated.map(|says| format!("LimitRange {name}: {says}")));
         }
-        let changed = to.drafts.get_index(draft as usize).filter(|_| n_changed > 0).cloned();
+        let changed = to.drafts.get_index(draft as usize).filter(|_| n_changed > 0 || class.is_some()).cloned();
         let mut answer = (draft, refusal);
         if let (Some(mut changed), Ok((requests, assumed, is_beyond))) = (changed, shape.scheduled(to.cluster)) {
             (changed.spec.requests, changed.spec.assumed) = (requests, assumed);
+            if let Some((_, class)) = &class {
+                class.constrain(&mut changed.spec, to.cluster);
+            }
             if is_beyond {
                 changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit()));
             }
@@ -233,6 +266,18 @@ impl Admission {
         }
         known.insert((namespace, draft), answer.clone());
         answer
+    }
+
+    // The RuntimeClass of a pod, with its name.
+    fn class_of(&self, shape: &Shape, to: &mut Admitting<'_>) -> Option<(String, Class)> {
+        let name = shape.spec.runtime_class_name.as_ref().filter(|name| !name.is_empty())?;
+        let class = to.cluster.symbols.get(name).and_then(|id| self.runtime_classes.get(&id)).cloned();
+        if class.is_none() {
+            to.warnings.insert(format!(
+                "no RuntimeClass with name {name} was found; its pods are planned without what it adds"
+            ));
+        }
+        Some((name.clone(), class?))
     }
 
     // How many of so many pods the quotas of a namespace let in, which they count from now on; with why no more.

@@ -12,7 +12,7 @@ use crate::requests::{assumed, limited, pod_requests, reserved_requests};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Shape {
     /// No more than names, resources and restart policies of containers, pod-level resources, overhead, the priority
-    /// class and the deadline.
+    /// class and the deadline; with a runtime class also that and the node selector.
     pub(crate) spec: core::PodSpec,
     /// Whether an affinity term names other namespaces.
     pub(crate) crosses_namespaces: bool,
@@ -32,6 +32,8 @@ impl Shape {
             init_containers: spec.init_containers.as_ref().map(|all| all.iter().map(container).collect()),
             resources: spec.resources.clone(),
             overhead: spec.overhead.clone(),
+            node_selector: spec.runtime_class_name.as_ref().and(spec.node_selector.clone()),
+            runtime_class_name: spec.runtime_class_name.clone(),
             priority_class_name: spec.priority_class_name.clone(),
             active_deadline_seconds: spec.active_deadline_seconds,
             ..core::PodSpec::default()

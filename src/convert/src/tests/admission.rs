@@ -35,6 +35,54 @@ fn a_limit_range_sets_what_a_new_pod_leaves_out(#[case] resources: Value, #[case
     assert_eq!(amount(&first_spec(&converted.cluster).requests, "cpu", &converted.cluster), milli_cpu);
 }
 
+fn kata() -> Value {
+    with(
+        mk("RuntimeClass", "kata", json!({"handler": "kata"})),
+        json!({"overhead": {"podFixed": {"cpu": "250m"}}, "scheduling": {
+            "nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]}}),
+    )
+}
+
+// docs: "Pod Overhead" and "Runtime Class".
+#[rstest]
+#[case::overhead_is_added(json!({}), 1250, None)]
+#[case::the_same_overhead_is_given(json!({"overhead": {"cpu": "0.25"}}), 1250, None)]
+#[case::another_overhead_is_given(json!({"overhead": {"cpu": "1"}}), 0, Some("the pod's overhead is not the one of its class"))]
+#[case::another_selector_is_given(json!({"nodeSelector": {"kata": "no"}}), 0, Some("scheduling.nodeSelector[kata] is yes"))]
+fn a_runtime_class_adds_to_pods_that_are_created(
+    #[case] rest: Value,
+    #[case] milli_cpu: i64,
+    #[case] says: Option<&str>,
+) {
+    let spec = json!({"runtimeClassName": "kata",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]});
+    let pod = mk_pod("p", with(spec, rest));
+    let workload = mk_workload("Deployment", "p", json!({"template": {"spec": pod["spec"]}}));
+    for objects in [[pod.clone(), kata()], [kata(), pod], [workload, kata()]] {
+        let converted = convert(objects);
+        assert_eq!(converted.cluster.pending.is_empty(), says.is_some(), "{:?}", converted.warnings);
+        let told = converted.warnings.iter().find(|warning| warning.contains("would not be created"));
+        assert_eq!(told.is_some(), says.is_some(), "{:?}", converted.warnings);
+        if let Some(says) = says {
+            assert!(told.unwrap().contains(&format!("RuntimeClass kata: {says}")), "{told:?}");
+            continue;
+        }
+        let spec = first_spec(&converted.cluster);
+        assert_eq!(amount(&spec.requests, "cpu", &converted.cluster), milli_cpu);
+        assert!(!spec.node_selector.is_empty());
+        assert_eq!(spec.tolerations.len(), 1);
+    }
+}
+
+#[test]
+fn a_runtime_class_that_is_not_there_is_told() {
+    let spec = json!({"runtimeClassName": "gone", "containers": [{"name": "c"}]});
+    let converted = convert([mk_pod("p", spec)]);
+    assert_eq!(converted.cluster.pending.len(), 1);
+    let expected = "no RuntimeClass with name gone was found; its pods are planned without what it adds";
+    assert!(converted.warnings.iter().any(|warning| warning == expected), "{:?}", converted.warnings);
+}
+
 #[test]
 fn a_pod_that_exists_and_one_of_another_namespace_are_left_alone() {
     let range = limit_range(json!([{"type": "Container", "default": {"cpu": "1"}}]));

@@ -35,6 +35,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "Node" => add_node,
         "Namespace" => add_namespace,
         "LimitRange" => add_limit_range,
+        "RuntimeClass" => add_runtime_class,
         "ResourceQuota" => add_resource_quota,
         "ReplicationController" => add_replication_controller,
         "PersistentVolume" => add_persistent_volume,

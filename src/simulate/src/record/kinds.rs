@@ -14,11 +14,12 @@ const fn kind(api_version: &'static str, kind: &'static str) -> Kind {
 }
 
 /// What others need comes first.
-pub(super) const KINDS: [Kind; 22] = [
+pub(super) const KINDS: [Kind; 23] = [
     kind("v1", "Namespace"),
     kind("v1", "LimitRange"),
     kind("v1", "ResourceQuota"),
     kind("scheduling.k8s.io/v1", "PriorityClass"),
+    kind("node.k8s.io/v1", "RuntimeClass"),
     kind("storage.k8s.io/v1", "StorageClass"),
     kind("berth.sh/v1alpha1", "FakeNodeClass"),
     kind("berth.sh/v1alpha1", "FakeCapacityReservation"),
