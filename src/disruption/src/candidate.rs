@@ -41,9 +41,7 @@ pub(crate) struct Candidate {
     /// `None` where the catalogue does not have its offering.
     pub(crate) price: Option<Price>,
     pub(crate) cost: DisruptionCost,
-    /// The pods that move.
-    pub(crate) pods: Vec<ObjectRef>,
-    /// Of these, how many are worth something where they are.
+    /// Of the pods that move, how many are worth something where they are.
     pub(crate) n_evictions: usize,
     pub(crate) is_empty: bool,
     pub(crate) drift: Option<&'static str>,
@@ -266,11 +264,6 @@ impl Facts<'_> {
             let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref()?);
             Some(key.with_uid(claim.metadata.uid.as_deref()))
         });
-        let references = moved.iter().map(|pod| {
-            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            let key = Key::new(Kind::Pod, namespace, pod.metadata.name.as_deref().unwrap_or_default());
-            key.with_uid(pod.metadata.uid.as_deref())
-        });
         Candidate {
             node: key.with_uid(self.node.metadata.uid.as_deref()),
             claim,
@@ -278,7 +271,6 @@ impl Facts<'_> {
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
             price: prices.of_labels(node_labels),
             cost: DisruptionCost::of_node(moved.iter().copied()),
-            pods: references.collect(),
             n_evictions: moved.len(),
             // Pods that cost nothing to move do not count, as in Karpenter.
             is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,

@@ -1,7 +1,7 @@
 //! Commands carried out in the state: what is launched is a node, what is removed is gone, and the pods are where the
 //! scheduler puts them. So the next command is considered in the cluster that this one leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{Operator, labels};
 use berth_decisions::{DecideError, Decider, Launch, quantities};
@@ -59,6 +59,8 @@ pub(crate) fn play(
         let cluster = state.cluster(now);
         launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch))).collect()
     };
+    // By name: one that moved before is made anew, and has no uid yet.
+    let mut moved: BTreeSet<Key> = BTreeSet::new();
     for candidate in gone {
         let name = candidate.node.key.name.clone();
         let on_it: Vec<(ObjectRef, bool)> = state
@@ -67,6 +69,9 @@ pub(crate) fn play(
             .collect();
         for (pod, is_moved) in on_it {
             played.assume(state, &pod, if is_moved { Patch::Remake } else { Patch::Remove });
+            if is_moved {
+                moved.insert(pod.key);
+            }
         }
         if let Some(claim) = &candidate.claim {
             played.assume(state, claim, Patch::Remove);
@@ -88,17 +93,16 @@ pub(crate) fn play(
     }
     let decision = decider.decide(state, options, now)?;
     for binding in &decision.bindings {
-        let is_moved = gone.iter().any(|candidate| candidate.pods.contains(&binding.object));
-        if is_moved {
+        if moved.contains(&binding.object.key) {
             let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
             played.assume(state, &binding.object, patch);
         }
     }
-    let is_placed = |pod: &ObjectRef| {
-        let bound = state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.key.namespace, &pod.key.name);
+    let is_placed = |pod: &Key| {
+        let bound = state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.namespace, &pod.name);
         bound.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
     };
-    if gone.iter().flat_map(|candidate| &candidate.pods).all(is_placed) {
+    if moved.iter().all(is_placed) {
         return Ok(Some(played));
     }
     played.undo(state, now);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::{DecideError, Decider, Decision, Launch};
-use berth_state::{ObjectRef, State, Time};
+use berth_state::{Key, State, Time};
 
 use crate::candidate::{Candidate, Reason};
 use crate::prices::{Price, Prices};
@@ -78,17 +78,18 @@ pub(crate) fn what_if(
     now: Time,
 ) -> Result<Verdict, DecideError> {
     let mut fork = state.fork();
-    let mut moved: BTreeSet<ObjectRef> = BTreeSet::new();
+    // By name: one that moved before, in a command that this one follows, is not the one that is observed any more.
+    let mut moved: BTreeSet<Key> = BTreeSet::new();
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
-            Ok(pods) => moved.extend(pods),
+            Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
             Err(error) => return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }])),
         }
     }
     let decision = decider.decide(fork.state(), options, now)?;
     let mut without_place: BTreeMap<&str, usize> = BTreeMap::new();
     for refusal in &decision.refusals {
-        let count = refusal.objects.iter().filter(|object| moved.contains(object)).count();
+        let count = refusal.objects.iter().filter(|object| moved.contains(&object.key)).count();
         if count > 0 {
             let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());
             *without_place.entry(why).or_default() += count;
@@ -111,7 +112,7 @@ pub(crate) fn what_if(
     }
     let all = price_of(&decision, prices);
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
-    let takes_moved = |launch: &Launch| launch.pods.iter().any(|pod| moved.contains(pod));
+    let takes_moved = |launch: &Launch| launch.pods.iter().any(|pod| moved.contains(&pod.key));
     let has_more = decision.launches.len() > baseline.n_launches;
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     Ok(Verdict::Fits(Replacement { launches, price, has_more }))

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use berth_api::{NodePool, Reservation};
 use berth_model::Money;
 use berth_state::{Event, Kind, Object, State, Time};
@@ -8,6 +10,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::candidate::Survey;
+use crate::play::play;
+use crate::prices::Prices;
 
 fn now() -> Time {
     "2026-01-01T12:00:00Z".parse().unwrap()
@@ -210,6 +215,39 @@ fn a_node_whose_pods_fit_elsewhere_goes() {
         (1, "0.2000".to_owned())
     );
     assert_eq!(disruption.kept.len(), 1);
+}
+
+#[test]
+fn pods_that_came_from_a_node_that_went_go_on_with_the_next() {
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "small", "on-demand"),
+        node("b", "small", "on-demand"),
+        node("c", "large", "on-demand"),
+        pod("p", "a", "500m", &json!({})),
+        pod("q", "b", "500m", &json!({})),
+        pod("r", "c", "7", &json!({})),
+    ];
+    // One node after another.
+    let options = Options { asked: BTreeSet::from(["other".to_owned()]), ..Options::default() };
+    let disruption = disrupted(&objects, &[], &options);
+    let evictions: Vec<usize> = disruption.commands.iter().map(|command| command.evictions).collect();
+    assert_eq!(evictions, [1, 2], "what was on `a` is on the emptier `b` by then");
+    let pending = {
+        let mut state = state_of(&objects, &[]);
+        let mut decider = berth_decisions::Decider::new();
+        let prices = Prices::of(state.cluster(now()));
+        let survey = Survey::of(&state, &prices, &options, now());
+        let decisions = berth_decisions::Options { launches: true, ..Default::default() };
+        for candidate in survey.candidates.iter().filter(|known| &*known.node.key.name != "c") {
+            // As it was before the first: the second has the pods of both.
+            let played = play((&mut state, &mut decider), &[candidate], &[], &decisions, now()).unwrap();
+            assert!(played.is_some());
+        }
+        let pods = state.all::<Pod>().filter(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()));
+        pods.count()
+    };
+    assert_eq!(pending, 0, "nobody is left behind");
 }
 
 #[test]

@@ -270,6 +270,7 @@ impl<'s> Search<'s> {
             if self.is_asked(candidate) || self.batches.most(&candidate.pool, Method::Drift) == 0 {
                 continue;
             }
+            let Some(candidate) = &self.as_it_is(candidate) else { continue };
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(()) };
             match verdict {
                 Verdict::Fails(reasons) => self.stays(candidate, reasons),
@@ -323,6 +324,7 @@ impl<'s> Search<'s> {
                 self.stays(candidate, reasons);
                 continue;
             }
+            let Some(candidate) = &self.as_it_is(candidate) else { continue };
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
             let reasons = match verdict {
                 Verdict::Fails(reasons) => reasons,
@@ -351,6 +353,12 @@ impl<'s> Search<'s> {
             forecasts(self.state, self.decider, &candidates, most_plans, self.options, known, self.now)?;
         self.what_ifs += tally.plans;
         Ok(verdicts)
+    }
+
+    /// A candidate as the commands since leave it: pods may have come to it.
+    fn as_it_is(&self, candidate: &Candidate) -> Option<Candidate> {
+        let known = self.survey.candidates.iter().find(|known| known.node == candidate.node);
+        known.filter(|known| known.blocked.is_empty()).cloned()
     }
 
     /// Whether a caller who looks at a part at a time has the answer already.
