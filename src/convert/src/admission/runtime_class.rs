@@ -55,7 +55,7 @@ impl Class {
     pub(super) fn constrain(&self, spec: &mut PodSpec, cluster: &mut Cluster) {
         for (key, value) in &self.node_selector {
             let (key, value) = (node_key(key, &mut cluster.symbols), cluster.symbols.intern(value));
-            spec.node_selector.add(key, Requirement::value(value), &mut cluster.symbols);
+            spec.node_selector.add(key, Requirement::value(value), &cluster.symbols);
         }
         spec.tolerations.extend(self.tolerations.iter().cloned());
         spec.tolerations.sort_unstable();

@@ -38,7 +38,7 @@ fn a_limit_range_sets_what_a_new_pod_leaves_out(#[case] resources: Value, #[case
 fn kata() -> Value {
     with(
         mk("RuntimeClass", "kata", json!({"handler": "kata"})),
-        json!({"overhead": {"podFixed": {"cpu": "250m"}}, "scheduling": {
+        json!({"apiVersion": "node.k8s.io/v1", "overhead": {"podFixed": {"cpu": "250m"}}, "scheduling": {
             "nodeSelector": {"kata": "yes"}, "tolerations": [{"key": "kata", "operator": "Exists"}]}}),
     )
 }
