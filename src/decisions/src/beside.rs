@@ -24,7 +24,6 @@ impl Rest {
     /// Whether new nodes for these may be planned as if there were no others. `left` are their classes, and `free` is what is
     /// left on nodes that planned pods may still come to: those that come up, and those where pods are expected.
     pub(crate) fn is_separable<'f>(
-        &self,
         cluster: &Cluster,
         universe: &Universe,
         left: &[(ClassId, u32)],

@@ -117,12 +117,11 @@ impl Decider {
             )?;
             let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.
-            if !found.rest.rows.is_empty()
-                && !found.rest.is_separable(cluster, universe, &left, options, found.free.iter())
+            if !found.rest.rows.is_empty() && !Rest::is_separable(cluster, universe, &left, options, found.free.iter())
             {
                 return None;
             }
-            (existing.settled, rest) = (found.settled, found.rest);
+            (existing.settled, rest) = (found.places, found.rest);
         }
         for placement in placements {
             existing.on_nodes.entry(placement.node).or_default().push(placement);

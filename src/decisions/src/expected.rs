@@ -240,7 +240,7 @@ impl Rows {
         let free = nodes
             .into_iter()
             .filter_map(|at| free.remove(&at).or_else(|| cluster.nodes.get(at).map(|node| node.free.clone())));
-        Some(Settled { free: free.collect(), settled, rest })
+        Some(Settled { free: free.collect(), places: settled, rest })
     }
 }
 
@@ -286,7 +286,7 @@ fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &Expected
 #[derive(Debug)]
 pub(crate) struct Settled {
     /// Who is to come where, by index of the node.
-    pub(crate) settled: Vec<(Box<str>, usize)>,
+    pub(crate) places: Vec<(Box<str>, usize)>,
     /// Who is expected nowhere, or where there is no room.
     pub(crate) rest: Rest,
     /// What is left on nodes that come up, and on those where pods were expected.

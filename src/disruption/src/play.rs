@@ -80,10 +80,10 @@ pub(crate) fn play(
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
     for (_, launch) in launches {
-        if let Some(id) = &launch.offering.reservation_id {
-            if state.take_slot(id, now) {
-                played.slots.push(id.clone());
-            }
+        if let Some(id) = &launch.offering.reservation_id
+            && state.take_slot(id, now)
+        {
+            played.slots.push(id.clone());
         }
     }
     for node in nodes {

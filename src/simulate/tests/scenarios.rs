@@ -318,7 +318,7 @@ fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
     let (before, rest) = whole.split_once("- apiVersion: karpenter.sh/v1\n").unwrap();
     let (pool, deployment) = rest.split_once("- apiVersion: apps/v1\n").unwrap();
     let made = format!("{before}- apiVersion: apps/v1\n{deployment}");
-    let pool = pool.replace("\n", "\n    ");
+    let pool = pool.replace('\n', "\n    ");
     let later = format!("{made}- at: 10s\n  apply:\n    objects:\n    - apiVersion: karpenter.sh/v1\n    {pool}\n");
     // With a NodePool that takes nobody nothing is made.
     let nobody = "- apiVersion: karpenter.sh/v1
