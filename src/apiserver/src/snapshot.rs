@@ -229,9 +229,20 @@ mod tests {
         // From the compressed data on: the head of gzip has a time and a system that mean nothing. What the server is at
         // comes first, and every byte of it counts: some read as another Kubernetes.
         let data = MAGIC.len() + 12;
+        let plain = |bytes: &[u8]| {
+            let mut text = Vec::new();
+            let line = memchr::memchr(b'\n', bytes)?;
+            GzDecoder::new(bytes.get(line + 1..)?).read_to_end(&mut text).ok()?;
+            Some(text)
+        };
+        assert!(plain(&bytes).is_some());
         for at in (data..data + 160).chain((data + 160..bytes.len()).step_by(7)) {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 8);
+            // Some bits only fill the last byte of the compressed data, or say how long codes are that are not used.
+            if plain(&changed) == plain(&bytes) {
+                continue;
+            }
             assert!(matches!(restore(&changed), RestoreError::Damaged(_)), "changed at {at}");
         }
         let longer = [bytes.as_slice(), b"x"].concat();
