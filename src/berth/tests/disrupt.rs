@@ -151,3 +151,36 @@ fn long_lists_of_nodes_end_in_a_count_unless_all_is_asked_for() {
     let run = berth(&[&EXAMPLE[..], &more, &["--wide"]].concat());
     assert!(run.stdout.contains("idle, idle-1, idle-2, idle-3 "), "{}", run.stdout);
 }
+
+#[test]
+fn drifted_nodes_on_full_slots_are_planned_slot_by_slot() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: roll}\nspec: {disruption: {budgets: [{nodes: \
+                100%}]}, template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: roll}, \
+                requirements: [{key: team, operator: In, values: [web]}, {key: karpenter.sh/capacity-type, operator: In, \
+                values: [reserved, on-demand]}]}}}\n";
+    let node = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{karpenter.sh/nodepool: roll, \
+             karpenter.sh/capacity-type: reserved, karpenter.k8s.aws/capacity-reservation-id: cr-1, \
+             karpenter.sh/initialized: 'true', kubernetes.io/os: linux, kubernetes.io/arch: amd64, \
+             node.kubernetes.io/instance-type: m5.xlarge, topology.kubernetes.io/zone: us-east-1a}}}}\nstatus: \
+             {{allocatable: {{cpu: 4, memory: 15Gi, pods: 58}}}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: \
+             on-{name}, ownerReferences: [{{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: u, controller: \
+             true}}]}}\nspec: {{nodeName: {name}, containers: [{{name: web, image: web, resources: {{requests: {{cpu: \
+             3}}}}}}]}}\nstatus: {{phase: Running}}\n"
+        )
+    };
+    let types = "- name: m5.xlarge\n  resources: {cpu: 4, memory: 15Gi, pods: 58}\n  offerings:\n  - Price: 0.192\n    \
+                 Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: \
+                 topology.kubernetes.io/zone, operator: In, values: [us-east-1a]}]\n  - Price: 0.192\n    \
+                 ReservationCapacity: 0\n    Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: \
+                 [reserved]}, {key: topology.kubernetes.io/zone, operator: In, values: [us-east-1a]}, {key: \
+                 karpenter.k8s.aws/capacity-reservation-id, operator: In, values: [cr-1]}]\n";
+    let cluster = file("roll.yaml", &(pool.to_owned() + &["a", "b", "c"].map(node).concat()));
+    let types = file("roll-types.yaml", types);
+    let run = berth(&["plan", "-f", &cluster, "--instance-types", &types, "--disrupt", "-o", "json"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let plan: Value = serde_json::from_str(&run.stdout).unwrap();
+    let found = &plan["disruption"];
+    assert_eq!(told(found), ["0 Drift a > paid", "1 Drift b > cr-1", "2 Drift c > cr-1"], "{found:#}");
+}

@@ -77,11 +77,7 @@ impl Batches {
             })
         });
         if !fits {
-            self.current += 1;
-            for pool in self.pools.values_mut() {
-                pool.nodes = pool.after();
-                (pool.gone, pool.launched) = (0, 0);
-            }
+            self.begin_next();
         }
         for (name, count) in asked {
             if let Some(pool) = self.pools.get_mut(name) {
@@ -94,5 +90,14 @@ impl Batches {
             }
         }
         self.current
+    }
+
+    /// What comes from now on goes in the next round, once everything of this one is done.
+    pub(crate) fn begin_next(&mut self) {
+        self.current += 1;
+        for pool in self.pools.values_mut() {
+            pool.nodes = pool.after();
+            (pool.gone, pool.launched) = (0, 0);
+        }
     }
 }

@@ -38,6 +38,10 @@ pub(crate) struct Candidate {
     pub(crate) claim: Option<ObjectRef>,
     pub(crate) pool: String,
     pub(crate) capacity_type: String,
+    /// The capacity reservation that it has a slot of.
+    pub(crate) reservation: Option<String>,
+    /// Whether it is on its way out already.
+    pub(crate) is_going: bool,
     /// `None` where the catalogue does not have its offering.
     pub(crate) price: Option<Price>,
     pub(crate) cost: DisruptionCost,
@@ -269,6 +273,8 @@ impl Facts<'_> {
             claim,
             pool: self.pool_name.to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
+            reservation: labels::RESERVATION_IDS.iter().find_map(|key| node_labels.get(*key)).cloned(),
+            is_going: self.is_going(),
             price: prices.of_labels(node_labels),
             cost: DisruptionCost::of_node(moved.iter().copied()),
             n_evictions: moved.len(),

@@ -20,6 +20,8 @@ pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
     /// Reservations of which a slot was taken.
     slots: Vec<String>,
+    /// Reservations of which a slot counts as free that a command's node leaves.
+    freed: Vec<String>,
 }
 
 // === impl Played ===
@@ -34,11 +36,21 @@ impl Played {
         for id in self.slots {
             state.give_slot_back(&id);
         }
+        for id in self.freed {
+            state.unfree_slot(&id);
+        }
+    }
+
+    /// A slot counts as free from now on that a command's node leaves.
+    pub(crate) fn free_slot(&mut self, state: &mut State, id: String) {
+        state.free_slot(&id);
+        self.freed.push(id);
     }
 
     pub(crate) fn merge(&mut self, other: Played) {
         self.assumed.extend(other.assumed);
         self.slots.extend(other.slots);
+        self.freed.extend(other.freed);
     }
 
     pub(crate) fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {

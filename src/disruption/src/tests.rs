@@ -14,6 +14,8 @@ use crate::candidate::Survey;
 use crate::play::play;
 use crate::prices::Prices;
 
+mod rolls;
+
 fn now() -> Time {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }

@@ -19,8 +19,8 @@ pub(crate) struct Cloud {
     pub(crate) seen: Option<BTreeSet<String>>,
     /// Newer counts, by reservation.
     pub(crate) counts: BTreeMap<String, SlotCount>,
-    /// Slots that forks took.
-    pub(crate) taken: BTreeMap<String, u32>,
+    /// Slots that forks took, less those that they freed.
+    pub(crate) taken: BTreeMap<String, i64>,
     /// By capacity reservation: the names of the NodeClaims on it that count.
     claims: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
 }
@@ -60,7 +60,17 @@ impl Cloud {
                 .unwrap_or(u32::MAX)
         });
         let taken = self.taken.get(id).copied().unwrap_or(0);
-        free.saturating_sub(unseen).saturating_sub(taken)
+        let left = i64::from(free.saturating_sub(unseen)).saturating_sub(taken).max(0);
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+
+    /// So many more slots of a supply are taken, or fewer.
+    pub(crate) fn take(&mut self, id: &str, more: i64) {
+        let taken = self.taken.entry(id.to_owned()).or_default();
+        *taken = taken.saturating_add(more);
+        if *taken == 0 {
+            self.taken.remove(id);
+        }
     }
 
     /// Whether what the cloud counted leaves out the instance of a NodeClaim already, of which nothing else shows yet that

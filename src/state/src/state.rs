@@ -309,20 +309,28 @@ impl State {
         if known.is_none_or(|slots| slots.free == 0) {
             return false;
         }
-        *self.cloud.taken.entry(id.to_owned()).or_default() += 1;
+        self.cloud.take(id, 1);
         self.supplies_changed();
         true
     }
 
     /// Gives back what [`State::take_slot`] took.
     pub fn give_slot_back(&mut self, id: &str) {
-        if let Some(taken) = self.cloud.taken.get_mut(id) {
-            *taken = taken.saturating_sub(1);
-            if *taken == 0 {
-                self.cloud.taken.remove(id);
-            }
-            self.supplies_changed();
-        }
+        self.cloud.take(id, -1);
+        self.supplies_changed();
+    }
+
+    /// Counts one more instance of a finite supply as free, as once a node that goes has left it, until
+    /// [`State::unfree_slot`].
+    pub fn free_slot(&mut self, id: &str) {
+        self.cloud.take(id, -1);
+        self.supplies_changed();
+    }
+
+    /// Takes back what [`State::free_slot`] did.
+    pub fn unfree_slot(&mut self, id: &str) {
+        self.cloud.take(id, 1);
+        self.supplies_changed();
     }
 
     /// What a fork tried is being written.

@@ -1,6 +1,6 @@
 //! The running cluster moves toward reserved and cheaper capacity: scenarios in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
@@ -224,6 +224,40 @@ async fn drifted_nodes_are_replaced_before_they_go() {
         })
         .await;
     assert!(replaced, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn drifted_nodes_on_a_full_reservation_go_slot_by_slot_and_one_of_them_aside() {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    set_slots(&world, 9);
+    world.deploy(web(27)).await;
+    comes_to(&world, 10, 27, &[("m5.xlarge", "cr-web", 9)]).await;
+    let before: BTreeSet<String> = world.nodes().await.into_iter().filter_map(|node| node.metadata.uid).collect();
+    let mut seen: BTreeSet<String> = uids(&world).await.into_iter().collect();
+    let pools = Api::<berth_api::NodePool>::all(world.client.clone());
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let on_demand = ("m5.xlarge".to_owned(), "on-demand".to_owned());
+    let (mut most_paid, mut is_done) = (0, false);
+    for _ in 0..3600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        seen.extend(uids(&world).await);
+        let fleet = world.fleet();
+        most_paid = most_paid.max(fleet.get(&on_demand).copied().unwrap_or(0));
+        let nodes = world.nodes().await;
+        is_done = nodes.len() == 9
+            && !fleet.contains_key(&on_demand)
+            && nodes.iter().all(|node| !before.contains(node.metadata.uid.as_deref().unwrap_or_default()))
+            && world.all_run().await == Some(27);
+        if is_done {
+            break;
+        }
+    }
+    assert!(is_done, "{}", state_of(&world).await);
+    assert_eq!(most_paid, 1, "nodes that were paid for at a time");
+    // Each pod moved once, and the three of the node that went aside came back.
+    assert_eq!(seen.len(), 27 + 27 + 3, "pods that there were");
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 

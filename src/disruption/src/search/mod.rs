@@ -1,5 +1,6 @@
 //! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
 
+mod drifted;
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,8 @@ struct Search<'s> {
     /// Nodes that were asked about by themselves and stay.
     asked: BTreeSet<String>,
     n_launched: usize,
+    /// Reservations with slots that nodes of commands leave, once for each, which do not count as free yet.
+    left_slots: Vec<String>,
     hourly_cost: Money,
     what_ifs: usize,
 }
@@ -101,6 +104,7 @@ impl<'s> Search<'s> {
             launched: BTreeSet::new(),
             asked: options.asked.clone(),
             n_launched: 0,
+            left_slots: Vec::new(),
             hourly_cost,
             what_ifs: 0,
         })
@@ -262,30 +266,6 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// Every drifted node by itself, the oldest first, whatever it costs.
-    fn drifted(&mut self) -> Result<(), DecideError> {
-        let mut candidates = self.eligible(Method::Drift, |candidate| candidate.drift.is_some());
-        candidates.sort_by(|a, b| (!a.is_empty, a.created, &a.node).cmp(&(!b.is_empty, b.created, &b.node)));
-        for candidate in &candidates {
-            if self.is_asked(candidate) || self.batches.most(&candidate.pool, Method::Drift) == 0 {
-                continue;
-            }
-            let Some(candidate) = &self.as_it_is(candidate) else { continue };
-            let Some(verdict) = self.try_out(&[candidate])? else { return Ok(()) };
-            match verdict {
-                Verdict::Fails(reasons) => self.stays(candidate, reasons),
-                Verdict::Fits(replacement) => {
-                    let price = candidate.price.unwrap_or_default();
-                    let savings = price.marginal - replacement.price.marginal;
-                    let list_savings = price.list - replacement.price.list;
-                    let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
-                    self.carry_out(Method::Drift, &[candidate], &replacement, worth)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Those that consolidation may take, by how much their price is above what moving their pods costs.
     fn consolidatable(&self) -> Vec<Candidate> {
         let mut candidates = self.eligible(Method::SingleNodeConsolidation, |candidate| {
@@ -426,6 +406,7 @@ impl<'s> Search<'s> {
             cost: worth.cost,
             batch,
         });
+        self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
         self.baseline = None;
         if !self.options.only_empty {
             self.survey = Survey::of(self.state, &self.prices, self.options, self.now);

@@ -1,0 +1,152 @@
+//! Drifted nodes, each replaced by itself whatever that costs. On a full reservation they go slot by slot: the first few
+//! make way for capacity that is paid for, and those that follow move to the slots that these leave.
+
+use std::collections::BTreeMap;
+
+use berth_decisions::DecideError;
+use jiff::SignedDuration;
+
+use super::Search;
+use crate::candidate::{Candidate, Reason};
+use crate::command::Method;
+use crate::simulate::{Replacement, Verdict};
+use crate::worth::Worth;
+
+/// Of a NodePool's nodes on a full reservation, one in so many moves to paid capacity, rounded up, and back in the end:
+/// the share that the default budget disrupts at a time.
+const ASIDE: usize = 10;
+/// A node that expires sooner does not wait for a slot: at its expiry it goes without a replacement.
+const LAST_CALL: SignedDuration = SignedDuration::from_mins(15);
+
+/// How a roll goes on, by NodePool and reservation.
+type Rolls = BTreeMap<(String, String), Roll>;
+
+/// Drifted nodes of one NodePool on one reservation that these commands replace.
+#[derive(Debug, Default, Clone, Copy)]
+struct Roll {
+    /// By capacity that is paid for.
+    n_aside: usize,
+    /// By what costs no more: free slots, or room on other nodes.
+    n_free: usize,
+}
+
+/// What became of a drifted node.
+enum Came {
+    /// It goes, or stays for a reason of its own.
+    Done,
+    /// It waits for a slot that another leaves.
+    Waits,
+    /// There may be no more what-ifs.
+    Spent,
+}
+
+impl Search<'_> {
+    /// Every drifted node by itself, the oldest first.
+    pub(super) fn drifted(&mut self) -> Result<(), DecideError> {
+        let mut left = self.eligible(Method::Drift, |candidate| candidate.drift.is_some());
+        left.sort_by(|a, b| (!a.is_empty, a.created, &a.node).cmp(&(!b.is_empty, b.created, &b.node)));
+        let mut rolls = Rolls::new();
+        loop {
+            let n_before = left.len();
+            let mut waiting = Vec::new();
+            for candidate in left {
+                match self.replace_drifted(&candidate, &mut rolls)? {
+                    Came::Done => {}
+                    Came::Waits => waiting.push(candidate),
+                    Came::Spent => return Ok(()),
+                }
+            }
+            left = waiting;
+            if left.is_empty() {
+                return Ok(());
+            }
+            // A process that acts asks again once slots are free. A plan goes on with the round in which they are.
+            if self.options.only_now || self.left_slots.is_empty() || left.len() == n_before {
+                for candidate in &left {
+                    self.stays(candidate, vec![waits_for_slot(candidate)]);
+                }
+                return Ok(());
+            }
+            self.begin_next_round();
+        }
+    }
+
+    fn replace_drifted(&mut self, candidate: &Candidate, rolls: &mut Rolls) -> Result<Came, DecideError> {
+        if self.is_asked(candidate) || self.batches.most(&candidate.pool, Method::Drift) == 0 {
+            return Ok(Came::Done);
+        }
+        let Some(candidate) = &self.as_it_is(candidate) else { return Ok(Came::Done) };
+        let Some(verdict) = self.try_out(&[candidate])? else { return Ok(Came::Spent) };
+        let replacement = match verdict {
+            Verdict::Fails(reasons) => {
+                self.stays(candidate, reasons);
+                return Ok(Came::Done);
+            }
+            Verdict::Fits(replacement) => replacement,
+        };
+        let price = candidate.price.unwrap_or_default();
+        let is_paid = replacement.price.marginal > price.marginal;
+        let slots = candidate.reservation.as_ref().map(|id| (candidate.pool.clone(), id.clone()));
+        if let Some(slots) = slots.as_ref().filter(|_| is_paid) {
+            let roll = rolls.get(slots).copied().unwrap_or_default();
+            if self.is_slot_expected(slots, roll) && self.uses_slot(candidate, &replacement)? {
+                return Ok(Came::Waits);
+            }
+        }
+        let savings = price.marginal - replacement.price.marginal;
+        let list_savings = price.list - replacement.price.list;
+        let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
+        let is_done = self.carry_out(Method::Drift, &[candidate], &replacement, worth)?;
+        if let Some(slots) = slots.filter(|_| is_done) {
+            let roll = rolls.entry(slots).or_default();
+            *(if is_paid { &mut roll.n_aside } else { &mut roll.n_free }) += 1;
+        }
+        Ok(Came::Done)
+    }
+
+    /// Whether a NodePool is about to have a free slot of a reservation: a node of it goes, or enough do by these commands.
+    fn is_slot_expected(&self, (pool, id): &(String, String), roll: Roll) -> bool {
+        let of_pool = || self.on_reservation(id).filter(|candidate| candidate.pool == *pool);
+        let n_all = of_pool().count() + roll.n_aside;
+        of_pool().any(|candidate| candidate.is_going) || roll.n_free > 0 || roll.n_aside >= n_all.div_ceil(ASIDE)
+    }
+
+    fn on_reservation(&self, id: &str) -> impl Iterator<Item = &Candidate> {
+        self.survey.candidates.iter().filter(move |candidate| candidate.reservation.as_deref() == Some(id))
+    }
+
+    /// Whether what replaces a node would cost less with one more slot of its reservation, and there is time to wait for it.
+    fn uses_slot(&mut self, candidate: &Candidate, without: &Replacement) -> Result<bool, DecideError> {
+        let is_late = candidate.expires.is_some_and(|(expires, _)| expires.duration_since(self.now) < LAST_CALL);
+        let Some(id) = candidate.reservation.as_ref().filter(|_| !is_late) else { return Ok(false) };
+        // Until what replaces a node that goes is there, its pods are planned for as well, and would take a slot first.
+        let n_slots = 1 + self.on_reservation(id).filter(|candidate| candidate.is_going).count();
+        for _ in 0..n_slots {
+            self.state.free_slot(id);
+        }
+        let before = self.baseline.take();
+        let with = self.try_out(&[candidate]);
+        for _ in 0..n_slots {
+            self.state.unfree_slot(id);
+        }
+        self.baseline = before;
+        Ok(match with? {
+            Some(Verdict::Fits(with)) => with.price.marginal < without.price.marginal,
+            Some(Verdict::Fails(_)) | None => false,
+        })
+    }
+
+    /// What comes from now on goes once the commands so far are done: slots that their nodes leave are free then.
+    fn begin_next_round(&mut self) {
+        self.batches.begin_next();
+        for id in std::mem::take(&mut self.left_slots) {
+            self.played.free_slot(self.state, id);
+        }
+        self.baseline = None;
+    }
+}
+
+fn waits_for_slot(candidate: &Candidate) -> Reason {
+    let id = candidate.reservation.as_deref().unwrap_or_default();
+    Reason { reason: format!("waits for a slot of {id} that a node before it leaves"), count: 0 }
+}

@@ -1,0 +1,105 @@
+//! Drift on reservations: node by node through the slots that those before leave.
+
+use super::*;
+
+/// So many drifted nodes, each on a slot and with a pod that fills it, the oldest first by name.
+fn on_slots(n: usize, kinds: &[&str]) -> Vec<Object> {
+    let mut objects = vec![free_pool(kinds)];
+    for i in 0..n {
+        objects.extend(on_slot(&format!("n{i:02}"), i, &json!({})));
+    }
+    objects
+}
+
+fn on_slot(name: &str, age: usize, spec: &Value) -> [Object; 3] {
+    let Object::Node(mut node) = node(name, "small", "reserved") else { panic!("a node") };
+    let known = std::sync::Arc::make_mut(&mut node);
+    let id = ("berth.sh/capacity-reservation-id".to_owned(), "cr-1".to_owned());
+    known.metadata.labels.get_or_insert_default().extend([id]);
+    if !spec.is_null() {
+        let mut written = serde_json::to_value(&*known).unwrap();
+        merge(&mut written, &json!({"spec": spec}));
+        *known = typed(written);
+    }
+    let Object::NodeClaim(mut claim) = claim_of(name, &format!("2026-01-01T08:{age:02}:00Z"), "Never") else {
+        panic!("a NodeClaim")
+    };
+    let known = std::sync::Arc::make_mut(&mut claim);
+    let mut written = serde_json::to_value(&*known).unwrap();
+    let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "",
+        "lastTransitionTime": "2026-01-01T11:00:00Z"});
+    written["status"]["conditions"].as_array_mut().unwrap().push(drifted);
+    written["metadata"]["labels"] =
+        json!({"karpenter.sh/capacity-type": "reserved", "berth.sh/capacity-reservation-id": "cr-1"});
+    *known = typed(written);
+    [node.into(), claim.into(), pod(&format!("p{name}"), name, "1500m", &json!({}))]
+}
+
+const FULL: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 0)];
+const ONE_FREE: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 1)];
+const WAITS: &str = "waits for a slot of cr-1 that a node before it leaves";
+
+fn now_only() -> Options {
+    Options { only_now: true, ..Options::default() }
+}
+
+#[test]
+fn drifted_nodes_on_a_full_reservation_follow_each_other_through_its_slots() {
+    let disruption = disrupted(&on_slots(4, WITH_SLOTS), &FULL, &Options::default());
+    let expected = [
+        "0 Drift n00 > small on-demand $-0.2000",
+        "1 Drift n01 > small cr-1 $0.0000",
+        "2 Drift n02 > small cr-1 $0.0000",
+        "3 Drift n03 > small cr-1 $0.0000",
+    ];
+    assert_eq!(lines(&disruption), expected);
+    let mut state = state_of(&on_slots(4, WITH_SLOTS), &FULL);
+    disrupt(&mut state, &Options::default(), now()).unwrap();
+    assert_eq!(state.cluster(now()).slots.iter().map(|slots| slots.free).collect::<Vec<_>>(), [0], "as it was");
+}
+
+#[test]
+fn one_in_ten_goes_aside_and_each_wave_moves_to_the_slots_of_the_one_before() {
+    let disruption = disrupted(&on_slots(12, WITH_SLOTS), &FULL, &Options::default());
+    let told: Vec<(usize, bool)> = disruption
+        .commands
+        .iter()
+        .map(|command| (command.batch, command.replacements[0].1.offering.reservation_id.is_some()))
+        .collect();
+    let mut expected = vec![(0, false), (0, false)];
+    expected.extend((1..6).flat_map(|batch| [(batch, true), (batch, true)]));
+    assert_eq!(told, expected, "{:#?}", lines(&disruption));
+}
+
+#[test]
+fn a_process_that_acts_waits_until_the_slot_is_counted_as_free() {
+    let mut objects = on_slots(3, WITH_SLOTS);
+    let first = disrupted(&objects, &FULL, &now_only());
+    assert_eq!(lines(&first), ["0 Drift n00 > small on-demand $-0.2000"]);
+    assert_eq!(reasons(&first, "n01"), [(WAITS.to_owned(), 0)]);
+    // It is on its way out, and its slot is not free yet: nobody follows.
+    let going = json!({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]});
+    objects.splice(1..4, on_slot("n00", 0, &going));
+    let second = disrupted(&objects, &FULL, &now_only());
+    assert_eq!((lines(&second), reasons(&second, "n02")), (Vec::new(), vec![(WAITS.to_owned(), 0)]));
+    // It is gone.
+    objects.splice(1..4, [node("paid", "small", "on-demand"), pod("pn00", "paid", "1500m", &json!({}))]);
+    objects.push(claim_of("paid", "2026-01-01T11:58:00Z", "Never"));
+    let third = disrupted(&objects, &ONE_FREE, &now_only());
+    assert_eq!(lines(&third), ["0 Drift n01 > small cr-1 $0.0000"], "before what is paid moves there");
+    assert_eq!(reasons(&third, "n02"), [(WAITS.to_owned(), 0)], "none goes aside again");
+}
+
+#[test]
+fn nobody_waits_for_a_slot_that_is_of_no_use_to_it() {
+    // The pool does not use reservations any more: that is why they drifted.
+    let disruption = disrupted(&on_slots(3, ON_DEMAND), &FULL, &now_only());
+    let paid = |name: &str| format!("0 Drift {name} > small on-demand $-0.2000");
+    assert_eq!(lines(&disruption), ["n00", "n01", "n02"].map(paid));
+    // One that ends soon goes while it can be replaced first.
+    let mut objects = on_slots(3, WITH_SLOTS);
+    let Object::NodeClaim(mut claim) = objects[8].clone() else { panic!("a NodeClaim") };
+    std::sync::Arc::make_mut(&mut claim).spec.expire_after = typed(json!("4h10m"));
+    objects[8] = claim.into();
+    assert_eq!(lines(&disrupted(&objects, &FULL, &now_only())), ["n00", "n02"].map(paid));
+}
