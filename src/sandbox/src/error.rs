@@ -35,6 +35,22 @@ pub enum SandboxError {
     /// kubectl cannot be served.
     #[error(transparent)]
     Listen(#[from] ListenerError),
+    /// The objects ask for more pods than a sandbox can hold.
+    #[error(
+        "{object}: {field}: expected at most {most} pods in a sandbox, found {asked} beside {others} of objects before it"
+    )]
+    TooManyPods {
+        /// The kind and name of the object with which they are too many.
+        object: String,
+        /// Its field.
+        field: &'static str,
+        /// How many pods it asks for.
+        asked: u64,
+        /// How many those before it ask for.
+        others: u64,
+        /// How many pods a sandbox can hold.
+        most: u64,
+    },
     /// The API server refused an object.
     #[error("unable to apply {object}: {message}")]
     Apply {

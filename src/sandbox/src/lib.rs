@@ -27,6 +27,7 @@ mod options;
 mod parts;
 mod quiet;
 mod script;
+mod size;
 mod story;
 #[cfg(test)]
 mod tests;

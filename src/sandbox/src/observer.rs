@@ -11,6 +11,9 @@ use crate::story::{Happened, Moment};
 /// The taint that a node gets when it is to be emptied.
 const DISRUPTED: &str = labels::DISRUPTED_TAINT;
 
+/// How a message begins that says what a pod waits for that has a node already.
+const WAITING: &str = "waiting for ";
+
 /// How far a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
@@ -105,8 +108,11 @@ impl Observer {
             let happened = match (&before, &stage) {
                 (None | Some(Stage::Bound), Stage::Pending(_)) => Some(Happened::PodsPending { of }),
                 (Some(Stage::Pending(known)), Stage::Pending(why)) if kind_of(known) != kind_of(why) => {
-                    let why = chief_reason(why).to_owned();
-                    (!why.is_empty()).then_some(Happened::PodsStay { of, why })
+                    match (why.strip_prefix(WAITING), chief_reason(why)) {
+                        (Some(what), _) => Some(Happened::PodsWait { of, what: what.to_owned() }),
+                        (None, "") => None,
+                        (None, why) => Some(Happened::PodsStay { of, why: why.to_owned() }),
+                    }
                 }
                 (_, Stage::Pending(_) | Stage::Bound) => None,
                 (_, Stage::Running) => Some(Happened::PodsRunning { of }),

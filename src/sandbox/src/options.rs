@@ -8,7 +8,7 @@ use berth_controllers::Timings;
 use berth_manifests::{Input, Object, Validate};
 use jiff::Timestamp;
 
-use crate::SandboxError;
+use crate::{SandboxError, size};
 
 /// What a sandbox is started with.
 #[derive(Debug, Clone)]
@@ -84,6 +84,7 @@ pub fn read_inputs(
         objects.push(object);
         Ok::<(), SandboxError>(())
     })?;
+    size::check(&objects)?;
     let mut warnings: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
     for ((group, kind), count) in &summary.skipped {
         let group = if group.is_empty() { "v1" } else { group };

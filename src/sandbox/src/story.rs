@@ -27,6 +27,8 @@ pub(crate) enum Happened {
     PodsPending { of: String },
     /// Pods of a workload stay without a node: why.
     PodsStay { of: String, why: String },
+    /// Pods of a workload have a node and wait for something else: for what.
+    PodsWait { of: String, what: String },
     /// Instances were launched: what they are.
     Launched { what: String },
     /// Launches were refused: why.
@@ -249,6 +251,7 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
         Happened::PodsStay { of, why } => {
             ("PodsStay", format!("{}: {why}", pods(of, ("finds no node", "find no node"))))
         }
+        Happened::PodsWait { of, what } => ("PodsWait", format!("{} for {what}", pods(of, ("waits", "wait")))),
         Happened::Launched { what } => ("Launched", format!("{n} × {what} launched")),
         Happened::Refused { why } if n == 1 => ("LaunchRefused", format!("a launch was refused: {why}")),
         Happened::Refused { why } => ("LaunchRefused", format!("{n} launches were refused: {why}")),

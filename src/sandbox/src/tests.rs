@@ -12,6 +12,8 @@ use kube::{Api, Client};
 
 use berth_manifests::{Object, Options as Manifests, read_from};
 
+use crate::observer::Observer;
+use crate::story::Moment;
 use crate::{Ended, Host, HostOptions, Line, Options, Parts, PartsOptions, SandboxError, run};
 
 fn objects(text: &str) -> Vec<Object> {
@@ -228,4 +230,116 @@ spec: {{instanceTypes: [a.large], zones: [port-1a], count: {count}}}"
         assert_eq!(lines.iter().any(|line| line == expected), told, "{lines:?}");
         assert!(lines.contains(&format!("reservation cr-a: 0 of {count} slots used")), "{lines:?}");
     }
+}
+
+#[test]
+fn more_pods_than_a_sandbox_holds_are_refused_by_object_and_field() {
+    let web = |name: &str, replicas: u32| {
+        format!(
+            "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: shop}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: web}}}}
+  template: {{metadata: {{labels: {{app: web}}}}, spec: {{containers: [{{name: c, image: i}}]}}}}
+---"
+        )
+    };
+    let job = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  parallelism: 2000000000
+  completions: 4
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}
+";
+    crate::size::check(&objects(&(web("a", 199_996) + job))).unwrap();
+    let error = crate::size::check(&objects(&(web("a", 10) + &web("b", 2_000_000_000)))).unwrap_err();
+    let expected = "Deployment shop/b: spec.replicas: expected at most 200000 pods in a sandbox, found 2000000000 beside 10 of \
+                    objects before it";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_startup_taint_that_nobody_removes_is_told_to_the_pods_that_wait() {
+    let (ended, lines) = play(
+        "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+      startupTaints: [{key: example.com/agent, effect: NoSchedule}]
+      requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+",
+    )
+    .await;
+    let why = "to come up: StartupTaint \"example.com/agent:NoSchedule\" still exists";
+    let Ended::LeftOver(left) = ended else { panic!("{ended:?}: {lines:?}") };
+    assert!(left.len() == 1 && left[0].starts_with("pod default/web: waiting for nodeclaim default-"), "{left:?}");
+    assert!(left[0].ends_with(why), "{left:?}");
+    let told = lines.iter().filter(|line| line.starts_with("1 pod of web waits for nodeclaim default-"));
+    assert_eq!(told.filter(|line| line.ends_with(why)).count(), 1, "{lines:?}");
+}
+
+#[test]
+fn a_wait_for_a_volume_is_no_want_of_a_node() {
+    let pod = |message: Option<&str>| -> Pod {
+        let conditions: Vec<_> = message
+            .into_iter()
+            .map(|message| serde_json::json!({"type": "PodScheduled", "status": "False", "message": message}))
+            .collect();
+        let pod = serde_json::json!({"metadata": {"name": "db", "namespace": "default", "uid": "u"},
+            "spec": {"containers": []}, "status": {"phase": "Pending", "conditions": conditions}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let (mut observer, mut moment) = (Observer::default(), Moment::default());
+    observer.pod(&pod(None), &mut moment);
+    observer
+        .pod(&pod(Some("waiting for persistentvolumeclaim \"data\" to be bound on node m5-large-0001")), &mut moment);
+    let lines = moment.tell(jiff::Timestamp::UNIX_EPOCH, berth_api::PlannedFor::default(), "$0.00");
+    let lines: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
+    let expected = "1 pod of db waits for persistentvolumeclaim \"data\" to be bound on node m5-large-0001";
+    assert_eq!(lines, ["1 pod of db waits for a node", expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_class_that_is_gone_were_not_launched_in_vain() {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let (on_begun, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let options = Options { on_begun: Some(on_begun), ..Options::new(now) };
+    let end = async move {
+        let (client, _) = begun.recv().await.unwrap();
+        let pool = serde_json::json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+            "spec": {"template": {"spec": {"requirements": [],
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}});
+        let pools = Api::<berth_api::NodePool>::all(client.clone());
+        pools.create(&Default::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        Api::<berth_api::FakeNodeClass>::all(client.clone()).delete("default", &Default::default()).await.unwrap();
+        let pods = Api::<Pod>::default_namespaced(client);
+        let pod =
+            serde_json::json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        pods.create(&Default::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        let mut told = BTreeSet::new();
+        for _ in 0..240 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let status = pods.get("web").await.unwrap().status.unwrap_or_default();
+            let conditions = status.conditions.unwrap_or_default();
+            told.extend(conditions.into_iter().filter_map(|condition| condition.message));
+        }
+        assert!(told.iter().any(|message| message.contains("FakeNodeClass default not found")), "{told:?}");
+        assert!(!told.iter().any(|message| message.contains("nodes were launched for it")), "{told:?}");
+    };
+    assert_eq!(run(options, |_| {}, end).await.unwrap(), Ended::Interrupted);
 }

@@ -98,8 +98,18 @@ impl Core {
         };
         if let Answer::Created(_, created) = &answer {
             self.learn_from_launch(created, now);
-            if let Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) = created {
-                self.launch_was_refused(name);
+            match created {
+                Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) => {
+                    self.launch_was_refused(name);
+                }
+                Err(CloudError::NotFound { .. }) => {
+                    self.launch_was_refused(name);
+                    // Nothing more is launched of a node class that is gone.
+                    if let Some(class) = claim.spec.node_class_ref.as_ref().map(class_key) {
+                        self.queue.add(Job::ClassStatus(class));
+                    }
+                }
+                _ => {}
             }
         }
         let memory = self.memories.entry(claim.metadata.uid.clone().unwrap_or_default()).or_default();

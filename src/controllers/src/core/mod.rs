@@ -22,6 +22,7 @@ mod relabel;
 mod reservations;
 mod rivals;
 mod schedule;
+mod slow;
 mod told;
 mod volumes;
 mod writes;

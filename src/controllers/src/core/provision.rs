@@ -81,6 +81,7 @@ impl Core {
             }
         }
         self.explain(&decision.refusals, now);
+        self.explain_slow(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
         self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
         self.has_waiting =

@@ -1,0 +1,45 @@
+//! Pods whose node takes longer than nodes do until it may be used: they are told what it waits for, such as a startup taint
+//! that nobody removes.
+
+use std::time::Duration;
+
+use berth_decisions::Nomination;
+use jiff::Timestamp;
+
+use super::Core;
+use crate::claim::{conditions, created};
+use crate::clock::elapsed;
+
+/// A NodeClaim that is older comes up slowly. Most machines boot and join within it, and of those nobody wants to hear.
+const SLOW: Duration = Duration::from_secs(60);
+
+impl Core {
+    /// Tells pods whose node comes up slowly what it waits for.
+    pub(super) fn explain_slow(&mut self, nominations: &[Nomination], now: Timestamp) {
+        for nomination in nominations.iter().filter(|nomination| !nomination.after_evictions) {
+            if nomination.object.key.kind != berth_state::Kind::Pod {
+                continue;
+            }
+            if let Some(message) = self.slow_node(nomination, now) {
+                self.explain_pod(&nomination.object, &message, now);
+            }
+        }
+    }
+
+    /// What the node of a nomination waits for, where it has done so for long.
+    fn slow_node(&self, nomination: &Nomination, now: Timestamp) -> Option<String> {
+        let name = nomination.node.key.name.to_string();
+        let claim = match nomination.node.key.kind {
+            berth_state::Kind::NodeClaim => self.view.claims.get(&name)?,
+            _ => self.view.claims_of_node(self.view.nodes.get(&name)?).next()?,
+        };
+        let is_slow = elapsed(created(&claim.metadata)?, now) >= SLOW;
+        let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let mut steps = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED].into_iter();
+        let open = steps.find(|step| !conditions::is_true(all, step)).filter(|_| is_slow)?;
+        let why = conditions::get(all, open).map_or("", |condition| condition.message.as_str());
+        let claim = claim.metadata.name.as_deref().unwrap_or_default();
+        let why = if why.is_empty() { format!("not {open} yet") } else { why.to_owned() };
+        Some(format!("waiting for nodeclaim {claim} to come up: {why}"))
+    }
+}
