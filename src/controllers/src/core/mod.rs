@@ -425,12 +425,8 @@ impl Core {
     }
 
     fn touch_reservations_on(&mut self, node: &str) {
-        let on_node = self.view.reservations.iter().filter(|(_, reservation)| {
-            reservation.status.as_ref().and_then(|status| status.node_name.as_deref()) == Some(node)
-        });
-        let on_node: Vec<String> = on_node.map(|(name, _)| name.clone()).collect();
-        for reservation in on_node {
-            self.queue.add(Job::Reservation(reservation));
+        for reservation in self.view.reservations_on(node) {
+            self.queue.add(Job::Reservation(reservation.clone()));
         }
     }
 

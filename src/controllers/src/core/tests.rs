@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use berth_api::Reservation;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
+use serde_json::{Value, json};
 
 use super::*;
 use crate::kind::Kind;
-use crate::observed::Object;
+use crate::observed::{Object, WATCHED};
+use crate::view::n_visits;
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_before_everything_was_seen_does_not_spin() {
@@ -20,4 +23,122 @@ async fn what_waits_before_everything_was_seen_does_not_spin() {
     core.handle(Input::Observed(Observed::Listed(Kind::Pod, vec![Object::from(pod)])), now);
     assert_eq!(core.work(now), Vec::new());
     assert_eq!(core.next_time(), None, "only a watch can bring it further");
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// A node that works, as its kubelet reported it then.
+fn node(at: usize, version: usize, heartbeat: &str) -> Object {
+    let condition = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let room = json!({"cpu": "4", "memory": "8Gi", "pods": "50"});
+    Object::from(typed::<Node>(json!({
+        "metadata": {"name": format!("n{at}"), "uid": format!("n{at}"), "resourceVersion": version.to_string(),
+            "labels": {"karpenter.sh/nodepool": "web", "karpenter.sh/initialized": "true",
+                "kubernetes.io/hostname": format!("n{at}")}},
+        "spec": {"providerID": format!("fake:///{at}")},
+        "status": {"capacity": room, "allocatable": room, "conditions": [condition]}})))
+}
+
+fn claim(at: usize) -> Object {
+    let condition = |type_: &str| {
+        json!({"type": type_, "status": "True", "reason": type_, "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let conditions = ["Consolidatable", "Initialized", "Launched", "Ready", "Registered"].map(condition);
+    Object::from(typed::<NodeClaim>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": format!("web-{at}"), "uid": format!("c{at}"), "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"karpenter.sh/nodepool": "web"},
+            "finalizers": ["karpenter.sh/termination"]},
+        "spec": {"requirements": [], "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}},
+        "status": {"providerID": format!("fake:///{at}"), "nodeName": format!("n{at}"), "conditions": conditions}})))
+}
+
+fn pod(at: usize, node: usize) -> Object {
+    Object::from(typed::<Pod>(json!({
+        "metadata": {"name": format!("p{at}"), "namespace": "default", "uid": format!("p{at}"), "resourceVersion": "1"},
+        "spec": {"nodeName": format!("n{node}"), "containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"}})))
+}
+
+fn reservation(at: usize) -> Object {
+    Object::from(typed::<Reservation>(
+        json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": format!("r{at}"), "uid": format!("r{at}"), "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}],
+            "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}},
+        "status": {"phase": "Available", "nodeName": format!("n{at}")}}),
+    ))
+}
+
+/// A cluster of so many nodes that has nothing to do, each with two pods and a Reservation.
+fn at_rest(n: usize) -> Core {
+    let cloud = FakeCloud::new(CloudConfig::default(), berth_cloudprovider_fake::catalogue());
+    let mut core = Core::new(Options::default(), Arc::new(cloud));
+    for kind in WATCHED {
+        let objects: Vec<Object> = match kind {
+            Kind::Node => (0..n).map(|at| node(at, 1, "2026-01-01T00:00:00Z")).collect(),
+            Kind::NodeClaim => (0..n).map(claim).collect(),
+            Kind::Pod => (0..2 * n).map(|at| pod(at, at % n)).collect(),
+            Kind::Reservation => (0..n).map(reservation).collect(),
+            Kind::NodePool => vec![Object::from(typed::<berth_api::NodePool>(json!({"apiVersion": "karpenter.sh/v1",
+                "kind": "NodePool", "metadata": {"name": "web", "uid": "web", "resourceVersion": "1"},
+                "spec": {"disruption": {"consolidateAfter": "0s"}, "template": {"spec": {"requirements": [],
+                    "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}})))],
+            _ => Vec::new(),
+        };
+        core.handle(Input::Observed(Observed::Listed(*kind, objects)), start());
+    }
+    settle(&mut core, start());
+    core
+}
+
+/// Answers what NodeClaims ask, until they ask nothing more. Writes stay unanswered: what they are for waits.
+fn settle(core: &mut Core, now: Timestamp) {
+    for _ in 0..4 {
+        for effect in core.work(now) {
+            if let Effect::Ask(job, question) = effect
+                && matches!(*question, Question::Drift(_))
+            {
+                core.handle(Input::Answered(job, Box::new(Answer::Drift(Ok(None)))), now);
+            }
+        }
+    }
+    assert!(!core.queue.is_running(&Job::Claim("web-0".to_owned())));
+}
+
+/// What a heartbeat of one of so many nodes does: how many objects tables are gone through for, and what is to be done outside.
+fn heartbeat(n: usize) -> (usize, Vec<String>) {
+    let mut core = at_rest(n);
+    let now = after(start(), Duration::from_secs(1));
+    // A first one may find something to write down.
+    core.handle(Input::Observed(Observed::Applied(node(0, 2, "2026-01-01T00:00:01Z"))), now);
+    settle(&mut core, now);
+    core.disrupting.take_change();
+    let before = n_visits();
+    core.handle(Input::Observed(Observed::Applied(node(0, 3, "2026-01-01T00:00:11Z"))), now);
+    let jobs = core.work(now).into_iter().filter_map(|effect| match effect {
+        // What a pool has is counted a moment after its NodeClaims came, which is now.
+        Effect::Write(Some(Job::Pool(_)), _) => None,
+        Effect::Write(job, _) => Some(format!("{job:?}")),
+        Effect::Ask(job, _) => Some(format!("{job:?}")),
+    });
+    let jobs = jobs.collect();
+    assert!(!core.disrupting.take_change(), "nobody looks at the nodes for it");
+    (n_visits() - before, jobs)
+}
+
+#[test]
+fn a_heartbeat_of_one_node_looks_at_no_other() {
+    let (few, many) = (heartbeat(10), heartbeat(200));
+    assert_eq!((few.1, many.1), (Vec::new(), Vec::new()));
+    assert_eq!((few.0, many.0), (0, 0), "objects that tables are gone through for");
 }

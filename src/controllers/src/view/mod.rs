@@ -18,6 +18,8 @@ use crate::kind::Kind;
 use crate::observed::{Object, Observed, WATCHED};
 
 pub(crate) use pod::{PodName, PodRecord, Protected};
+#[cfg(test)]
+pub(crate) use table::n_visits;
 pub(crate) use table::{Put, Table};
 
 /// The cluster, as far as it was seen.
@@ -39,6 +41,7 @@ pub(crate) struct View {
     nodes_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
+    reservations_by_node: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What a change concerns.
@@ -163,8 +166,10 @@ impl View {
                 }
             }
             Object::Reservation(reservation) => {
-                let node = reservation.status.as_ref().and_then(|status| status.node_name.clone());
-                if let Put::Taken(_) = self.reservations.put(name.clone(), &uid, version, reservation) {
+                let node = reservation_node(&reservation).cloned();
+                if let Put::Taken(before) = self.reservations.put(name.clone(), &uid, version, reservation) {
+                    let before = before.as_deref().and_then(reservation_node);
+                    move_index(&mut self.reservations_by_node, before, node.as_ref(), &name);
                     concerned.extend(node.map(Concerns::Node));
                     concerned.insert(Concerns::Reservation(name));
                 }
@@ -239,8 +244,9 @@ impl View {
             }
             Kind::Reservation => {
                 if let Some(reservation) = self.reservations.take(&name, uid) {
-                    let node = reservation.status.as_ref().and_then(|status| status.node_name.clone());
-                    concerned.extend(node.map(Concerns::Node));
+                    let node = reservation_node(&reservation);
+                    move_index(&mut self.reservations_by_node, node, None, &name);
+                    concerned.extend(node.cloned().map(Concerns::Node));
                     concerned.insert(Concerns::Reservation(name));
                 }
             }
@@ -270,6 +276,11 @@ impl View {
     /// The pods on a node, by name.
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<PodRecord>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|id| self.pods.get(id))
+    }
+
+    /// The names of the Reservations on a node.
+    pub(crate) fn reservations_on(&self, node: &str) -> impl Iterator<Item = &String> {
+        self.reservations_by_node.get(node).into_iter().flatten()
     }
 
     /// The volumes that are attached to a node.
@@ -317,6 +328,10 @@ fn version(metadata: &ObjectMeta) -> u64 {
 
 fn provider_id(node: &Node) -> Option<&String> {
     node.spec.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
+}
+
+fn reservation_node(reservation: &Reservation) -> Option<&String> {
+    reservation.status.as_ref()?.node_name.as_ref()
 }
 
 fn claim_provider_id(claim: &NodeClaim) -> Option<&String> {

@@ -84,14 +84,31 @@ impl<K: Ord + Clone, T> Table<K, T> {
     }
 
     pub(crate) fn uids(&self) -> impl Iterator<Item = (&K, &str)> {
-        self.objects.iter().map(|(key, known)| (key, known.uid.as_str()))
+        self.objects.iter().inspect(|_| visit()).map(|(key, known)| (key, known.uid.as_str()))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &T)> {
-        self.objects.iter().map(|(key, known)| (key, &known.object))
+        self.objects.iter().inspect(|_| visit()).map(|(key, known)| (key, &known.object))
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        self.objects.values().map(|known| &known.object)
+        self.objects.values().inspect(|_| visit()).map(|known| &known.object)
     }
+}
+
+/// One more object was come to by going through a table. Only tests count: what happens often must not go through any.
+fn visit() {
+    #[cfg(test)]
+    VISITS.with(|visits| visits.set(visits.get() + 1));
+}
+
+#[cfg(test)]
+thread_local! {
+    static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many objects this thread has come to by going through tables.
+#[cfg(test)]
+pub(crate) fn n_visits() -> usize {
+    VISITS.with(std::cell::Cell::get)
 }

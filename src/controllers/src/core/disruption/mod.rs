@@ -122,6 +122,12 @@ impl Disrupting {
         self.has_changed = true;
     }
 
+    /// Whether something changed since this was asked last.
+    #[cfg(test)]
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
     /// The command that takes a NodeClaim away, or waits for it as a replacement.
     pub(super) fn of_claim(&self, claim: &str) -> Option<u64> {
         let is_its = |command: &Command| {
