@@ -22,6 +22,10 @@ use crate::prices::{Price, Prices};
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
 
+/// On a NodePool, `true`: its drifted nodes on capacity reservations whose pods find no other place go before what replaces
+/// them is there, and that takes their slots.
+pub const REPLACE_IN_SLOT: &str = "berth.sh/replace-drifted-in-slot";
+
 /// Why something stays, and how many pods it is about (0: about none).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
@@ -40,6 +44,8 @@ pub(crate) struct Candidate {
     pub(crate) capacity_type: String,
     /// The capacity reservation that it has a slot of.
     pub(crate) reservation: Option<String>,
+    /// Whether what replaces it may wait for its slot.
+    pub(crate) may_leave_first: bool,
     /// Whether it is on its way out already.
     pub(crate) is_going: bool,
     /// `None` where the catalogue does not have its offering.
@@ -145,6 +151,13 @@ impl Survey {
     /// list.
     pub(crate) fn wants_slot_of(&self, slot: &Candidate) -> bool {
         self.smallest_paid.is_some_and(|smallest| smallest <= slot.price.unwrap_or_default().list)
+    }
+
+    /// How many slots of a reservation nodes of it leave that are on their way out: until what replaces these is there, their
+    /// pods are planned for as well.
+    pub(crate) fn n_leaving(&self, reservation: &str) -> usize {
+        let on_it = self.candidates.iter().filter(|candidate| candidate.reservation.as_deref() == Some(reservation));
+        on_it.filter(|candidate| candidate.is_going).count()
     }
 
     fn count(&mut self, pool: Option<&NodePool>, facts: &Facts<'_>, candidate: &Candidate) {
@@ -274,6 +287,10 @@ impl Facts<'_> {
             pool: self.pool_name.to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
             reservation: labels::RESERVATION_IDS.iter().find_map(|key| node_labels.get(*key)).cloned(),
+            may_leave_first: self.pool.is_some_and(|pool| {
+                let may = pool.metadata.annotations.as_ref().and_then(|all| all.get(REPLACE_IN_SLOT));
+                may.is_some_and(|value| value == "true")
+            }),
             is_going: self.is_going(),
             price: prices.of_labels(node_labels),
             cost: DisruptionCost::of_node(moved.iter().copied()),

@@ -16,6 +16,8 @@ pub enum Method {
     Emptiness,
     /// A node that is no longer as its NodePool says.
     Drift,
+    /// Such a node on a slot, where its pods find no other place: it goes first, and its replacement takes the slot.
+    DriftInSlot,
     /// Several nodes whose pods fit elsewhere, or on something cheaper.
     MultiNodeConsolidation,
     /// One such node.
@@ -95,6 +97,7 @@ impl Method {
         match self {
             Method::Emptiness => "Emptiness",
             Method::Drift => "Drift",
+            Method::DriftInSlot => "DriftInSlot",
             Method::MultiNodeConsolidation => "MultiNodeConsolidation",
             Method::SingleNodeConsolidation => "SingleNodeConsolidation",
         }
@@ -104,7 +107,7 @@ impl Method {
     pub const fn reason(self) -> berth_api::DisruptionReason {
         match self {
             Method::Emptiness => berth_api::DisruptionReason::Empty,
-            Method::Drift => berth_api::DisruptionReason::Drifted,
+            Method::Drift | Method::DriftInSlot => berth_api::DisruptionReason::Drifted,
             Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
                 berth_api::DisruptionReason::Underutilized
             }

@@ -35,7 +35,7 @@ mod worth;
 
 pub use berth_decisions::DecideError;
 pub use budget::{BUDGET_TIME_ZONE, BudgetError, Budgets, PoolNodes};
-pub use candidate::{KEEP_EMPTY_RESERVED, Reason};
+pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT, Reason};
 pub use command::{Command, Disruption, Kept, Method, Why};
 pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};

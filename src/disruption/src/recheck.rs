@@ -46,7 +46,7 @@ pub fn renew(
         let mut unripe: Vec<Reason> = Vec::new();
         for candidate in gone {
             match method {
-                Method::Drift => {}
+                Method::Drift | Method::DriftInSlot => {}
                 Method::Emptiness => unripe.extend(candidate.unripe.iter().cloned()),
                 Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
                     unripe.extend(candidate.unripe.iter().chain(&candidate.unconsolidatable).cloned());
@@ -64,13 +64,20 @@ pub fn renew(
         if method == Method::Emptiness {
             return Ok(Ok(Renewed { launches: Vec::new(), savings: price.marginal, evictions }));
         }
-        let baseline = Baseline::of((state, decider), &options.decisions, prices, now)?;
-        let verdict = what_if((state, decider), gone, &options.decisions, (prices, &baseline), now)?;
-        let mut replacement = match verdict {
+        let slots = if method == Method::DriftInSlot { own_slots(gone, survey) } else { Vec::new() };
+        for id in &slots {
+            state.free_slot(id);
+        }
+        let verdict = Baseline::of((state, decider), &options.decisions, prices, now)
+            .and_then(|baseline| what_if((state, decider), gone, &options.decisions, (prices, &baseline), now));
+        for id in &slots {
+            state.unfree_slot(id);
+        }
+        let mut replacement = match verdict? {
             Verdict::Fails(reasons) => return Ok(Err(reasons)),
             Verdict::Fits(replacement) => replacement,
         };
-        if method != Method::Drift
+        if !matches!(method, Method::Drift | Method::DriftInSlot)
             && let Err(reason) = worth(gone, &mut replacement, options, (prices, survey))
         {
             return Ok(Err(vec![reason]));
@@ -78,6 +85,14 @@ pub fn renew(
         let savings = price.marginal - replacement.price.marginal;
         Ok(Ok(Renewed { launches: replacement.launches, savings, evictions }))
     })
+}
+
+/// The reservations with slots that these nodes will have left, once for each, and those that others are about to leave.
+fn own_slots<'c>(gone: &[&'c Candidate], survey: &Survey) -> Vec<&'c str> {
+    let own = gone.iter().filter_map(|candidate| candidate.reservation.as_deref());
+    let reservations: BTreeSet<&str> = own.clone().collect();
+    let others = reservations.into_iter().flat_map(|id| std::iter::repeat_n(id, survey.n_leaving(id)));
+    own.chain(others).collect()
 }
 
 /// Whether the pods of a command's nodes would all find places now, on nodes that are up: then the nodes may go. `Err`
@@ -143,7 +158,7 @@ fn chosen<'s>(
         reasons.extend(candidate.blocked.iter().cloned());
         let is_as_it_was = match method {
             Method::Emptiness => candidate.is_empty,
-            Method::Drift => candidate.drift.is_some(),
+            Method::Drift | Method::DriftInSlot => candidate.drift.is_some(),
             Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => true,
         };
         if !is_as_it_was {

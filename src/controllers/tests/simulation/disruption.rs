@@ -262,6 +262,38 @@ async fn drifted_nodes_on_a_full_reservation_go_slot_by_slot_and_one_of_them_asi
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pool_of_slots_alone_is_rolled_in_them_where_it_says_so() {
+    let world = world(&["reserved"], &json!({"budgets": [{"nodes": "1"}]})).await;
+    set_slots(&world, 3);
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"maxUnavailable": 3, "selector": {"matchLabels": {"app": "web"}}}});
+    let budgets = Api::<k8s_openapi::api::policy::v1::PodDisruptionBudget>::default_namespaced(world.client.clone());
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    world.deploy(web(9)).await;
+    comes_to(&world, 10, 9, &[("m5.xlarge", "cr-web", 3)]).await;
+    let before: BTreeSet<String> = world.nodes().await.into_iter().filter_map(|node| node.metadata.uid).collect();
+    let pools = Api::<berth_api::NodePool>::all(world.client.clone());
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    let same = world.nodes().await.into_iter().filter_map(|node| node.metadata.uid).collect::<BTreeSet<_>>();
+    assert_eq!(same, before, "nothing else takes their pods");
+    let opt_in = json!({"metadata": {"annotations": {"berth.sh/replace-drifted-in-slot": "true"}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(opt_in)).await.unwrap();
+    let replaced = world
+        .settles(60, async |world| {
+            let nodes = world.nodes().await;
+            nodes.len() == 3
+                && nodes.iter().all(|node| !before.contains(node.metadata.uid.as_deref().unwrap_or_default()))
+                && world.all_run().await == Some(9)
+        })
+        .await;
+    assert!(replaced, "{}", state_of(&world).await);
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 3)]));
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_that_ends_leaves_its_nodes_which_are_relabelled_and_considered_again() {
     let world = world(&["on-demand", "reserved"], &json!({})).await;
     set_slots(&world, 2);

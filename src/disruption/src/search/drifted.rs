@@ -79,7 +79,9 @@ impl Search<'_> {
         let Some(verdict) = self.try_out(&[candidate])? else { return Ok(Came::Spent) };
         let replacement = match verdict {
             Verdict::Fails(reasons) => {
-                self.stays(candidate, reasons);
+                if !self.replace_in_slot(candidate)? {
+                    self.stays(candidate, reasons);
+                }
                 return Ok(Came::Done);
             }
             Verdict::Fits(replacement) => replacement,
@@ -119,8 +121,13 @@ impl Search<'_> {
     fn uses_slot(&mut self, candidate: &Candidate, without: &Replacement) -> Result<bool, DecideError> {
         let is_late = candidate.expires.is_some_and(|(expires, _)| expires.duration_since(self.now) < LAST_CALL);
         let Some(id) = candidate.reservation.as_ref().filter(|_| !is_late) else { return Ok(false) };
-        // Until what replaces a node that goes is there, its pods are planned for as well, and would take a slot first.
-        let n_slots = 1 + self.on_reservation(id).filter(|candidate| candidate.is_going).count();
+        let with = self.try_with_slot(candidate, id)?;
+        Ok(with.is_some_and(|with| with.price.marginal < without.price.marginal))
+    }
+
+    /// What would replace a node with one more slot of a reservation; `None` where its pods would not all find a place.
+    fn try_with_slot(&mut self, candidate: &Candidate, id: &str) -> Result<Option<Replacement>, DecideError> {
+        let n_slots = 1 + self.survey.n_leaving(id);
         for _ in 0..n_slots {
             self.state.free_slot(id);
         }
@@ -131,9 +138,26 @@ impl Search<'_> {
         }
         self.baseline = before;
         Ok(match with? {
-            Some(Verdict::Fits(with)) => with.price.marginal < without.price.marginal,
-            Some(Verdict::Fails(_)) | None => false,
+            Some(Verdict::Fits(with)) => Some(with),
+            Some(Verdict::Fails(_)) | None => None,
         })
+    }
+
+    /// Lets a node go whose pods find no place but on its own slot, where its NodePool says that it may go first.
+    fn replace_in_slot(&mut self, candidate: &Candidate) -> Result<bool, DecideError> {
+        let Some(id) = candidate.reservation.as_ref().filter(|_| candidate.may_leave_first) else { return Ok(false) };
+        let Some(replacement) = self.try_with_slot(candidate, id)? else { return Ok(false) };
+        let price = candidate.price.unwrap_or_default();
+        let savings = price.marginal - replacement.price.marginal;
+        let list_savings = price.list - replacement.price.list;
+        let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
+        self.state.free_slot(id);
+        let is_done = self.carry_out(Method::DriftInSlot, &[candidate], &replacement, worth)?;
+        self.state.unfree_slot(id);
+        if is_done {
+            self.played.free_slot(self.state, id.clone());
+        }
+        Ok(is_done)
     }
 
     /// What comes from now on goes once the commands so far are done: slots that their nodes leave are free then.

@@ -406,7 +406,9 @@ impl<'s> Search<'s> {
             cost: worth.cost,
             batch,
         });
-        self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
+        if method != Method::DriftInSlot {
+            self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
+        }
         self.baseline = None;
         if !self.options.only_empty {
             self.survey = Survey::of(self.state, &self.prices, self.options, self.now);

@@ -103,3 +103,22 @@ fn nobody_waits_for_a_slot_that_is_of_no_use_to_it() {
     objects[8] = claim.into();
     assert_eq!(lines(&disrupted(&objects, &FULL, &now_only())), ["n00", "n02"].map(paid));
 }
+
+#[test]
+fn where_pods_find_no_other_place_a_node_goes_before_its_replacement_if_its_pool_says_so() {
+    let mut objects = on_slots(3, &["reserved"]);
+    let stays = disrupted(&objects, &FULL, &Options::default());
+    assert_eq!(stays.commands, []);
+    assert!(reasons(&stays, "n00")[0].0.starts_with("not all pods would schedule: "), "{stays:?}");
+    let Object::NodePool(of_slots) = &mut objects[0] else { panic!("a NodePool") };
+    let annotations = [(REPLACE_IN_SLOT.to_owned(), "true".to_owned())].into();
+    std::sync::Arc::make_mut(of_slots).metadata.annotations = Some(annotations);
+    let rolled = disrupted(&objects, &FULL, &Options::default());
+    let in_slot = |name: &str| format!("0 DriftInSlot {name} > small cr-1 $0.0000");
+    assert_eq!(lines(&rolled), ["n00", "n01", "n02"].map(in_slot));
+    // A pod that may be evicted no more keeps its node.
+    let budget = typed::<PodDisruptionBudget>(json!({"metadata": {"name": "p", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "pn01"}}}}));
+    objects.push(Object::from(budget));
+    assert_eq!(lines(&disrupted(&objects, &FULL, &Options::default())), ["n00", "n02"].map(in_slot));
+}

@@ -104,6 +104,12 @@ impl Core {
         };
         let launches: Vec<&Launch> = renewed.launches.iter().collect();
         let text = tell::in_words(nodes.len(), &launches, renewed.savings, renewed.evictions);
+        if command.method == Method::DriftInSlot {
+            // Its slot must be free before anything can be launched there: its pods are planned for as they leave.
+            self.tell_pool(command, &text, now);
+            self.set_phase(id, Phase::Leaving);
+            return self.queue.add(Job::Command(id));
+        }
         let mut spend = self.spend();
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {
@@ -238,7 +244,7 @@ impl Core {
 fn reason_of(method: Method) -> &'static str {
     match method {
         Method::Emptiness => "Empty",
-        Method::Drift => "Drifted",
+        Method::Drift | Method::DriftInSlot => "Drifted",
         Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => "Underutilized",
     }
 }
