@@ -109,6 +109,7 @@ pub async fn run(
         bridge: Bridge::new(client, cloud.clone(), !options.without_berth),
         is_cloud: !options.without_berth,
         observer: Observer::default(),
+        replacements: BTreeSet::new(),
         listed: <[BTreeSet<String>; 2]>::default(),
         moment,
     };
@@ -183,6 +184,8 @@ struct State {
     /// Whether the cloud is the sandbox's own.
     is_cloud: bool,
     observer: Observer,
+    /// NodeClaims that are to be launched in place of nodes that go.
+    replacements: BTreeSet<String>,
     /// UIDs of pods and of nodes that a list under way has shown.
     listed: [BTreeSet<String>; 2],
     moment: Moment,
@@ -193,6 +196,7 @@ struct State {
 impl State {
     /// Tells what happened up to now.
     fn tell(&mut self, cloud: &FakeCloud, tell: impl FnMut(&Line)) {
+        self.moment.note_replacements(&mut self.replacements);
         let for_whom = self.observer.planned_for(self.moment.launched());
         self.moment.tell(cloud.now(), for_whom, &machines::cost(cloud)).iter().for_each(tell);
     }
@@ -223,17 +227,24 @@ impl State {
             seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => self.bridge.take(seen).await,
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
             Seen::Claim(Event::Delete(claim)) => {
+                self.replacements.remove(&claim.name_any());
                 self.observer.claim_gone(&claim.name_any(), claim.metadata.uid.as_deref().unwrap_or_default());
             }
             Seen::Room(Event::Apply(own) | Event::InitApply(own)) => self.observer.reservation(&own, &mut self.moment),
             Seen::Room(Event::Delete(own)) => self.observer.reservation_gone(&own.name_any()),
             Seen::Told(Event::Apply(told) | Event::InitApply(told)) => {
                 // What disruption does, as its controllers put it.
-                if told.reason.as_deref() == Some("Disrupting")
-                    && let Some(message) = told.message
-                {
-                    self.moment
-                        .add(Happened::Said { event: "Disrupting", message }, told.metadata.name.unwrap_or_default());
+                match (told.reason.as_deref(), told.message) {
+                    (Some("Disrupting"), Some(message)) => {
+                        let name = told.metadata.name.unwrap_or_default();
+                        self.moment.add(Happened::Said { event: "Disrupting", message }, name);
+                    }
+                    (Some("DisruptionLaunching"), Some(message)) => {
+                        let claim = message.strip_prefix("Launching NodeClaim ");
+                        let claim = claim.and_then(|rest| rest.split_once(':')).map(|(claim, _)| claim.to_owned());
+                        self.replacements.extend(claim);
+                    }
+                    _ => {}
                 }
             }
             // The watches are of this process and miss nothing: only a list that is told anew would.

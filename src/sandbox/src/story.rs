@@ -1,6 +1,6 @@
 //! The story: one line for each thing that happened, in words a person would use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use berth_api::PlannedFor;
@@ -31,6 +31,8 @@ pub(crate) enum Happened {
     PodsWait { of: String, what: String },
     /// Instances were launched: what they are.
     Launched { what: String },
+    /// Instances were launched in place of nodes that go: what they are was said with these.
+    Replacements,
     /// Launches were refused: why.
     Refused { why: String },
     /// Nodes are there and ready.
@@ -124,6 +126,21 @@ impl Moment {
         !self.happened.is_empty() && !grows
     }
 
+    /// These NodeClaims are for pods that move: nobody waits for what is launched of them. Those that were launched in this
+    /// moment are taken off.
+    pub(crate) fn note_replacements(&mut self, claims: &mut BTreeSet<String>) {
+        let mut moved = Vec::new();
+        for (what, names) in &mut self.happened {
+            if matches!(what, Happened::Launched { .. }) {
+                moved.extend(names.extract_if(.., |name| claims.remove(name)));
+            }
+        }
+        self.happened.retain(|_, names| !names.is_empty());
+        if !moved.is_empty() {
+            self.happened.entry(Happened::Replacements).or_default().append(&mut moved);
+        }
+    }
+
     /// The NodeClaims that were launched.
     pub(crate) fn launched(&self) -> impl Iterator<Item = &str> {
         let launches = self.happened.iter().filter(|(what, _)| matches!(what, Happened::Launched { .. }));
@@ -189,6 +206,10 @@ fn line(time: Timestamp, group: &[(Happened, Vec<String>)], for_whom: PlannedFor
         return launch(time, &launched, for_whom, cost);
     }
     let (event, message) = match group {
+        [(Happened::Replacements, names)] => {
+            let nodes = if names.len() == 1 { "1 node is".to_owned() } else { format!("{} nodes are", names.len()) };
+            ("Launched", format!("{nodes} launched in their place; all nodes {cost}/h"))
+        }
         [(what, names)] => in_words(what, names),
         _ => of_many(group),
     };
@@ -253,6 +274,7 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
         }
         Happened::PodsWait { of, what } => ("PodsWait", format!("{} for {what}", pods(of, ("waits", "wait")))),
         Happened::Launched { what } => ("Launched", format!("{n} × {what} launched")),
+        Happened::Replacements => ("Launched", format!("{} launched in their place", listed("node", names))),
         Happened::Refused { why } if n == 1 => ("LaunchRefused", format!("a launch was refused: {why}")),
         Happened::Refused { why } => ("LaunchRefused", format!("{n} launches were refused: {why}")),
         Happened::NodesReady => ("NodesReady", nodes(("is ready", "are ready"))),
@@ -317,6 +339,24 @@ mod tests {
         assert_eq!(lines(moment(&five)), ["15 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 1 of e"]);
         let six = [five.as_slice(), &[("f", 1)]].concat();
         assert_eq!(lines(moment(&six)), ["16 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 2 of 2 others"]);
+    }
+
+    #[test]
+    fn what_is_launched_for_pods_that_move_is_no_launch_for_pods_that_wait() {
+        let mut moment = Moment::default();
+        for (what, name) in [("m5.large on-demand", "a"), ("m5.xlarge on cr-web", "b"), ("m5.xlarge on cr-web", "c")] {
+            moment.add(Happened::Launched { what: what.to_owned() }, name);
+        }
+        let mut claims = ["b", "c", "d"].map(str::to_owned).into();
+        moment.note_replacements(&mut claims);
+        assert_eq!(claims, ["d".to_owned()].into(), "it is launched later");
+        let of_three = moment.tell(Timestamp::UNIX_EPOCH, PlannedFor { pods: 1, reservations: 0 }, "$0.10");
+        let of_three: Vec<String> = of_three.into_iter().map(|line| line.message).collect();
+        let expected = [
+            "1 pod pending → 1 node: 1 × m5.large on-demand; all nodes $0.10/h",
+            "2 nodes are launched in their place; all nodes $0.10/h",
+        ];
+        assert_eq!(of_three, expected);
     }
 
     #[test]
