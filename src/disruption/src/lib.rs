@@ -24,6 +24,7 @@ mod pdb;
 mod play;
 mod pods;
 mod prices;
+mod program;
 mod recheck;
 mod removal;
 mod search;

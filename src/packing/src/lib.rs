@@ -15,6 +15,8 @@
 //! 3. `plan` makes whole bins of the fractions: dives fix columns, or bins are filled greedily by dual price, and repairs
 //!    empty the worst bins and pack them anew.
 //!
+//! Where bins stand already, [`consolidate`] says which of them to empty, so that what they hold fits into the others.
+//!
 //! Modules use those below them alone: `plan` → `columns` → `master`, `pricing` → `groups`, `duals`, `rules` → `problem` →
 //! `numbers`; `tuning` has the constants of all.
 //!
@@ -34,6 +36,7 @@
 mod answer;
 mod budget;
 mod columns;
+mod consolidation;
 mod duals;
 mod groups;
 mod master;
@@ -47,6 +50,7 @@ mod tuning;
 
 pub use answer::{Answer, StopReason};
 pub use budget::Budget;
+pub use consolidation::{Consolidated, Consolidation, Movable, Standing, Stop, consolidate};
 pub use problem::{BinType, Item, Need, Pattern, Problem, Rule};
 
 use columns::Generator;

@@ -64,6 +64,19 @@ pub(crate) mod proof {
     pub(crate) const SLOW: f64 = 3e-4;
 }
 
+/// Which bins to empty.
+pub(crate) mod consolidation {
+    /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.
+    pub(crate) const ROUNDS_PER_BIN: usize = 40;
+    pub(crate) const MOST_ROUNDS: usize = 4_000;
+    /// Bins that a round puts back at most.
+    pub(crate) const MOST_BACK: usize = 3;
+    /// Bins that a round tries to empty at most.
+    pub(crate) const MOST_TRIES: usize = 128;
+    /// How much worse than before a round may be at the beginning, as a share of what a bin saves on average.
+    pub(crate) const WARMTH: f64 = 0.25;
+}
+
 /// Groups of items that share dual prices.
 pub(crate) mod groups {
     /// Items above which groups stand for them. Larger: exacter prices, and masters that take longer.

@@ -1,11 +1,14 @@
 //! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
 
 mod drifted;
+mod proposed;
 mod whole;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use berth_decisions::{DecideError, Decider};
+use berth_decisions::{DecideError, Decider, ExpectedNodes};
 use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
@@ -41,9 +44,10 @@ pub fn disrupt_with(
     let options = &options.for_what_ifs();
     let mut search = Search::new(state, decider, options, now)?;
     let found = search.run();
-    let played = std::mem::take(&mut search.played);
+    let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
     let disruption = found.map(|()| search.finish());
     played.undo(state, now);
+    leaving.into_values().for_each(|tainted| tainted.undo(state, now));
     disruption
 }
 
@@ -58,6 +62,10 @@ struct Search<'s> {
     baseline: Option<Baseline>,
     /// Commands that were carried out.
     played: Played,
+    /// Nodes that are to go, with the taint that keeps pods off them.
+    leaving: BTreeMap<ObjectRef, Played>,
+    /// Where pods go that move now, by node.
+    moves: ExpectedNodes,
     commands: Vec<Command>,
     batches: Batches,
     /// Why what was tried last stays.
@@ -98,6 +106,8 @@ impl<'s> Search<'s> {
             survey,
             baseline: None,
             played: Played::default(),
+            leaving: BTreeMap::new(),
+            moves: ExpectedNodes::new(),
             commands: Vec::new(),
             batches,
             tried: BTreeMap::new(),
@@ -111,15 +121,16 @@ impl<'s> Search<'s> {
     }
 
     fn run(&mut self) -> Result<(), DecideError> {
-        self.empty()?;
         if self.options.only_empty {
-            return Ok(());
+            return self.empty(|_| true);
         }
+        // An empty node that costs nothing may take pods yet.
+        self.empty(|candidate| candidate.price.is_none_or(|price| price.marginal > Money::ZERO))?;
         self.drifted()?;
         // Together they were asked about before, where nothing has changed since.
         let has_asked = !self.options.asked.is_empty();
         while (!has_asked && self.several()?) || self.single()? {}
-        Ok(())
+        self.empty(|_| true)
     }
 
     fn finish(self) -> Disruption {
@@ -207,8 +218,10 @@ impl<'s> Search<'s> {
     }
 
     /// All nodes without pods that move, as many at once as budgets allow.
-    fn empty(&mut self) -> Result<(), DecideError> {
-        let mut left = self.eligible(Method::Emptiness, |candidate| candidate.is_empty && candidate.unripe.is_empty());
+    fn empty(&mut self, is_meant: impl Fn(&Candidate) -> bool) -> Result<(), DecideError> {
+        let mut left = self.eligible(Method::Emptiness, |candidate| {
+            candidate.is_empty && candidate.unripe.is_empty() && is_meant(candidate)
+        });
         while !left.is_empty() {
             let (mut now, mut later) = (Vec::new(), Vec::new());
             let mut taken: BTreeMap<String, usize> = BTreeMap::new();
@@ -361,8 +374,22 @@ impl<'s> Search<'s> {
             self.baseline =
                 Some(Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?);
         }
+        let decisions = self.decisions();
         let Some(baseline) = &self.baseline else { return Ok(None) };
-        what_if((self.state, self.decider), gone, &self.options.decisions, (&self.prices, baseline), self.now).map(Some)
+        what_if((self.state, self.decider), gone, &decisions, (&self.prices, baseline), self.now).map(Some)
+    }
+
+    /// How pods are placed, which may have their nodes named.
+    fn decisions(&self) -> Cow<'s, berth_decisions::Options> {
+        if self.moves.is_empty() {
+            return Cow::Borrowed(&self.options.decisions);
+        }
+        let mut decisions = self.options.decisions.clone();
+        for (node, pods) in &self.moves {
+            let expected = decisions.expected.entry(Arc::clone(node)).or_default();
+            Arc::make_mut(expected).extend(pods.iter().cloned());
+        }
+        Cow::Owned(decisions)
     }
 
     /// Carries a command out, and looks at the cluster that it leaves; whether every pod found its place.
@@ -381,8 +408,8 @@ impl<'s> Search<'s> {
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
-            let Some(played) = play((self.state, self.decider), gone, &launches, &self.options.decisions, self.now)?
-            else {
+            let decisions = self.decisions();
+            let Some(played) = play((self.state, self.decider), gone, &launches, &decisions, self.now)? else {
                 let text = "its pods would not all find the places that were planned for them".to_owned();
                 for candidate in gone {
                     self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);

@@ -15,6 +15,7 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods::DisruptionCost;
+use crate::program::Proposal;
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::{Worth, disrupted, worth};
 
@@ -35,10 +36,25 @@ struct Set {
 }
 
 impl Search<'_> {
-    /// The best set of several nodes that is found; whether there is one, and it was carried out.
+    /// The best set of several nodes that is found; whether there is one, and it was carried out. Where the program's
+    /// proposal, which launches nothing, saves more than sets by rank, it is taken.
     pub(super) fn several(&mut self) -> Result<bool, DecideError> {
+        let (candidates, Proposal { leaving, saved }) = self.proposal();
         let ranked = self.ranked()?;
-        let Some(best) = self.best_part(&ranked)? else { return Ok(false) };
+        let mut best = self.best_part(&ranked)?;
+        if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net.dollars() < saved) {
+            if !self.options.only_now {
+                if self.leave_all(&candidates, &leaving)? {
+                    return Ok(true);
+                }
+            } else {
+                // What begins at once is one command, which waits until all its pods would find a place.
+                let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
+                let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;
+                best = best.into_iter().chain(proposed).max_by_key(|set| set.worth);
+            }
+        }
+        let Some(best) = best else { return Ok(false) };
         let best = self.thinned(best)?;
         let gone: Vec<&Candidate> = best.gone.iter().collect();
         let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };

@@ -1,0 +1,224 @@
+//! The cluster as a packing program: which nodes may go, what their pods ask for, and what room other nodes have.
+//!
+//! It sees what does not depend on other pods: requests, taints, labels, volumes. Topology, ports and the scheduler's own
+//! choice are beyond it, so what it finds is a proposal that what-ifs check.
+
+use std::collections::BTreeMap;
+
+use berth_model::{BoundPod, Cluster, KeyedMap, Labels, Node, PodSpec, Sym};
+use berth_packing::{Consolidated, Consolidation, Movable, Standing, consolidate};
+use berth_scheduling::filter;
+use berth_state::{State, is_remade};
+use fixedbitset::FixedBitSet;
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::Options;
+use crate::candidate::Candidate;
+
+/// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
+const MOST_CELLS: usize = 20_000_000;
+/// Bins that the search may look at in all.
+const WORK: u64 = 100_000_000;
+/// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
+const LEAST_PRICE: f64 = 1e-6;
+
+/// A pod that moves, and the node that it moves to, by name.
+pub(crate) type Move = (Box<str>, String);
+
+/// The program of a cluster.
+pub(crate) struct Program {
+    problem: Consolidation,
+    /// By bin: the node's name.
+    names: Vec<String>,
+    /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
+    pods: Vec<Vec<(Box<str>, u32)>>,
+    /// By bin: the candidate, by index.
+    candidates: Vec<Option<usize>>,
+}
+
+/// A node that is to go, as the program would have it.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    /// The candidate, by index.
+    pub(crate) candidate: usize,
+    /// Where its pods go.
+    pub(crate) moves: Vec<Move>,
+}
+
+/// What the program proposes.
+#[derive(Debug, Default)]
+pub(crate) struct Proposal {
+    /// The nodes that are to go, those first that save most for what they disrupt.
+    pub(crate) leaving: Vec<Leaving>,
+    /// What that saves, less the price of what it disrupts, in dollars an hour.
+    pub(crate) saved: f64,
+}
+
+/// What makes pods of one sort: what they ask for, and by whom they may not be joined.
+type Kind = (u32, Option<(Sym, u32)>);
+
+// === impl Program ===
+
+impl Program {
+    /// The program in which these candidates may go, as many of each NodePool as `most` says. `None` where the cluster is
+    /// too large for it.
+    pub(crate) fn of(
+        state: &State,
+        candidates: &[Candidate],
+        most: impl Fn(&str) -> usize,
+        options: &Options,
+    ) -> Option<Self> {
+        let cluster = state.last_cluster()?;
+        let symbols = &cluster.symbols;
+        let by_name: KeyedMap<Sym, usize> = candidates
+            .iter()
+            .enumerate()
+            .filter_map(|(at, candidate)| Some((symbols.get(&candidate.node.key.name)?, at)))
+            .collect();
+        let mut pools: BTreeMap<&str, u32> = BTreeMap::new();
+        for candidate in candidates {
+            let next = u32::try_from(pools.len()).unwrap_or(u32::MAX);
+            pools.entry(&candidate.pool).or_insert(next);
+        }
+        let mut limits = vec![0; pools.len()];
+        for (name, at) in &pools {
+            if let Some(limit) = limits.get_mut(*at as usize) {
+                *limit = u32::try_from(most(name)).unwrap_or(u32::MAX);
+            }
+        }
+        let mut sorts = Sorts { cluster, ids: BTreeMap::new(), movables: Vec::new() };
+        let mut program =
+            Program { problem: Consolidation::default(), names: Vec::new(), pods: Vec::new(), candidates: Vec::new() };
+        let nodes = nodes_by_name(cluster);
+        for &node in &nodes {
+            let candidate = by_name.get(&node.name).copied();
+            let known = candidate.and_then(|at| candidates.get(at));
+            let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
+            let mut pods: Vec<(Box<str>, u32)> = Vec::new();
+            // In an order that does not depend on what was tried before.
+            let mut again: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.replaced_by.is_some()).collect();
+            again.sort_by(|a, b| (symbols.text(a.namespace), &a.name).cmp(&(symbols.text(b.namespace), &b.name)));
+            for pod in again {
+                let id = sorts.id_of(pod)?;
+                *holds.entry(id).or_default() += 1;
+                pods.push((format!("{}/{}", symbols.text(pod.namespace), pod.name).into(), id));
+            }
+            let is_told = node.holdings.is_empty() && !node.pods.iter().any(|pod| is_beyond(state, cluster, pod));
+            let pool = known.filter(|_| is_told).and_then(|known| pools.get(known.pool.as_str()).copied());
+            let room: Vec<i64> = node.free.amounts().to_vec();
+            program.problem.bins.push(Standing {
+                cost: known.and_then(|known| known.price).unwrap_or_default().marginal.dollars(),
+                disruption: known.map_or(0.0, |known| known.cost.in_pods()),
+                holds: holds.into_iter().collect(),
+                free: room,
+                pool,
+            });
+            program.names.push(symbols.text(node.name).to_owned());
+            program.pods.push(if pool.is_some() { pods } else { Vec::new() });
+            program.candidates.push(candidate);
+        }
+        let bins = &program.problem.bins;
+        let all: f64 = bins.iter().map(|bin| bin.cost).sum();
+        let disruption: f64 = bins.iter().map(|bin| bin.disruption).sum();
+        let least = LEAST_PRICE * all / disruption.max(1.0);
+        program.problem.price = options.eviction_price.dollars().max(least);
+        program.problem.most = limits;
+        program.problem.items = sorts.into_items(&nodes)?;
+        Some(program)
+    }
+
+    /// The nodes to remove without a replacement.
+    pub(crate) fn solve(&self) -> Proposal {
+        let Consolidated { emptied, moved, saved, .. } = consolidate(&self.problem, WORK);
+        // Places by sort, to be given to pods one after another.
+        let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (bin, moved) in moved.iter().enumerate() {
+            for &(item, count) in moved {
+                places.entry(item).or_default().extend((0..count).map(|_| bin));
+            }
+        }
+        let mut leaving = Vec::with_capacity(emptied.len());
+        for bin in emptied {
+            let Some(candidate) = self.candidates.get(bin).copied().flatten() else { continue };
+            let pods = self.pods.get(bin).map_or(&[][..], Vec::as_slice);
+            let moves = pods.iter().filter_map(|(pod, item)| {
+                let to = places.get_mut(item)?.pop()?;
+                Some((pod.clone(), self.names.get(to)?.clone()))
+            });
+            leaving.push(Leaving { candidate, moves: moves.collect() });
+        }
+        Proposal { leaving, saved }
+    }
+}
+
+/// The nodes that take pods.
+fn nodes_by_name(cluster: &Cluster) -> Vec<&Node> {
+    let mut nodes: Vec<&Node> = cluster.nodes.iter().filter(|node| !node.is_coming_up).collect();
+    nodes.sort_by_key(|node| cluster.symbols.text(node.name));
+    nodes
+}
+
+/// Whether what becomes of a pod is beyond the program, should its node go: nobody makes another, or it draws from a
+/// Reservation.
+fn is_beyond(state: &State, cluster: &Cluster, pod: &BoundPod) -> bool {
+    if pod.draws_from.is_some() {
+        return true;
+    }
+    let object = || state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
+    pod.replaced_by.is_none() && object().is_some_and(|object| is_remade(object))
+}
+
+/// The sorts of pods that come again.
+struct Sorts<'c> {
+    cluster: &'c Cluster,
+    ids: BTreeMap<Kind, u32>,
+    /// By sort: the spec, and whether a node holds one at most.
+    movables: Vec<(&'c PodSpec, bool)>,
+}
+
+// === impl Sorts ===
+
+impl<'c> Sorts<'c> {
+    fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
+        let id = pod.replaced_by?;
+        let spec = self.cluster.specs.get(id as usize)?;
+        let labels = self.cluster.label_sets.get(pod.labels as usize)?;
+        let is_apart = self.is_apart_from_its_like(spec, labels);
+        // Who keeps its like away is of one sort with its like alone.
+        let own = is_apart.then_some((pod.namespace, pod.labels));
+        let next = u32::try_from(self.movables.len()).ok()?;
+        let movables = &mut self.movables;
+        Some(*self.ids.entry((id, own)).or_insert_with(|| {
+            movables.push((spec, is_apart));
+            next
+        }))
+    }
+
+    fn is_apart_from_its_like(&self, spec: &PodSpec, labels: &Labels) -> bool {
+        let Cluster { symbols, well_known, .. } = self.cluster;
+        let mut terms = spec.anti_affinity.iter().filter(|term| term.key == well_known.hostname);
+        spec.excludes_its_like() || terms.any(|term| term.selector.matches(labels, symbols))
+    }
+
+    /// `None` where there would be too much to look at.
+    fn into_items(self, nodes: &[&Node]) -> Option<Vec<Movable>> {
+        if nodes.len().saturating_mul(self.movables.len()) > MOST_CELLS {
+            return None;
+        }
+        let admits = |spec: &PodSpec| {
+            let mut admitted_by = FixedBitSet::with_capacity(nodes.len());
+            for (at, node) in nodes.iter().enumerate() {
+                let has_obstacle = filter::before_load(self.cluster, node, spec).is_some()
+                    || filter::volumes(self.cluster, node, spec).is_some();
+                admitted_by.set(at, !has_obstacle);
+            }
+            admitted_by
+        };
+        let movable = |(spec, is_apart): &(&PodSpec, bool)| Movable {
+            size: spec.requests.amounts().to_vec(),
+            admitted_by: admits(spec),
+            at_most: if *is_apart { 1 } else { u32::MAX },
+        };
+        Some(self.movables.iter().map(movable).collect())
+    }
+}

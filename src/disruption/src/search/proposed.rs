@@ -1,0 +1,159 @@
+//! Nodes that go by the program over the whole cluster, without a replacement: see [`crate::program`].
+//!
+//! The program says which nodes are to go and where each of their pods is to come, so that all fit. What it proposes is cut
+//! into commands, the largest saving for what is disrupted first, and each is a whole decision: its pods are sent to
+//! the nodes that the program chose, and where they may not go there, the scheduler chooses. Meanwhile no pod comes to a
+//! node that is to go later, so that none is evicted twice. A node whose pods find no place is put back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_decisions::{DecideError, ExpectedNodes};
+use berth_model::Money;
+use berth_state::{Object, ObjectRef, Patch};
+use k8s_openapi::api::core::v1::{Node, Taint};
+
+use super::Search;
+use crate::candidate::Candidate;
+use crate::command::Method;
+use crate::play::Played;
+use crate::program::{Leaving, Program, Proposal};
+use crate::simulate::Verdict;
+use crate::worth::worth;
+
+/// Commands that a proposal is cut into, about: of more nodes, several go together.
+const COMMANDS: usize = 64;
+/// The taint of a node that is to go later. No cluster has it: in what-ifs it keeps pods off.
+const LEAVING: &str = "berth.sh/leaving";
+
+/// A node that is to go, and where its pods are to come.
+type Step = (ObjectRef, ExpectedNodes);
+
+impl Search<'_> {
+    /// What the program proposes of nodes that cost something.
+    pub(super) fn proposal(&mut self) -> (Vec<Candidate>, Proposal) {
+        let mut candidates = self.consolidatable();
+        candidates.retain(|candidate| candidate.price.is_some_and(|price| price.marginal > Money::ZERO));
+        if candidates.len() < 2 || self.is_spent() {
+            return (candidates, Proposal::default());
+        }
+        self.state.cluster(self.now);
+        // Where later rounds are decided now, budgets bound each command.
+        let most = |pool: &str| {
+            if self.options.only_now { self.batches.most(pool, Method::MultiNodeConsolidation) } else { usize::MAX }
+        };
+        let program = Program::of(self.state, &candidates, most, self.options);
+        (candidates, program.map(|program| program.solve()).unwrap_or_default())
+    }
+
+    /// Removes these nodes, as far as what-ifs say the same as the program; whether any went.
+    pub(super) fn leave_all(&mut self, candidates: &[Candidate], leaving: &[Leaving]) -> Result<bool, DecideError> {
+        let steps = leaving.iter().filter_map(|leaving| {
+            let candidate = candidates.get(leaving.candidate)?;
+            Some((candidate.node.clone(), expected(leaving)))
+        });
+        let steps: Vec<Step> = steps.collect();
+        steps.iter().for_each(|(node, _)| self.keep_pods_off(node));
+        let n_before = self.commands.len();
+        let mut left = &steps[..];
+        while !left.is_empty() && !self.is_spent() {
+            let (now, later) = left.split_at(self.together(left, steps.len().div_ceil(COMMANDS)));
+            left = later;
+            if self.leave(now)? {
+                continue;
+            }
+            for (node, moves) in now {
+                let step = (node.clone(), moves.clone());
+                let goes =
+                    (now.len() > 1 && self.leave(&[step])?) || self.leave(&[(node.clone(), ExpectedNodes::new())])?;
+                if !goes {
+                    self.let_pods_come(node);
+                }
+            }
+        }
+        left.iter().for_each(|(node, _)| self.let_pods_come(node));
+        Ok(self.commands.len() > n_before)
+    }
+
+    /// How many of the first nodes go together: at most so many, and no more than budgets let go at a time.
+    fn together(&self, steps: &[Step], most: usize) -> usize {
+        let mut of_pool: BTreeMap<String, usize> = BTreeMap::new();
+        let fit = steps.iter().take(most).take_while(|(node, _)| {
+            let candidate = self.survey.candidates.iter().find(|known| known.node == *node);
+            candidate.is_some_and(|candidate| {
+                let count = of_pool.entry(candidate.pool.clone()).or_default();
+                *count += 1;
+                *count <= self.batches.most(&candidate.pool, Method::MultiNodeConsolidation)
+            })
+        });
+        fit.count().max(1)
+    }
+
+    /// Removes nodes together, if their pods all find places and that pays; whether it did.
+    fn leave(&mut self, steps: &[Step]) -> Result<bool, DecideError> {
+        let known = |node: &ObjectRef| self.survey.candidates.iter().find(|known| known.node == *node).cloned();
+        let gone: Option<Vec<Candidate>> = steps.iter().map(|(node, _)| known(node)).collect();
+        let Some(gone) = gone else { return Ok(false) };
+        let gone: Vec<&Candidate> = gone.iter().collect();
+        let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
+        let has_budget = |candidate: &&Candidate| self.batches.most(&candidate.pool, method) > 0;
+        if !gone.iter().all(has_budget) || gone.iter().any(|candidate| !candidate.blocked.is_empty()) {
+            return Ok(false);
+        }
+        for (node, pods) in steps.iter().flat_map(|(_, moves)| moves) {
+            Arc::make_mut(self.moves.entry(Arc::clone(node)).or_default()).extend(pods.iter().cloned());
+        }
+        let found = self.leave_by_moves(method, &gone);
+        self.moves.clear();
+        found
+    }
+
+    fn leave_by_moves(&mut self, method: Method, gone: &[&Candidate]) -> Result<bool, DecideError> {
+        let verdict = self.try_out(gone)?;
+        let reasons = match verdict {
+            Some(Verdict::Fits(mut replacement)) if !replacement.has_more => {
+                match worth(gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
+                    Ok(worth) => return self.carry_out(method, gone, &replacement, worth),
+                    Err(reason) => vec![reason],
+                }
+            }
+            Some(Verdict::Fails(reasons)) => reasons,
+            // By itself it is asked about later.
+            Some(Verdict::Fits(_)) | None => return Ok(false),
+        };
+        if let [only] = gone {
+            self.stays(only, reasons);
+        }
+        Ok(false)
+    }
+
+    /// Gives a node that is to go later a taint, until it goes or is put back.
+    fn keep_pods_off(&mut self, node: &ObjectRef) {
+        let Some(mut known) = self.state.get_as::<Node>("", &node.key.name).map(|known| (**known).clone()) else {
+            return;
+        };
+        let taint = Taint { key: LEAVING.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        known.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
+        let mut played = Played::default();
+        played.assume(self.state, node, Patch::Update(Object::from(known)));
+        self.leaving.insert(node.clone(), played);
+        self.baseline = None;
+    }
+
+    /// Puts a node back that was to go.
+    fn let_pods_come(&mut self, node: &ObjectRef) {
+        if let Some(tainted) = self.leaving.remove(node) {
+            tainted.undo(self.state, self.now);
+            self.baseline = None;
+        }
+    }
+}
+
+/// The pods that come to each node.
+fn expected(leaving: &Leaving) -> ExpectedNodes {
+    let mut by_node: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
+    for (pod, node) in &leaving.moves {
+        by_node.entry(node.as_str().into()).or_default().insert(pod.clone());
+    }
+    by_node.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
+}

@@ -1,0 +1,312 @@
+//! The state of a search: which bins are empty, and where their items are.
+
+use super::problem::Consolidation;
+use crate::numbers::float;
+
+/// A bin, as the search has it now.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    pub(super) is_empty: bool,
+    /// What is left of its room.
+    room: Vec<i64>,
+    /// Items that were moved to it, and how many.
+    pub(super) moved: Vec<(u32, u32)>,
+}
+
+/// Which bins are empty, and where their items are. Every state is a valid answer.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) sites: Vec<Site>,
+    /// What is left in all bins together, by resource.
+    left: Vec<i64>,
+    /// How many bins of each pool may be emptied yet.
+    most: Vec<u32>,
+    /// What all emptied bins save.
+    pub(super) saved: f64,
+}
+
+/// One change, so that it can be taken back.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Put(u32, usize),
+    Take(u32, usize),
+}
+
+/// A state that is being changed.
+#[derive(Debug)]
+pub(super) struct Placement<'p> {
+    pub(super) problem: &'p Consolidation,
+    pub(super) state: State,
+    steps: Vec<Step>,
+    /// By resource: how scarce it is.
+    weights: Vec<f64>,
+    /// By item: its size, weighted.
+    sizes: Vec<f64>,
+    /// How many bins were looked at.
+    pub(super) work: u64,
+}
+
+fn fits(size: &[i64], room: &[i64]) -> bool {
+    size.iter().enumerate().all(|(at, need)| *need <= 0 || room.get(at).is_some_and(|room| need <= room))
+}
+
+fn add(room: &mut [i64], size: &[i64], times: i64) {
+    for (room, need) in room.iter_mut().zip(size) {
+        *room = room.saturating_add(need.saturating_mul(times));
+    }
+}
+
+// === impl Placement ===
+
+impl<'p> Placement<'p> {
+    /// Every bin as it stands.
+    pub(super) fn new(problem: &'p Consolidation) -> Self {
+        let n_resources = problem.items.iter().map(|item| item.size.len()).max().unwrap_or(0);
+        let (mut asked, mut free) = (vec![0.0_f64; n_resources], vec![0.0_f64; n_resources]);
+        let mut left = vec![0; n_resources];
+        for bin in &problem.bins {
+            for (at, room) in bin.free.iter().enumerate().take(n_resources) {
+                if let (Some(free), Some(left)) = (free.get_mut(at), left.get_mut(at)) {
+                    *free += float((*room).max(0));
+                    *left += (*room).max(0);
+                }
+            }
+            for &(item, count) in &bin.holds {
+                for (asked, need) in asked.iter_mut().zip(problem.size(item)) {
+                    *asked += float(*need) * f64::from(count);
+                }
+            }
+        }
+        // What is asked of what there is, for a unit of what there is.
+        let weigh = |(asked, free): (&f64, &f64)| {
+            let there = asked + free;
+            if there > 0.0 { asked / there / there } else { 0.0 }
+        };
+        let weights: Vec<f64> = asked.iter().zip(&free).map(weigh).collect();
+        let weighted = |size: &[i64]| size.iter().zip(&weights).map(|(need, weight)| float(*need) * weight).sum();
+        let sizes = problem.items.iter().map(|item| weighted(&item.size)).collect();
+        let site = |bin: &super::Standing| {
+            let mut room = bin.free.clone();
+            room.resize(n_resources, 0);
+            // What is overdrawn takes nothing, which is all the same to items that do not ask for it.
+            room.iter_mut().for_each(|room| *room = (*room).max(0));
+            Site { is_empty: false, room, moved: Vec::new() }
+        };
+        let sites = problem.bins.iter().map(site).collect();
+        let state = State { sites, left, most: problem.most.clone(), saved: 0.0 };
+        Placement { problem, state, steps: Vec::new(), weights, sizes, work: 0 }
+    }
+
+    /// Whether a bin may be emptied, and that saves something.
+    pub(super) fn may_empty(&self, bin: usize) -> bool {
+        let known = self.problem.bins.get(bin);
+        let is_there = self.state.sites.get(bin).is_some_and(|site| !site.is_empty);
+        is_there
+            && known.is_some_and(|bin| {
+                let most = bin.pool.and_then(|pool| self.state.most.get(pool as usize));
+                most.is_some_and(|most| *most > 0) && self.problem.saving(bin) > 0.0
+            })
+    }
+
+    /// Forgets what could be taken back.
+    pub(super) fn settle(&mut self) {
+        self.steps.clear();
+    }
+
+    /// Empties a bin, if all that is in it finds a place elsewhere; else nothing changes.
+    pub(super) fn empty(&mut self, bin: usize) -> bool {
+        let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get(bin)) else { return false };
+        let mut again = known.holds.clone();
+        for &(item, count) in &site.moved {
+            match again.iter_mut().find(|(held, _)| *held == item) {
+                Some((_, held)) => *held += count,
+                None => again.push((item, count)),
+            }
+        }
+        if !self.may_have_room(bin, &again) {
+            return false;
+        }
+        let mark = self.steps.len();
+        for (item, count) in site.moved.clone() {
+            (0..count).for_each(|_| self.take(item, bin));
+        }
+        self.set_empty(bin, true);
+        let size = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
+        again.sort_by(|(a, _), (b, _)| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+        if again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item))) {
+            return true;
+        }
+        self.take_back(mark);
+        self.set_empty(bin, false);
+        // Taken back while it was empty: its items are there again.
+        false
+    }
+
+    /// Puts a bin back: what it held comes back to it.
+    pub(super) fn put_back(&mut self, bin: usize) {
+        self.set_empty(bin, false);
+        for &(item, count) in self.problem.holds(bin) {
+            for _ in 0..count {
+                // From the bin that is fullest, which makes room where that is rare.
+                let sites = self.state.sites.iter().enumerate();
+                let has = sites.filter(|(_, site)| site.moved.iter().any(|(moved, _)| *moved == item));
+                let fullest = has.min_by(|(_, a), (_, b)| self.weigh(&a.room).total_cmp(&self.weigh(&b.room)));
+                if let Some(from) = fullest.map(|(at, _)| at) {
+                    self.take(item, from);
+                }
+            }
+        }
+    }
+
+    fn weigh(&self, room: &[i64]) -> f64 {
+        room.iter().zip(&self.weights).map(|(room, weight)| float(*room) * weight).sum()
+    }
+
+    // Whether all other bins together have the room for items that leave this one.
+    fn may_have_room(&self, bin: usize, again: &[(u32, u32)]) -> bool {
+        let Some(site) = self.state.sites.get(bin) else { return false };
+        let mut asked = vec![0_i64; self.weights.len()];
+        for &(item, count) in again {
+            add(&mut asked, self.problem.size(item), i64::from(count));
+        }
+        asked
+            .iter()
+            .zip(&self.state.left)
+            .zip(&site.room)
+            .all(|((asked, left), own)| *asked <= 0 || *asked <= left - own)
+    }
+
+    fn set_empty(&mut self, bin: usize, is_empty: bool) {
+        let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get_mut(bin)) else { return };
+        if site.is_empty == is_empty {
+            return;
+        }
+        site.is_empty = is_empty;
+        let sign = if is_empty { -1 } else { 1 };
+        add(&mut self.state.left, &site.room, sign);
+        self.state.saved += self.problem.saving(known) * if is_empty { 1.0 } else { -1.0 };
+        if let Some(most) = known.pool.and_then(|pool| self.state.most.get_mut(pool as usize)) {
+            *most = if is_empty { most.saturating_sub(1) } else { most.saturating_add(1) };
+        }
+    }
+
+    // Finds a place for one item; where there is none, one that was moved before makes way for it.
+    fn place(&mut self, item: u32) -> bool {
+        if let Some(bin) = self.best_fit(item, None) {
+            self.put(item, bin);
+            return true;
+        }
+        let problem = self.problem;
+        let Some(asking) = problem.items.get(item as usize) else { return false };
+        for (at, bin) in problem.bins.iter().enumerate() {
+            let Some(site) = self.state.sites.get(at) else { continue };
+            if site.moved.is_empty() || !asking.admitted_by.contains(at) || !fits(&asking.size, &bin.free) {
+                continue;
+            }
+            for (other, _) in site.moved.clone() {
+                if other == item || !self.fits_without(item, other, at) {
+                    continue;
+                }
+                if let Some(to) = self.best_fit(other, Some(at)) {
+                    self.take(other, at);
+                    self.put(other, to);
+                    self.put(item, at);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn fits_without(&self, item: u32, other: u32, bin: usize) -> bool {
+        let Some(site) = self.state.sites.get(bin) else { return false };
+        let freed = self.problem.size(other);
+        let needs = self.problem.size(item).iter().enumerate();
+        let mut needs = needs.filter(|(_, need)| **need > 0);
+        needs.all(|(at, need)| {
+            let room = site.room.get(at).copied().unwrap_or(0) + freed.get(at).copied().unwrap_or(0);
+            *need <= room
+        }) && self.may_hold_more(item, bin)
+    }
+
+    fn may_hold_more(&self, item: u32, bin: usize) -> bool {
+        let most = self.problem.items.get(item as usize).map_or(0, |item| item.at_most);
+        if most == u32::MAX {
+            return true;
+        }
+        let moved = self.state.sites.get(bin).map_or(0, |site| site.moved_of(item));
+        self.problem.bins.get(bin).is_some_and(|bin| bin.count_of(item).saturating_add(moved) < most)
+    }
+
+    // The bin with room that an item would leave least of.
+    fn best_fit(&mut self, item: u32, but: Option<usize>) -> Option<usize> {
+        let known = self.problem.items.get(item as usize)?;
+        self.work += self.problem.bins.len() as u64;
+        let mut best: Option<(f64, usize)> = None;
+        for (at, site) in self.state.sites.iter().enumerate() {
+            if site.is_empty
+                || !fits(&known.size, &site.room)
+                || !known.admitted_by.contains(at)
+                || but == Some(at)
+                || !self.may_hold_more(item, at)
+            {
+                continue;
+            }
+            let left = self.weigh(&site.room);
+            if best.is_none_or(|(least, _)| left < least) {
+                best = Some((left, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    fn put(&mut self, item: u32, bin: usize) {
+        self.change(item, bin, true);
+        self.steps.push(Step::Put(item, bin));
+    }
+
+    fn take(&mut self, item: u32, bin: usize) {
+        self.change(item, bin, false);
+        self.steps.push(Step::Take(item, bin));
+    }
+
+    fn change(&mut self, item: u32, bin: usize, comes: bool) {
+        let size = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
+        let Some(site) = self.state.sites.get_mut(bin) else { return };
+        let times = if comes { -1 } else { 1 };
+        add(&mut site.room, size, times);
+        if !site.is_empty {
+            add(&mut self.state.left, size, times);
+        }
+        match site.moved.iter().position(|(moved, _)| *moved == item) {
+            Some(at) if comes => site.moved.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
+            None if comes => site.moved.push((item, 1)),
+            Some(at) => {
+                let is_last = site.moved.get_mut(at).is_none_or(|(_, count)| {
+                    *count -= 1;
+                    *count == 0
+                });
+                if is_last {
+                    site.moved.swap_remove(at);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn take_back(&mut self, mark: usize) {
+        while self.steps.len() > mark {
+            match self.steps.pop() {
+                Some(Step::Put(item, bin)) => self.change(item, bin, false),
+                Some(Step::Take(item, bin)) => self.change(item, bin, true),
+                None => return,
+            }
+        }
+    }
+}
+
+impl Site {
+    fn moved_of(&self, item: u32) -> u32 {
+        self.moved.iter().find(|(moved, _)| *moved == item).map_or(0, |(_, count)| *count)
+    }
+}

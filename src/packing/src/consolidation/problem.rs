@@ -1,0 +1,64 @@
+//! Bins that stand, what is in them, and what emptying one costs.
+
+use fixedbitset::FixedBitSet;
+
+/// Bins, some of which may be emptied.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Consolidation {
+    /// Sorts of items.
+    pub items: Vec<Movable>,
+    /// The bins.
+    pub bins: Vec<Standing>,
+    /// What a unit of disruption costs; not negative.
+    pub price: f64,
+    /// How many bins of each pool may be emptied.
+    pub most: Vec<u32>,
+}
+
+/// Alike items.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Movable {
+    /// What one takes, by resource; not negative.
+    pub size: Vec<i64>,
+    /// The bins that may take one.
+    pub admitted_by: FixedBitSet,
+    /// How many a bin may hold; `u32::MAX` for no limit.
+    pub at_most: u32,
+}
+
+/// A bin that is there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// What it costs while it is there; not negative.
+    pub cost: f64,
+    /// What emptying it disrupts; not negative.
+    pub disruption: f64,
+    /// The items in it and how many of each, none with 0.
+    pub holds: Vec<(u32, u32)>,
+    /// What it has room for, by resource, beside what it holds.
+    pub free: Vec<i64>,
+    /// The pool that it counts in, by index into [`Consolidation::most`]; `None` where it stays.
+    pub pool: Option<u32>,
+}
+
+impl Consolidation {
+    /// What emptying a bin saves.
+    pub fn saving(&self, bin: &Standing) -> f64 {
+        bin.cost - self.price * bin.disruption
+    }
+
+    pub(super) fn size(&self, item: u32) -> &[i64] {
+        self.items.get(item as usize).map_or(&[], |item| &item.size)
+    }
+
+    pub(super) fn holds(&self, bin: usize) -> &[(u32, u32)] {
+        self.bins.get(bin).map_or(&[], |bin| &bin.holds)
+    }
+}
+
+impl Standing {
+    /// How many of an item it holds.
+    pub(super) fn count_of(&self, item: u32) -> u32 {
+        self.holds.iter().find(|(held, _)| *held == item).map_or(0, |(_, count)| *count)
+    }
+}
