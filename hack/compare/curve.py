@@ -5,12 +5,36 @@ usage: curve.py KARPENTER.json CLUSTER.json TYPES.json [--berth PROGRAM] [--pric
 
 KARPENTER.json is what `compare --consolidate --dump CLUSTER.json` printed. Berth is asked once for each price of an
 eviction; after each of its commands so many pods have moved, and the nodes cost so much. What it reaches at a number of
-evictions is the cheapest of all those.
+evictions is the cheapest of all those. Slots that nodes of the cluster are on are not free.
 """
 import argparse
 import json
 import resource
 import subprocess
+import tempfile
+
+RESERVATION_KEYS = ("karpenter.sh/reservation-id", "berth.sh/capacity-reservation-id",
+                    "karpenter.k8s.aws/capacity-reservation-id")
+
+
+def left_of_reservations(types, cluster):
+    """The catalogue with what nodes of the cluster leave free of each reservation: `types` counts slots before there
+    were nodes, and a catalogue says what is free."""
+    taken = {}
+    for item in cluster["items"]:
+        labels = item["metadata"].get("labels", {}) if item["kind"] == "Node" else {}
+        if labels.get("karpenter.sh/capacity-type") == "reserved":
+            name = next((labels[key] for key in RESERVATION_KEYS if key in labels), None)
+            taken[name] = taken.get(name, 0) + 1
+    for offering in (offering for of_type in types for offering in of_type["offerings"]):
+        names = [requirement["values"][0] for requirement in offering["Requirements"] if requirement["key"] in RESERVATION_KEYS]
+        if names:
+            offering["ReservationCapacity"] -= taken.pop(names[0], 0)
+            if offering["ReservationCapacity"] < 0:
+                raise SystemExit(f"reservation {names[0]}: more nodes than slots")
+    if taken:
+        raise SystemExit(f"{sorted(map(str, taken))}: no such reservation in the catalogue")
+    return types
 
 
 def berth(args, price):
@@ -44,6 +68,12 @@ def main():
     args = parser.parse_args()
     with open(args.karpenter) as file:
         peer = json.load(file)
+    with open(args.types) as types, open(args.cluster) as cluster:
+        left = left_of_reservations(json.load(types), json.load(cluster))
+    file = tempfile.NamedTemporaryFile("w", suffix=".json")
+    json.dump(left, file)
+    file.flush()
+    args.types = file.name
     ours = []
     print(f"{peer['pods']} pods on {peer['nodes']} nodes at ${peer['startedHourlyCost']:.2f}/h")
     for price in args.prices.split(","):
