@@ -78,6 +78,11 @@ pub struct Disruption {
     pub hourly_cost: Money,
     /// And once every command is done.
     pub settled_hourly_cost: Money,
+    /// The same and the price of all that is disrupted for it.
+    pub priced_hourly_cost: Money,
+    /// What no consolidation leaves at less than, the price of what it disrupts included: where that was asked for, and the
+    /// state is not too large.
+    pub lower_bound: Option<Money>,
     /// How many what-ifs were asked.
     pub what_ifs: usize,
     /// Nodes that were asked about and stay: see [`Options::asked`](crate::Options::asked).

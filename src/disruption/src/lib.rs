@@ -59,6 +59,8 @@ pub struct Options {
     /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it. Zero, the
     /// default, moves pods for any saving.
     pub eviction_price: Money,
+    /// Whether to prove what any consolidation leaves at least.
+    pub bound: bool,
     /// `SpotToSpotConsolidation`: whether spot nodes may make way for spot.
     pub spot_to_spot: bool,
     /// `ReservedCapacity`: without, nodes on reservations do not drift for being on them.
@@ -91,6 +93,7 @@ impl Default for Options {
         Options {
             decisions: berth_decisions::Options { launches: true, ..berth_decisions::Options::default() },
             eviction_price: Money::ZERO,
+            bound: false,
             spot_to_spot: false,
             reserved_capacity: true,
             most_what_ifs: 10_000,

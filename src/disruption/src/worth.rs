@@ -78,7 +78,10 @@ pub(crate) fn worth(
         return Err(refusal(text, n_pods));
     }
     let onto_spot = |launch: &Launch| launch.offering.capacity_type == labels::SPOT;
-    if all_of(labels::SPOT) && replacement.launches.iter().any(onto_spot) {
+    // A node that costs nothing beside them is no reason to launch spot.
+    let is_paid = |candidate: &&&Candidate| candidate.price.unwrap_or_default().marginal > Money::ZERO;
+    let mut paid = gone.iter().filter(is_paid);
+    if paid.all(|candidate| candidate.capacity_type == labels::SPOT) && replacement.launches.iter().any(onto_spot) {
         if !options.spot_to_spot {
             return Err(refusal(
                 "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",

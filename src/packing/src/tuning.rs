@@ -75,6 +75,12 @@ pub(crate) mod consolidation {
     pub(crate) const MOST_TRIES: usize = 128;
     /// How much worse than before a round may be at the beginning, as a share of what a bin saves on average.
     pub(crate) const WARMTH: f64 = 0.25;
+    /// How exactly the linear program of the bound is solved, relative and in dollars.
+    pub(crate) const BOUND_TOLERANCE: f64 = 1e-7;
+    /// Bins times items above which it is not solved.
+    pub(crate) const MOST_CELLS: usize = 1_000_000;
+    /// By how much a bound is lowered for errors of rounding, relative.
+    pub(crate) const ROUNDED: f64 = 1e-9;
 }
 
 /// Groups of items that share dual prices.

@@ -19,9 +19,10 @@ use crate::candidate::{Candidate, Reason, Survey};
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
+use crate::program::lower_bound;
 use crate::simulate::{Baseline, Replacement, Verdict, what_if};
 use crate::verdict::{self, forecasts};
-use crate::worth::{Worth, worth};
+use crate::worth::{Worth, disrupted, worth};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
 ///
@@ -78,6 +79,7 @@ struct Search<'s> {
     /// Reservations with slots that nodes of commands leave, once for each, which do not count as free yet.
     left_slots: Vec<String>,
     hourly_cost: Money,
+    lower_bound: Option<Money>,
     what_ifs: usize,
 }
 
@@ -95,8 +97,10 @@ impl<'s> Search<'s> {
             return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
         }
         let survey = Survey::of(state, &prices, options, now);
+        let lower_bound = if options.bound { lower_bound(state, &survey, options, now) } else { None };
         let batches = Batches::new(&survey, options.only_now, now);
         let hourly_cost = hourly_cost(state, &prices);
+        let lower_bound = lower_bound.map(|bound| bound.of(hourly_cost));
         Ok(Search {
             state,
             decider,
@@ -116,6 +120,7 @@ impl<'s> Search<'s> {
             n_launched: 0,
             left_slots: Vec::new(),
             hourly_cost,
+            lower_bound,
             what_ifs: 0,
         })
     }
@@ -143,10 +148,14 @@ impl<'s> Search<'s> {
             reasons: self.reasons(candidate),
             why: self.why(candidate),
         });
+        let settled_hourly_cost = hourly_cost(self.state, &self.prices);
+        let disrupted = self.commands.iter().map(|command| disrupted(self.options.eviction_price, command.cost));
         Disruption {
             kept: kept.collect(),
             hourly_cost: self.hourly_cost,
-            settled_hourly_cost: hourly_cost(self.state, &self.prices),
+            settled_hourly_cost,
+            priced_hourly_cost: disrupted.fold(settled_hourly_cost, |sum, price| sum + price),
+            lower_bound: self.lower_bound,
             what_ifs: self.what_ifs,
             asked: self.asked,
             faults: self.survey.faults,

@@ -11,13 +11,17 @@
 //!    bins back and empties others (ruin and recreate: Schrimpf et al., 2000), and takes what is worse for a while, less
 //!    so towards its end (simulated annealing).
 //!
+//! `bound` says what no consolidation costs less than, by dual prices.
+//!
 //! Work is counted, never timed, and random numbers come from a fixed seed: the same problem has the same answer.
 
+mod bound;
 mod placement;
 mod problem;
 mod search;
 #[cfg(test)]
 mod tests;
 
+pub use bound::{Offer, lower_bound};
 pub use problem::{Consolidation, Movable, Standing};
 pub use search::{Consolidated, Stop, consolidate};

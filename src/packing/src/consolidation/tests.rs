@@ -178,6 +178,45 @@ proptest! {
     }
 }
 
+proptest! {
+    /// With new bins that cost so much that none is worth having, or none at all, the best saving leaves no less than the
+    /// bound.
+    #[test]
+    fn no_set_of_bins_leaves_less_than_the_bound(numbers in prop::collection::vec(0..u64::MAX, 80)) {
+        let problem = problem(&numbers);
+        let all: f64 = problem.bins.iter().map(|bin| bin.cost).sum();
+        let bound = lower_bound(&problem, &[]);
+        prop_assert!(bound <= all - best(&problem) + 1e-9, "{bound} {all}");
+        prop_assert!(bound >= -1e-9);
+        let dear = Offer { cost: 1_000.0, room: vec![100, 100], admits: self::all(3), stock: None };
+        let with_dear = lower_bound(&problem, &[dear.clone()]);
+        prop_assert!(with_dear <= all - best(&problem) + 1e-9, "{with_dear} {all}");
+        // One that costs nothing, in numbers: what all costs is the price of what is disrupted at least.
+        let free = Offer { cost: 0.0, ..dear };
+        let with_free = lower_bound(&problem, &[free]);
+        let stays: f64 = problem.bins.iter().filter(|bin| bin.pool.is_none()).map(|bin| bin.cost).sum();
+        let goes = problem.bins.iter().filter(|bin| bin.pool.is_some());
+        let least: f64 = goes.map(|bin| bin.cost.min(problem.price * bin.disruption)).sum();
+        prop_assert!((with_free - stays - least).abs() < 1e-4, "{with_free} {stays} {least}");
+    }
+}
+
+#[test]
+fn the_bound_is_the_optimum_where_items_fill_rooms_to_the_last() {
+    // Four bins of four places, half full: two stay.
+    let bins: Vec<Standing> = (0..4).map(|_| bin(3.0, 2.0, &[(0, 2)], 2)).collect();
+    let problem = Consolidation { items: vec![item(1, 4)], bins, price: 0.25, most: vec![4] };
+    let bound = lower_bound(&problem, &[]);
+    assert!((bound - 7.0).abs() < 1e-4, "two at 3, two emptied at 0.5: {bound}");
+    // A new bin with eight places for 1 takes all: that and four emptied at 0.5.
+    let offer = Offer { cost: 1.0, room: vec![8], admits: all(1), stock: None };
+    let with_new = lower_bound(&problem, &[offer.clone()]);
+    assert!((with_new - 3.0).abs() < 1e-4, "{with_new}");
+    // None in stock is none.
+    let none = lower_bound(&problem, &[Offer { stock: Some(0), ..offer }]);
+    assert!((none - bound).abs() < 1e-4, "{none}");
+}
+
 #[test]
 fn of_five_hundred_small_problems_nearly_all_are_solved_to_the_best() {
     let mut n_best = 0;

@@ -3,6 +3,10 @@
 //! It sees what does not depend on other pods: requests, taints, labels, volumes. Topology, ports and the scheduler's own
 //! choice are beyond it, so what it finds is a proposal that what-ifs check.
 
+mod bound;
+
+pub(crate) use bound::lower_bound;
+
 use std::collections::BTreeMap;
 
 use berth_model::{BoundPod, Cluster, KeyedMap, Labels, Node, PodSpec, Sym};
@@ -69,6 +73,7 @@ impl Program {
         options: &Options,
     ) -> Option<Self> {
         let cluster = state.last_cluster()?;
+        let nodes = nodes_by_name(cluster);
         let symbols = &cluster.symbols;
         let by_name: KeyedMap<Sym, usize> = candidates
             .iter()
@@ -86,10 +91,9 @@ impl Program {
                 *limit = u32::try_from(most(name)).unwrap_or(u32::MAX);
             }
         }
-        let mut sorts = Sorts { cluster, ids: BTreeMap::new(), movables: Vec::new() };
+        let mut sorts = Sorts::new(cluster);
         let mut program =
             Program { problem: Consolidation::default(), names: Vec::new(), pods: Vec::new(), candidates: Vec::new() };
-        let nodes = nodes_by_name(cluster);
         for &node in &nodes {
             let candidate = by_name.get(&node.name).copied();
             let known = candidate.and_then(|at| candidates.get(at));
@@ -179,6 +183,10 @@ struct Sorts<'c> {
 // === impl Sorts ===
 
 impl<'c> Sorts<'c> {
+    fn new(cluster: &'c Cluster) -> Self {
+        Sorts { cluster, ids: BTreeMap::new(), movables: Vec::new() }
+    }
+
     fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
         let id = pod.replaced_by?;
         let spec = self.cluster.specs.get(id as usize)?;

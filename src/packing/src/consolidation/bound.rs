@@ -1,0 +1,272 @@
+//! What no consolidation costs less than.
+//!
+//! The program without whole numbers: each bin stays or is emptied, in any shares; items of emptied bins go to the room of
+//! those that stay, or to new bins. Its dual has a price for each item, and for each bin what its room is worth at these
+//! prices. Any prices give a bound (Lagrangian relaxation): a bin costs at least the lesser of what it costs less the
+//! worth of its room, and of what emptying it disrupts plus the prices of its items. A general solver finds good
+//! prices; the bound is then summed up anew from them, so that its errors make it lower and never wrong.
+
+use std::collections::BTreeMap;
+
+use fixedbitset::FixedBitSet;
+use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
+
+use super::problem::{Consolidation, Standing};
+use crate::numbers::float;
+use crate::tuning::consolidation::{BOUND_TOLERANCE, MOST_CELLS, ROUNDED};
+
+/// Bins that can be had beside those that stand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// What one costs; not negative.
+    pub cost: f64,
+    /// What one has room for, by resource.
+    pub room: Vec<i64>,
+    /// The items that may be in one.
+    pub admits: FixedBitSet,
+    /// How many there are; `None` for any number.
+    pub stock: Option<u32>,
+}
+
+/// What no consolidation costs less than: the bins that stay, those that are new, and the price of what is disrupted.
+/// Limits of pools and of items in a bin are not looked at, which makes it lower.
+pub fn lower_bound(problem: &Consolidation, offers: &[Offer]) -> f64 {
+    let relaxed = Relaxed::new(problem, offers);
+    let solved = relaxed.solve().unwrap_or_default();
+    let least = relaxed.value(&Duals::default()).max(relaxed.value(&solved));
+    least - ROUNDED * least.abs()
+}
+
+/// A bin, new or standing, or several that are alike.
+struct Sort {
+    count: f64,
+    cost: f64,
+    /// What emptying it disrupts, and how many it holds of each item; `None` where it stays.
+    holds: Option<(f64, Vec<(u32, u32)>)>,
+    /// The most that may be used of a new bin.
+    stock: Option<f64>,
+    is_new: bool,
+    room: Vec<f64>,
+    /// Items that it has room for.
+    takes: Vec<u32>,
+}
+
+struct Relaxed {
+    /// Sizes by item, in shares of the largest room.
+    sizes: Vec<Vec<f64>>,
+    sorts: Vec<Sort>,
+    /// More than any item is worth.
+    dearest: f64,
+}
+
+/// Prices of items, and by bin what its resources are worth at these.
+#[derive(Default)]
+struct Duals {
+    items: Vec<f64>,
+    resources: Vec<Vec<f64>>,
+}
+
+/// What makes bins alike.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Alike<'p> {
+    cost: u64,
+    disruption: u64,
+    holds: &'p [(u32, u32)],
+    may_go: bool,
+    free: &'p [i64],
+    takes: Vec<u32>,
+}
+
+// === impl Relaxed ===
+
+impl Relaxed {
+    fn new(problem: &Consolidation, offers: &[Offer]) -> Self {
+        let rooms = || problem.bins.iter().map(|bin| &bin.free).chain(offers.iter().map(|offer| &offer.room));
+        let n_resources = problem.items.iter().map(|item| item.size.len()).max().unwrap_or(0);
+        let largest =
+            |at: usize| rooms().filter_map(|room| room.get(at)).max().map_or(1.0, |most| float(*most).max(1.0));
+        let scales: Vec<f64> = (0..n_resources).map(largest).collect();
+        let scaled = |amounts: &[i64]| -> Vec<f64> {
+            let amount = |at: usize| amounts.get(at).map_or(0.0, |amount| float((*amount).max(0)));
+            scales.iter().enumerate().map(|(at, scale)| amount(at) / scale).collect()
+        };
+        let takes = |room: &[i64], admits: &dyn Fn(usize) -> bool| -> Vec<u32> {
+            let fits = |size: &[i64]| {
+                size.iter().enumerate().all(|(at, need)| *need <= 0 || room.get(at).is_some_and(|room| need <= room))
+            };
+            let items = problem.items.iter().enumerate();
+            let taken = items.filter(|(at, item)| fits(&item.size) && admits(*at));
+            taken.filter_map(|(at, _)| u32::try_from(at).ok()).collect()
+        };
+        let mut alike: BTreeMap<Alike<'_>, (f64, &Standing)> = BTreeMap::new();
+        for (at, bin) in problem.bins.iter().enumerate() {
+            let admits = |item: usize| problem.items.get(item).is_some_and(|item| item.admitted_by.contains(at));
+            let key = Alike {
+                cost: bin.cost.to_bits(),
+                disruption: bin.disruption.to_bits(),
+                holds: &bin.holds,
+                may_go: bin.pool.is_some(),
+                free: &bin.free,
+                takes: takes(&bin.free, &admits),
+            };
+            alike.entry(key).or_insert((0.0, bin)).0 += 1.0;
+        }
+        let mut sorts: Vec<Sort> = Vec::with_capacity(alike.len() + offers.len());
+        for (key, (count, bin)) in alike {
+            let disruption = problem.price * bin.disruption;
+            sorts.push(Sort {
+                count,
+                cost: bin.cost,
+                holds: key.may_go.then(|| (disruption, bin.holds.clone())),
+                stock: None,
+                is_new: false,
+                room: scaled(&bin.free),
+                takes: key.takes,
+            });
+        }
+        sorts.extend(offers.iter().map(|offer| Sort {
+            count: 1.0,
+            cost: offer.cost,
+            holds: None,
+            stock: offer.stock.map(f64::from),
+            is_new: true,
+            room: scaled(&offer.room),
+            takes: takes(&offer.room, &|item| offer.admits.contains(item)),
+        }));
+        let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
+        Relaxed { sizes: problem.items.iter().map(|item| scaled(&item.size)).collect(), sorts, dearest }
+    }
+
+    /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none.
+    fn solve(&self) -> Option<Duals> {
+        let cells: usize = self.sorts.iter().map(|sort| sort.takes.len()).sum();
+        if cells > MOST_CELLS {
+            return None;
+        }
+        let mut variables = ProblemVariables::new();
+        let prices: Vec<Variable> =
+            self.sizes.iter().map(|_| variables.add(variable().min(0.0).max(self.dearest))).collect();
+        let mut gain = Expression::default();
+        let mut constraints = Vec::with_capacity(cells + 2 * self.sorts.len());
+        let mut worths: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
+        for sort in &self.sorts {
+            let worth: Vec<Variable> = sort.room.iter().map(|_| variables.add(variable().min(0.0))).collect();
+            for &item in &sort.takes {
+                let (Some(price), Some(size)) = (prices.get(item as usize), self.sizes.get(item as usize)) else {
+                    continue;
+                };
+                let mut over = Expression::from(*price);
+                for (share, worth) in size.iter().zip(&worth).filter(|(share, _)| **share > 0.0) {
+                    over.add_mul(-*share, *worth);
+                }
+                constraints.push(constraint!(over <= 0.0));
+            }
+            let mut of_room = Expression::default();
+            for (room, worth) in sort.room.iter().zip(&worth) {
+                of_room.add_mul(*room, *worth);
+            }
+            match (&sort.holds, sort.is_new) {
+                (Some((disruption, holds)), _) => {
+                    let least = variables.add(variable());
+                    gain.add_mul(sort.count, least);
+                    constraints.push(constraint!(of_room + least <= sort.cost));
+                    let mut emptied = Expression::from(least);
+                    for (item, count) in holds {
+                        prices
+                            .get(*item as usize)
+                            .into_iter()
+                            .for_each(|price| emptied.add_mul(-f64::from(*count), *price));
+                    }
+                    constraints.push(constraint!(emptied <= *disruption));
+                }
+                (None, true) => {
+                    if let Some(stock) = sort.stock {
+                        let over = variables.add(variable().min(0.0));
+                        gain.add_mul(-stock, over);
+                        of_room.add_mul(-1.0, over);
+                    }
+                    constraints.push(constraint!(of_room <= sort.cost));
+                }
+                (None, false) => gain -= of_room * sort.count,
+            }
+            worths.push(worth);
+        }
+        let mut model = variables.maximise(gain).using(clarabel);
+        model
+            .settings()
+            .verbose(false)
+            .tol_gap_rel(BOUND_TOLERANCE)
+            .tol_gap_abs(BOUND_TOLERANCE)
+            .tol_feas(BOUND_TOLERANCE);
+        for constraint in constraints {
+            model.add_constraint(constraint);
+        }
+        let solution = model.solve().ok()?;
+        let value = |variable: &Variable| {
+            Some(solution.value(*variable)).filter(|value| value.is_finite()).map(|value| value.max(0.0))
+        };
+        Some(Duals {
+            items: prices.iter().map(value).collect::<Option<_>>()?,
+            resources: worths.iter().map(|worth| worth.iter().map(value).collect()).collect::<Option<_>>()?,
+        })
+    }
+
+    /// The bound that prices of items give.
+    fn value(&self, duals: &Duals) -> f64 {
+        let worths: Vec<f64> = self
+            .sorts
+            .iter()
+            .enumerate()
+            .map(|(at, sort)| self.worth(sort, &duals.items, duals.resources.get(at)))
+            .collect();
+        // No new bin that any number can be had of is worth more than it costs.
+        let unlimited = self.sorts.iter().zip(&worths).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
+        let scale = unlimited.filter(|(sort, worth)| **worth > sort.cost).map(|(sort, worth)| sort.cost / worth);
+        let scale = scale.fold(1.0, f64::min);
+        let price = |item: u32| scale * duals.items.get(item as usize).copied().unwrap_or(0.0);
+        let least = self.sorts.iter().zip(&worths).map(|(sort, worth)| {
+            let stays = sort.cost - scale * worth;
+            match (&sort.holds, sort.is_new) {
+                (Some((disruption, holds)), _) => {
+                    let items: f64 = holds.iter().map(|(item, count)| price(*item) * f64::from(*count)).sum();
+                    sort.count * stays.min(disruption + items)
+                }
+                (None, true) => sort.stock.unwrap_or(0.0) * stays.min(0.0),
+                (None, false) => sort.count * stays,
+            }
+        });
+        least.sum()
+    }
+
+    /// No items that a bin has room for are worth more together.
+    fn worth(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
+        let price = |item: u32| prices.get(item as usize).copied().unwrap_or(0.0);
+        let size = |item: u32| self.sizes.get(item as usize).map_or(&[][..], Vec::as_slice);
+        let dear = || sort.takes.iter().copied().filter(|item| price(*item) > 0.0);
+        // As often as it alone would fit.
+        let times = |item: u32| {
+            let needs = size(item).iter().zip(&sort.room).filter(|(need, _)| **need > 0.0);
+            needs.map(|(need, room)| (room / need + 1e-9).floor()).fold(f64::INFINITY, f64::min)
+        };
+        let mut least: f64 = dear().map(|item| price(item) * times(item)).sum();
+        let mut by = |weights: &[f64]| {
+            let weigh =
+                |amounts: &[f64]| amounts.iter().zip(weights).map(|(amount, weight)| amount * weight).sum::<f64>();
+            // What room is worth, and by how much items are worth more than the room that they take.
+            let above: f64 = dear().map(|item| (price(item) - weigh(size(item))).max(0.0) * times(item)).sum();
+            least = least.min(weigh(&sort.room) + above);
+            // Or as if each unit of weight were paid for as the dearest item does.
+            let dearest = dear().map(|item| price(item) / weigh(size(item))).fold(0.0, f64::max);
+            let worth = dearest * weigh(&sort.room);
+            if worth.is_finite() {
+                least = least.min(worth);
+            }
+        };
+        resources.into_iter().for_each(|weights| by(weights));
+        for at in 0..sort.room.len() {
+            let alone: Vec<f64> = (0..sort.room.len()).map(|other| f64::from(u8::from(at == other))).collect();
+            by(&alone);
+        }
+        least
+    }
+}
