@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// Prove what any plan costs at least, and print by how much this one may be dearer
+    /// Prove what any plan costs at least, and print by how much this one may be dearer; with --disrupt, the same of any
+    /// consolidation
     #[arg(long)]
     bound: bool,
     /// Print what each restriction costs: shares, node cost, GPU types, and limits, minValues, capacity types and zones of

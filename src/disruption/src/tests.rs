@@ -15,6 +15,7 @@ use crate::play::play;
 use crate::prices::Prices;
 
 mod rolls;
+mod whole;
 
 fn now() -> Time {
     "2026-01-01T12:00:00Z".parse().unwrap()

@@ -90,6 +90,7 @@ impl Live {
                 ..berth_decisions::Options::default()
             },
             eviction_price: options.disrupt.unwrap_or_default(),
+            bound: options.bound,
             spot_to_spot: options.gates.spot_to_spot_consolidation,
             reserved_capacity: options.gates.reserved_capacity,
             ..berth_disruption::Options::default()

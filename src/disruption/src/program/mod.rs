@@ -49,15 +49,6 @@ pub(crate) struct Leaving {
     pub(crate) moves: Vec<Move>,
 }
 
-/// What the program proposes.
-#[derive(Debug, Default)]
-pub(crate) struct Proposal {
-    /// The nodes that are to go, those first that save most for what they disrupt.
-    pub(crate) leaving: Vec<Leaving>,
-    /// What that saves, less the price of what it disrupts, in dollars an hour.
-    pub(crate) saved: f64,
-}
-
 /// What makes pods of one sort: what they ask for, and by whom they may not be joined.
 type Kind = (u32, Option<(Sym, u32)>);
 
@@ -131,9 +122,9 @@ impl Program {
         Some(program)
     }
 
-    /// The nodes to remove without a replacement.
-    pub(crate) fn solve(&self) -> Proposal {
-        let Consolidated { emptied, moved, saved, .. } = consolidate(&self.problem, WORK);
+    /// The nodes to remove without a replacement, those first that save most for what they disrupt.
+    pub(crate) fn solve(&self) -> Vec<Leaving> {
+        let Consolidated { emptied, moved, .. } = consolidate(&self.problem, WORK);
         // Places by sort, to be given to pods one after another.
         let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (bin, moved) in moved.iter().enumerate() {
@@ -151,7 +142,7 @@ impl Program {
             });
             leaving.push(Leaving { candidate, moves: moves.collect() });
         }
-        Proposal { leaving, saved }
+        leaving
     }
 }
 

@@ -17,7 +17,7 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::play::Played;
-use crate::program::{Leaving, Program, Proposal};
+use crate::program::{Leaving, Program};
 use crate::simulate::Verdict;
 use crate::worth::worth;
 
@@ -30,12 +30,12 @@ const LEAVING: &str = "berth.sh/leaving";
 type Step = (ObjectRef, ExpectedNodes);
 
 impl Search<'_> {
-    /// What the program proposes of nodes that cost something.
-    pub(super) fn proposal(&mut self) -> (Vec<Candidate>, Proposal) {
+    /// Which of the nodes that cost something are to go, by the program, those first that save most for what they disrupt.
+    pub(super) fn proposal(&mut self) -> (Vec<Candidate>, Vec<Leaving>) {
         let mut candidates = self.consolidatable();
         candidates.retain(|candidate| candidate.price.is_some_and(|price| price.marginal > Money::ZERO));
         if candidates.len() < 2 || self.is_spent() {
-            return (candidates, Proposal::default());
+            return (candidates, Vec::new());
         }
         self.state.cluster(self.now);
         // Where later rounds are decided now, budgets bound each command.

@@ -15,9 +15,8 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods::DisruptionCost;
-use crate::program::Proposal;
 use crate::simulate::{Replacement, Verdict};
-use crate::worth::{Worth, disrupted, worth};
+use crate::worth::{Worth, below, disrupted, worth};
 
 /// The most nodes that one command takes away.
 const MOST_NODES: usize = 1_000;
@@ -37,12 +36,14 @@ struct Set {
 
 impl Search<'_> {
     /// The best set of several nodes that is found; whether there is one, and it was carried out. Where the program's
-    /// proposal, which launches nothing, saves more than sets by rank, it is taken.
+    /// proposal, which launches nothing, saves no less than the best set by rank, it is taken.
     pub(super) fn several(&mut self) -> Result<bool, DecideError> {
-        let (candidates, Proposal { leaving, saved }) = self.proposal();
+        let (candidates, leaving) = self.proposal();
         let ranked = self.ranked()?;
         let mut best = self.best_part(&ranked)?;
-        if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net.dollars() < saved) {
+        let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate));
+        let saved: Money = proposed.map(|candidate| below(candidate, self.options)).sum();
+        if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
             if !self.options.only_now {
                 if self.leave_all(&candidates, &leaving)? {
                     return Ok(true);

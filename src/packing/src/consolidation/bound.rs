@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
-use super::problem::{Consolidation, Standing};
+use super::problem::{Consolidation, Movable, Standing};
 use crate::numbers::float;
 use crate::tuning::consolidation::{BOUND_TOLERANCE, MOST_CELLS, ROUNDED};
 
@@ -47,8 +47,8 @@ struct Sort {
     stock: Option<f64>,
     is_new: bool,
     room: Vec<f64>,
-    /// Items that it has room for.
-    takes: Vec<u32>,
+    /// Items that it has room for, and how many of each can come to it.
+    takes: Vec<(u32, f64)>,
 }
 
 struct Relaxed {
@@ -74,7 +74,14 @@ struct Alike<'p> {
     holds: &'p [(u32, u32)],
     may_go: bool,
     free: &'p [i64],
-    takes: Vec<u32>,
+    takes: Vec<(u32, u64)>,
+}
+
+impl Sort {
+    /// Whether it has room for more than so many items of a size, fractions allowed.
+    fn has_room_for_more(&self, times: f64, size: &[f64]) -> bool {
+        size.iter().zip(&self.room).all(|(need, room)| need * times < *room - 1e-9)
+    }
 }
 
 // === impl Relaxed ===
@@ -90,13 +97,23 @@ impl Relaxed {
             let amount = |at: usize| amounts.get(at).map_or(0.0, |amount| float((*amount).max(0)));
             scales.iter().enumerate().map(|(at, scale)| amount(at) / scale).collect()
         };
-        let takes = |room: &[i64], admits: &dyn Fn(usize) -> bool| -> Vec<u32> {
-            let fits = |size: &[i64]| {
-                size.iter().enumerate().all(|(at, need)| *need <= 0 || room.get(at).is_some_and(|room| need <= room))
+        // How many there are of each item in bins that may be emptied.
+        let mut totals = vec![0_u64; problem.items.len()];
+        for &(item, count) in problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds) {
+            totals.get_mut(item as usize).into_iter().for_each(|total| *total += u64::from(count));
+        }
+        // Of what may come to a bin, what it holds itself is no part.
+        let takes = |room: &[i64], own: &[(u32, u32)], admits: &dyn Fn(usize) -> bool| -> Vec<(u32, u64)> {
+            let times = |(at, item): (usize, &Movable)| {
+                let id = u32::try_from(at).ok()?;
+                let held = own.iter().find(|(held, _)| *held == id).map_or(0, |(_, count)| u64::from(*count));
+                let others = totals.get(at).copied().unwrap_or(0).saturating_sub(held);
+                let needs = item.size.iter().enumerate().filter(|(_, need)| **need > 0);
+                let fit = needs.map(|(at, need)| room.get(at).map_or(0, |room| (*room).max(0) / need)).min();
+                let times = fit.map_or(others, |fit| u64::try_from(fit).unwrap_or(0).min(others));
+                (times > 0 && admits(at)).then_some((id, times))
             };
-            let items = problem.items.iter().enumerate();
-            let taken = items.filter(|(at, item)| fits(&item.size) && admits(*at));
-            taken.filter_map(|(at, _)| u32::try_from(at).ok()).collect()
+            problem.items.iter().enumerate().filter_map(times).collect()
         };
         let mut alike: BTreeMap<Alike<'_>, (f64, &Standing)> = BTreeMap::new();
         for (at, bin) in problem.bins.iter().enumerate() {
@@ -107,10 +124,14 @@ impl Relaxed {
                 holds: &bin.holds,
                 may_go: bin.pool.is_some(),
                 free: &bin.free,
-                takes: takes(&bin.free, &admits),
+                takes: takes(&bin.free, if bin.pool.is_some() { &bin.holds } else { &[] }, &admits),
             };
             alike.entry(key).or_insert((0.0, bin)).0 += 1.0;
         }
+        let counted = |takes: Vec<(u32, u64)>| -> Vec<(u32, f64)> {
+            let float = |times: u64| float(i64::try_from(times).unwrap_or(i64::MAX));
+            takes.into_iter().map(|(item, times)| (item, float(times))).collect()
+        };
         let mut sorts: Vec<Sort> = Vec::with_capacity(alike.len() + offers.len());
         for (key, (count, bin)) in alike {
             let disruption = problem.price * bin.disruption;
@@ -121,7 +142,7 @@ impl Relaxed {
                 stock: None,
                 is_new: false,
                 room: scaled(&bin.free),
-                takes: key.takes,
+                takes: counted(key.takes),
             });
         }
         sorts.extend(offers.iter().map(|offer| Sort {
@@ -131,7 +152,7 @@ impl Relaxed {
             stock: offer.stock.map(f64::from),
             is_new: true,
             room: scaled(&offer.room),
-            takes: takes(&offer.room, &|item| offer.admits.contains(item)),
+            takes: counted(takes(&offer.room, &[], &|item| offer.admits.contains(item))),
         }));
         let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
         Relaxed { sizes: problem.items.iter().map(|item| scaled(&item.size)).collect(), sorts, dearest }
@@ -151,17 +172,23 @@ impl Relaxed {
         let mut worths: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
         for sort in &self.sorts {
             let worth: Vec<Variable> = sort.room.iter().map(|_| variables.add(variable().min(0.0))).collect();
-            for &item in &sort.takes {
+            let mut of_room = Expression::default();
+            for &(item, times) in &sort.takes {
                 let (Some(price), Some(size)) = (prices.get(item as usize), self.sizes.get(item as usize)) else {
                     continue;
                 };
                 let mut over = Expression::from(*price);
+                if sort.has_room_for_more(times, size) {
+                    // There are fewer of them than it has room for.
+                    let rare = variables.add(variable().min(0.0));
+                    over.add_mul(-1.0, rare);
+                    of_room.add_mul(times, rare);
+                }
                 for (share, worth) in size.iter().zip(&worth).filter(|(share, _)| **share > 0.0) {
                     over.add_mul(-*share, *worth);
                 }
                 constraints.push(constraint!(over <= 0.0));
             }
-            let mut of_room = Expression::default();
             for (room, worth) in sort.room.iter().zip(&worth) {
                 of_room.add_mul(*room, *worth);
             }
@@ -242,21 +269,16 @@ impl Relaxed {
     fn worth(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
         let price = |item: u32| prices.get(item as usize).copied().unwrap_or(0.0);
         let size = |item: u32| self.sizes.get(item as usize).map_or(&[][..], Vec::as_slice);
-        let dear = || sort.takes.iter().copied().filter(|item| price(*item) > 0.0);
-        // As often as it alone would fit.
-        let times = |item: u32| {
-            let needs = size(item).iter().zip(&sort.room).filter(|(need, _)| **need > 0.0);
-            needs.map(|(need, room)| (room / need + 1e-9).floor()).fold(f64::INFINITY, f64::min)
-        };
-        let mut least: f64 = dear().map(|item| price(item) * times(item)).sum();
+        let dear = || sort.takes.iter().copied().filter(|(item, _)| price(*item) > 0.0);
+        let mut least: f64 = dear().map(|(item, times)| price(item) * times).sum();
         let mut by = |weights: &[f64]| {
             let weigh =
                 |amounts: &[f64]| amounts.iter().zip(weights).map(|(amount, weight)| amount * weight).sum::<f64>();
             // What room is worth, and by how much items are worth more than the room that they take.
-            let above: f64 = dear().map(|item| (price(item) - weigh(size(item))).max(0.0) * times(item)).sum();
+            let above: f64 = dear().map(|(item, times)| (price(item) - weigh(size(item))).max(0.0) * times).sum();
             least = least.min(weigh(&sort.room) + above);
             // Or as if each unit of weight were paid for as the dearest item does.
-            let dearest = dear().map(|item| price(item) / weigh(size(item))).fold(0.0, f64::max);
+            let dearest = dear().map(|(item, _)| price(item) / weigh(size(item))).fold(0.0, f64::max);
             let worth = dearest * weigh(&sort.room);
             if worth.is_finite() {
                 least = least.min(worth);

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::decimal::Exact;
 
-/// `{"commands", "kept", "settledHourlyCost"}`
+/// `{"commands", "kept", "settledHourlyCost", "pricedHourlyCost", "lowerBound"}`
 pub(super) struct Disrupted<'a>(pub(super) &'a Disruption);
 
 #[derive(Serialize)]
@@ -111,10 +111,12 @@ impl Serialize for Disrupted<'_> {
             node: &kept.node.key.name,
             reasons: kept.reasons.iter().map(|r| ReasonJson { reason: &r.reason, count: r.count }).collect(),
         });
-        let mut fields = serializer.serialize_struct("Disruption", 3)?;
+        let mut fields = serializer.serialize_struct("Disruption", 5)?;
         fields.serialize_field("commands", &commands.collect::<Vec<_>>())?;
         fields.serialize_field("kept", &kept.collect::<Vec<_>>())?;
         fields.serialize_field("settledHourlyCost", &Exact(self.0.settled_hourly_cost))?;
+        fields.serialize_field("pricedHourlyCost", &Exact(self.0.priced_hourly_cost))?;
+        fields.serialize_field("lowerBound", &self.0.lower_bound.map(Exact))?;
         fields.end()
     }
 }

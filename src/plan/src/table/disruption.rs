@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use berth_decisions::Launch;
 use berth_disruption::{Command, Reason};
+use berth_model::Money;
 
 use super::Rows;
 use super::grid::{Column, Grid};
@@ -48,6 +49,16 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Re
             "The nodes cost ${}/h now, and ${}/h once all of this is done.",
             rounded(now, 4),
             rounded(then, 4)
+        )?;
+    }
+    if let Some(bound) = disruption.lower_bound {
+        let priced = disruption.priced_hourly_cost;
+        let gap = if priced > Money::ZERO { 100.0 * (1.0 - bound.dollars() / priced.dollars()) } else { 0.0 };
+        writeln!(
+            writer,
+            "With what is disrupted at its price that is ${}/h; no consolidation costs less than ${}/h ({gap:.2}% less).",
+            rounded(priced, 4),
+            rounded(bound, 4)
         )?;
     }
     if disruption.kept.is_empty() {

@@ -303,6 +303,7 @@ impl Core {
                 drawers: self.expected_drawers(now),
             },
             eviction_price: self.options.eviction_price,
+            bound: false,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
             reserved_capacity: self.options.convert.reserved_capacity,
             most_what_ifs: what_ifs,

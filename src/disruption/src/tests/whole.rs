@@ -1,0 +1,120 @@
+//! The search over the whole cluster: what the program proposes comes true, and the bound holds.
+
+use berth_decisions::Decider;
+
+use super::*;
+
+fn at(dollars: f64) -> Options {
+    #[expect(clippy::cast_possible_truncation, reason = "a few dollars")]
+    let pico = (dollars * 1e12) as i128;
+    Options { eviction_price: Money::from_pico(pico), bound: true, ..Options::default() }
+}
+
+/// Pods of 1 vCPU fit beside both of the large ones, a pod of 3 only beside the first.
+fn rooms() -> Vec<Object> {
+    let mut objects = vec![free_pool(ON_DEMAND)];
+    for (name, of_type, pods) in
+        [("a", "medium", &["2"][..]), ("b", "medium", &["3"]), ("k", "large", &["5"]), ("l", "large", &["6"])]
+    {
+        objects.push(node(name, of_type, "on-demand"));
+        objects.extend(pods.iter().enumerate().map(|(i, cpu)| pod(&format!("{name}{i}"), name, cpu, &json!({}))));
+    }
+    objects
+}
+
+#[test]
+fn pods_go_where_the_program_sends_them_so_that_all_find_a_place() {
+    let (mut state, mut decider) = (state_of(&rooms(), &[]), Decider::new());
+    let found = disrupt_with(&mut state, &mut decider, &at(0.0), now()).unwrap();
+    let gone: Vec<&str> =
+        found.commands.iter().flat_map(|command| &command.nodes).map(|node| &*node.key.name).collect();
+    assert_eq!(gone, ["a", "b"], "{:#?} {:#?}", lines(&found), found.kept);
+    assert_eq!(found.commands.iter().map(|command| command.evictions).sum::<usize>(), 2, "each pod once");
+    assert_eq!(found.settled_hourly_cost.to_string(), "1.6000");
+    let bound = found.lower_bound.unwrap();
+    assert!(bound <= found.settled_hourly_cost && bound.dollars() > 1.59, "nothing is left free: {bound}");
+    let again = disrupt_with(&mut state, &mut decider, &at(0.0), now()).unwrap();
+    assert_eq!(again, found, "the state is as it was");
+    assert_eq!((state.n_conversions(), decider.n_made_anew()), (1, 1), "made anew: {:?}", state.conversions());
+}
+
+#[test]
+fn a_node_whose_pods_may_not_go_where_they_are_sent_is_put_back() {
+    let mut objects = rooms();
+    // Who is to move to `k` may not be with what is on it, which the program does not see.
+    let apart = json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "k0"}}}]}}}});
+    objects.retain(|object| object.reference().is_none_or(|known| &*known.key.name != "b0"));
+    objects.push(pod("b0", "b", "3", &apart));
+    let mut state = state_of(&objects, &[]);
+    let found = disrupt(&mut state, &at(0.0), now()).unwrap();
+    let gone: Vec<&str> =
+        found.commands.iter().flat_map(|command| &command.nodes).map(|node| &*node.key.name).collect();
+    assert_eq!(gone, ["a"], "{:#?}", lines(&found));
+    assert!(!reasons(&found, "b").is_empty());
+    assert_eq!(disrupt(&mut state, &at(0.0), now()).unwrap(), found, "the taint of what was to go is off again");
+}
+
+#[test]
+fn an_empty_node_on_a_reservation_takes_pods_before_it_goes() {
+    let objects = [
+        free_pool(WITH_SLOTS),
+        node("a", "medium", "on-demand"),
+        node("b", "medium", "on-demand"),
+        node("full", "large", "on-demand"),
+        node("slot", "large", "reserved"),
+        node("spare", "small", "reserved"),
+        pod("p", "a", "3", &json!({})),
+        pod("q", "b", "3", &json!({})),
+        pod("r", "full", "8", &json!({})),
+    ];
+    let found = disrupted(&objects, &[], &at(0.0));
+    assert_eq!(found.settled_hourly_cost.to_string(), "0.8000", "{:#?}", lines(&found));
+    let last = found.commands.last().unwrap();
+    assert_eq!((last.method, &*last.nodes[0].key.name), (Method::Emptiness, "spare"), "{:#?}", lines(&found));
+}
+
+#[test]
+fn a_node_that_costs_nothing_is_no_reason_to_replace_spot_by_spot() {
+    // A spot node could be half as large; with the slot's pod beside it the rule would not see that all of it is spot.
+    let objects = [
+        free_pool(&["spot", "reserved"]),
+        node("a", "huge", "spot"),
+        node("slot", "small", "reserved"),
+        pod("p", "a", "6", &json!({})),
+        pod("q", "slot", "1", &json!({})),
+    ];
+    let found = disrupted(&objects, &[], &at(0.0));
+    assert_eq!(lines(&found), Vec::<String>::new());
+    assert_eq!(found.lower_bound.unwrap().to_string(), "0.6400", "nor does the bound count on it");
+    let gate = Options { spot_to_spot: true, ..at(0.0) };
+    assert!(disrupted(&objects, &[], &gate).lower_bound.unwrap().dollars() < 0.33);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever is found costs no less than the bound, at any price; and no pod that has moved moves again while the nodes
+    /// of one proposal go.
+    #[test]
+    fn no_end_costs_less_than_the_bound(cluster in clusters(), slots in 0..3_u32, price in 0..4_u32, gate in prop::bool::ANY) {
+        let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
+        for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
+            let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
+            let mut free = 1_000 * (2 << of_type);
+            objects.push(node(&name, instance_type, ["on-demand", "spot", "reserved"][*kind]));
+            for (j, eighths) in pods.iter().enumerate() {
+                let cpu = i64::from(*eighths) * 250;
+                if cpu <= free {
+                    free -= cpu;
+                    objects.push(pod(&format!("p{i}-{j}"), &name, &format!("{cpu}m"), &json!({})));
+                }
+            }
+        }
+        let options = Options { spot_to_spot: gate, ..at(f64::from(price) * 0.05) };
+        let found = disrupted(&objects, &[("small", 0, "cr-1", slots), ("huge", 0, "cr-2", 1)], &options);
+        let bound = found.lower_bound.unwrap();
+        prop_assert!(bound <= found.priced_hourly_cost, "{bound} {} {:#?}", found.priced_hourly_cost, lines(&found));
+        prop_assert!(found.priced_hourly_cost >= found.settled_hourly_cost);
+    }
+}
