@@ -34,6 +34,7 @@
 //! - Who owned a field of a HorizontalPodAutoscaler in one version still owns it after a write in the other.
 //! - Bodies that are no JSON or no YAML, rules that are no CEL, and continue tokens that are none are refused with the same
 //!   code, in the words of the parsers that are used here. Answers in YAML quote other texts than Go's printer.
+//! - An apply that is refused for its fields names all of them, elsewhere one or two by chance.
 //! - In bodies of YAML `yEs` is `true` as `yes` is, and a key that is such a word stays as it is written.
 //! - Messages that print a whole object print it as JSON and not as Go's structs, and without a comparison of two.
 //! - The texts below the heads of tables are those of Name and Age alone, and rows of DaemonSets show their annotations.

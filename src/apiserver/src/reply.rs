@@ -30,6 +30,8 @@ pub(crate) enum Answer {
     Watch(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
     /// Text.
     Text(&'static str),
+    /// Nothing: 204.
+    Nothing,
 }
 
 /// A page with what its metadata says.
@@ -133,10 +135,14 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
         },
         Answer::Value { code, value } => match output {
             Output::Yaml => yaml(code, &value),
+            Output::Table if value.get("kind").is_some_and(|kind| kind == "Scale") => {
+                json(code, text(&table.scale(&value)))
+            }
             _ => json(code, text(&value)),
         },
         Answer::Ready { content_type, body } => build(200, content_type, Body::whole(body)),
         Answer::Watch(stream) => build(200, "application/json", Body(Inner::Stream(stream))),
+        Answer::Nothing => build(204, "text/plain", Body::whole("")),
         Answer::Text(text) => build(200, "text/plain; charset=utf-8", Body::whole(text)),
     }
 }

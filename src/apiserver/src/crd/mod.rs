@@ -75,6 +75,13 @@ impl CustomResource {
         structural::default(object, &self.structural);
     }
 
+    /// Fills in the defaults of what was taken from an object since it was read: those of its status.
+    pub(crate) fn default_again(&self, object: &mut Value) {
+        if self.structural.has_defaults() {
+            self.default(object);
+        }
+    }
+
     /// What is wrong with an object, by schema and rules.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();

@@ -19,6 +19,9 @@ const fn number(name: &'static str) -> Column {
     (name, "integer", "", 0)
 }
 
+/// The columns of a Scale.
+pub(super) const SCALE: &[Column] = &[text("Name"), number("Desired"), number("Available"), AGE];
+
 /// The columns of a kind.
 #[allow(clippy::too_many_lines)] // A list of lists.
 pub(super) fn columns(resource: &Resource) -> &'static [Column] {

@@ -28,7 +28,7 @@ impl Printer<'_> {
     pub(crate) fn one(&self, resource: &Resource, object: &Value) -> Value {
         let rows = if meta::name(object).is_empty() { Vec::new() } else { vec![self.row(resource, object)] };
         let version = json!({"resourceVersion": meta::text(object, "resourceVersion")});
-        table(resource, &version, &rows)
+        table(&columns_of(resource), &version, &rows)
     }
 
     /// A table of a list.
@@ -37,7 +37,17 @@ impl Printer<'_> {
             let value = convert::value_of(&list.resource, object);
             self.row(&list.resource, &value)
         });
-        table(&list.resource, &list.metadata(), &rows.collect::<Vec<_>>())
+        table(&columns_of(&list.resource), &list.metadata(), &rows.collect::<Vec<_>>())
+    }
+
+    /// A table of what a scale subresource answers.
+    pub(crate) fn scale(&self, scale: &Value) -> Value {
+        let columns: Vec<Value> = columns::SCALE.iter().map(column).collect();
+        let number = |part: &str| meta::int_at(scale, &[part, "replicas"]).unwrap_or(0);
+        let age = cells::age(scale, self.server.inner.clock.now());
+        let cells = vec![meta::name(scale).into(), number("spec").into(), number("status").into(), age];
+        let version = json!({"resourceVersion": meta::text(scale, "resourceVersion")});
+        table(&columns, &version, &[self.row_of(cells, scale)])
     }
 
     fn row(&self, resource: &Resource, object: &Value) -> Value {
@@ -46,6 +56,10 @@ impl Printer<'_> {
             Some(custom) => custom_cells(&custom.columns, object, now),
             None => kinds::cells(resource, object, now),
         };
+        self.row_of(cells, object)
+    }
+
+    fn row_of(&self, cells: Vec<Value>, object: &Value) -> Value {
         let mut row = Map::new();
         row.insert("cells".to_owned(), cells.into());
         match self.include {
@@ -63,11 +77,14 @@ impl Printer<'_> {
     }
 }
 
-fn table(resource: &Resource, metadata: &Value, rows: &[Value]) -> Value {
-    let columns = match resource.custom() {
+fn columns_of(resource: &Resource) -> Vec<Value> {
+    match resource.custom() {
         Some(custom) => custom_columns(&custom.columns),
         None => columns::columns(resource).iter().map(column).collect(),
-    };
+    }
+}
+
+fn table(columns: &[Value], metadata: &Value, rows: &[Value]) -> Value {
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }
 

@@ -125,8 +125,10 @@ impl Scope<'_> {
             self.authorize(asked, target.name.as_deref().unwrap_or_default())?;
             let name = target.name.as_deref().unwrap_or_default();
             let sub = self.resource.subresources.get(&self.subresource).cloned();
-            let sub = sub.ok_or_else(|| self.not_served(name))?;
-            return self.subresource_answer(&sub, name);
+            return match sub {
+                Some(sub) => self.subresource_answer(&sub, name),
+                None => self.not_served(name),
+            };
         }
         let verb = match (method, &target.name) {
             (&Method::GET, Some(_)) if target.watch => "watch",
@@ -146,6 +148,9 @@ impl Scope<'_> {
             return Err(ApiError::no_watch(&self.resource.plural));
         }
         let needs_namespace = self.resource.namespaced && !matches!(verb, "list" | "watch");
+        if needs_namespace && self.namespace.is_empty() && target.name.is_some() {
+            return Err(ApiError::no_resource());
+        }
         if !self.resource.allows(verb) || (needs_namespace && self.namespace.is_empty()) {
             return Err(ApiError::method_not_allowed());
         }

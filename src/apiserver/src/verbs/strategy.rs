@@ -44,7 +44,8 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
     if resource.habits.generation {
         meta::set(object, "generation", 1);
     }
-    if resource.custom().is_some() {
+    if let Some(custom) = resource.custom() {
+        custom.default_again(object);
         return;
     }
     match resource.storage.as_str() {
@@ -127,6 +128,9 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
     }
     if resource.is("services") && subresource.is_empty() {
         crate::defaults::service::keep(object, old);
+    }
+    if let Some(custom) = resource.custom() {
+        custom.default_again(object);
     }
     if resource.is("namespaces") && subresource != "finalize" {
         let kept = meta::at(old, &["spec", "finalizers"]).cloned();

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
+mod custom;
 mod normal;
 mod random;
 mod scene;
@@ -89,6 +90,8 @@ impl Side {
 
 /// Random sequences where nobody asks for another count.
 const SEEDS: u64 = 8;
+/// Definitions that random sequences over custom resources are about, at most.
+const DEFINITIONS: u64 = 40;
 
 /// What came of a number of requests.
 #[derive(Default)]
@@ -198,30 +201,75 @@ async fn every_scene_is_answered_as_by_the_real_server() {
     }
 }
 
+/// Random sequences that were asked for, from `SEED` on.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("SEED").unwrap_or_default();
+    first..first + number("SEEDS").unwrap_or(SEEDS)
+}
+
+/// Plays 60 requests of each seed to both servers.
+async fn play_random(
+    theirs: &Client,
+    ours: &Client,
+    prefix: &str,
+    mut step: impl FnMut(&mut random::Dice, u64) -> Step,
+) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds() {
+        let namespace = format!("{prefix}-{seed}");
+        make_namespace(theirs, &namespace).await;
+        make_namespace(ours, &namespace).await;
+        let (mut real, mut own) = (Side::new(theirs), Side::new(ours));
+        let mut dice = random::Dice::new(seed);
+        for n in 0..60 {
+            let step = step(&mut dice, seed);
+            let (a, b) = tokio::join!(real.play(&step, &namespace), own.play(&step, &namespace));
+            let place = format!("seed {seed}, request {n}: {} {} {}", step.method, step.path, step.body);
+            tally.count(&place, &step, &a, &b);
+        }
+    }
+    tally
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn random_sequences_are_answered_as_by_the_real_server() {
     let Some((_real, theirs, _server, _listener, ours)) = both().await else { return };
-    let mut tally = Tally::default();
-    let seeds = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
-    for seed in 0..seeds {
-        let namespace = format!("r-{seed}");
-        make_namespace(&theirs, &namespace).await;
-        make_namespace(&ours, &namespace).await;
-        let (mut real, mut own) = (Side::new(&theirs), Side::new(&ours));
-        let mut dice = random::Dice::new(seed);
-        for n in 0..60 {
-            let step = random::step(&mut dice);
-            let (a, b) = tokio::join!(real.play(&step, &namespace), own.play(&step, &namespace));
-            tally.count(
-                &format!("seed {seed}, request {n}: {} {} {}", step.method, step.path, step.body),
-                &step,
-                &a,
-                &b,
-            );
+    let tally = play_random(&theirs, &ours, "r", |dice, _| random::step(dice)).await;
+    tally.finish("random sequences");
+    if seeds() == (0..SEEDS) {
+        world::assert_readme_says(&tally.figure());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_sequences_over_custom_resources_are_answered_as_by_the_real_server() {
+    let Some((_real, theirs, _server, _listener, ours)) = both().await else { return };
+    let definitions = seeds().end.min(DEFINITIONS);
+    for number in 0..definitions {
+        for client in [&theirs, &ours] {
+            define(client, number).await;
         }
     }
-    tally.finish("random sequences");
-    if seeds == SEEDS {
+    let tally = play_random(&theirs, &ours, "c", |dice, seed| custom::step(dice, seed % definitions)).await;
+    tally.finish("random sequences over custom resources");
+    if seeds() == (0..SEEDS) {
         world::assert_readme_says(&tally.figure());
+    }
+}
+
+/// Creates a definition, and waits until its objects are served.
+async fn define(client: &Client, number: u64) {
+    let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+    let body = custom::definition(number).to_string().into_bytes();
+    let ask = Ask { method: "POST".into(), path: custom::DEFINITIONS.to_owned(), headers, body, lines: None };
+    let answer = client.ask(&ask).await;
+    assert_eq!(answer.code, 201, "definition {number}: {}", answer.body);
+    let path = custom::path(number).replace("{ns}", "default");
+    let ask = Ask { method: "GET".into(), path, ..Ask::default() };
+    let mut patience = 600;
+    while client.ask(&ask).await.code != 200 && patience > 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        patience -= 1;
     }
 }

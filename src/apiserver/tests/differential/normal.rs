@@ -104,6 +104,12 @@ impl Names {
                 }
                 if key == "message" {
                     *text = sorted(text);
+                    // Of several fields that an apply is refused for, the real server names one or two by chance.
+                    if text.starts_with("failed to create typed patch object")
+                        && let Some((head, _)) = text.split_once("): ")
+                    {
+                        *text = head.to_owned();
+                    }
                 }
                 let named = UID.replace_all(text, |found: &regex::Captures<'_>| self.name("uid", &found[0]));
                 let timed = TIME.replace_all(&named, |found: &regex::Captures<'_>| normal_time(&found[0]));

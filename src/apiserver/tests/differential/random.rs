@@ -20,15 +20,15 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
         items[usize::try_from(self.below(items.len() as u64)).unwrap()]
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 }

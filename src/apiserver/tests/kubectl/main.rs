@@ -56,7 +56,14 @@ async fn run(script: &str, bin: &Path, kubeconfig: &Path, home: &Path) -> String
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = tokio::process::Command::new("bash");
     command.args(["-c", &format!("exec 2>&1\n{script}")]);
-    command.env("PATH", path).env("KUBECONFIG", kubeconfig).env("HOME", home).env("TERM", "dumb").kill_on_drop(true);
+    std::fs::create_dir_all(home).unwrap();
+    command
+        .current_dir(home)
+        .env("PATH", path)
+        .env("KUBECONFIG", kubeconfig)
+        .env("HOME", home)
+        .env("TERM", "dumb")
+        .kill_on_drop(true);
     let output = command.stdin(Stdio::null()).output();
     let output = tokio::time::timeout(world::PATIENCE * 2, output).await;
     // The other server's output tells what it waits for.
@@ -106,8 +113,8 @@ const LIFECYCLE: &str = "node-lifecycle-controller,taint-eviction-controller,per
     persistentvolumeclaim-protection-controller,persistentvolume-protection-controller,garbage-collector-controller,\
     namespace-controller";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
+/// Plays a transcript beside the real controllers of workloads.
+async fn compare_workloads(what: &str, transcript: &str) {
     let controllers = format!("--controllers={WORKLOADS}");
     let flags = ["--controller-manager", &controllers, "--service-account-admission=false"];
     let admission = Admission { storage_protection: true, ..Admission::default() };
@@ -120,7 +127,17 @@ async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
     ]
     .into_iter()
     .fold(Controllers::all(), Controllers::without);
-    compare("kubectl", include_str!("transcript.sh"), &flags, admission, stand_ins).await;
+    compare(what, transcript, &flags, admission, stand_ins).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_says_the_same_of_this_server_as_of_the_real_one() {
+    compare_workloads("kubectl", include_str!("transcript.sh")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_days_of_a_new_user_go_as_with_the_real_server() {
+    compare_workloads("everyday", include_str!("everyday.sh")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +214,10 @@ async fn compare(what: &str, transcript: &str, flags: &[&str], admission: Admiss
     let figure = if deliberate == 0 {
         format!("{count} scripts: all agree")
     } else {
-        format!("{count} scripts: {agreed} agree, {deliberate} differs as documented")
+        {
+            let verb = if deliberate == 1 { "differs" } else { "differ" };
+            format!("{count} scripts: {agreed} agree, {deliberate} {verb} as documented")
+        }
     };
     world::assert_readme_says(&figure);
 }

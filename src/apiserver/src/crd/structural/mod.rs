@@ -159,6 +159,11 @@ impl Structural {
         self.has_rules
     }
 
+    /// Whether there are defaults below.
+    pub(super) fn has_defaults(&self) -> bool {
+        self.has_defaults
+    }
+
     fn children(&self) -> impl Iterator<Item = &Self> {
         let named = self.properties.values();
         named.chain(self.additional.as_deref()).chain(self.items.as_deref()).chain(&self.all_of)
