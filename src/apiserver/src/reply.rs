@@ -142,7 +142,11 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
         },
         Answer::Ready { content_type, body } => build(200, content_type, Body::whole(body)),
         Answer::Watch(stream) => build(200, "application/json", Body(Inner::Stream(stream))),
-        Answer::Nothing => build(204, "text/plain", Body::whole("")),
+        Answer::Nothing => {
+            let mut response = Response::new(Body::whole(""));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
         Answer::Text(text) => build(200, "text/plain; charset=utf-8", Body::whole(text)),
     }
 }
