@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Server, controllers, kubelets and whoever changes things share one thread, so what one does, the others wait for. Every
-//! node renews its Lease every ten seconds; one DaemonSet is on every node, and a Service and a budget select each
-//! Deployment's pods.
+//! node has a stand-in kubelet, which runs its pods and renews its Lease every ten seconds, and a NodeClaim, whose definition
+//! has defaults, patterns and rules; one DaemonSet is on every node, a Service and a budget select each Deployment's pods,
+//! and a quota counts all of them.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use berth_apiserver::{ApiServer, Config};
 use berth_controller_manager::{Clock, ControllerManager, Metrics, Options};
+use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
 use futures::TryStreamExt;
 use kube::Client;
 use kube::core::WatchEvent;
@@ -56,24 +58,22 @@ async fn create(client: &Client, path: &str, object: &Value) {
     send(client, "POST", path, "application/json", object).await.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Renews each node's Lease every ten seconds, evenly spread.
-async fn beat(client: Client, server: ApiServer, nodes: usize) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
-    let mut next = 0;
-    let per_tick = nodes.div_ceil(1000).max(1);
-    loop {
-        ticks.tick().await;
-        for _ in 0..per_tick {
-            let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n{}", next % nodes);
-            let now = format!("{:.6}", server.now());
-            let renewed = json!({"spec": {"renewTime": now}});
-            send(&client, "PATCH", &path, "application/merge-patch+json", &renewed).await.unwrap();
-            next += 1;
-        }
-    }
+/// A NodeClaim as a provisioner writes it.
+fn claim(n: usize) -> Value {
+    let types: Vec<String> = (0..20).map(|t| format!("c-{}x-amd64-{}", t + 1, n % 7)).collect();
+    let within = |key: &str, values: &[String]| json!({"key": key, "operator": "In", "values": values});
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": format!("n{n}"), "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {
+            "requirements": [within("karpenter.sh/capacity-type", &["on-demand".to_owned()]),
+                within("topology.kubernetes.io/zone", &[format!("zone-{}", n % 3)]),
+                within("node.kubernetes.io/instance-type", &types)],
+            "resources": {"requests": {"cpu": "4", "memory": "16Gi"}},
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "expireAfter": "720h"}})
 }
 
-/// As a scheduler and kubelets: pods without a node get one, and run.
+/// As a scheduler: pods without a node get one.
 async fn schedule(client: Client, nodes: usize) {
     let mut next = 0;
     let request = http::Request::get("/api/v1/pods?watch=1&resourceVersion=0").body(Vec::new()).unwrap();
@@ -91,16 +91,9 @@ async fn schedule(client: Client, nodes: usize) {
             let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
                                  "target": {"kind": "Node", "name": node}});
             let bound = send(&client, "POST", &format!("{path}/binding"), "application/json", &binding).await;
-            if bound.is_err() {
-                continue;
-            }
+            // It may have gone meanwhile.
+            drop(bound);
         }
-        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let ip = format!("10.{}.{}.{}", next >> 16 & 255, next >> 8 & 255, next & 255);
-        let status =
-            json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [ready]}});
-        let _ =
-            send(&client, "PATCH", &format!("{path}/status"), "application/strategic-merge-patch+json", &status).await;
     }
 }
 
@@ -208,27 +201,77 @@ async fn change(client: &Client, nodes: usize, rounds: usize, lateness: &AtomicU
     show("a pod is deleted, until its ReplicaSet has another", times, lateness);
 }
 
+/// Gives the pods of some Deployments another image, and waits until all run with it.
+async fn roll(client: &Client, deployments: usize, metrics: &Metrics, lateness: &AtomicU64) {
+    let (busy, began) = (cost().0, Instant::now());
+    for n in 0..deployments {
+        let path = format!("/apis/apps/v1/namespaces/default/deployments/web-{n}");
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+        send(client, "PATCH", &path, "application/strategic-merge-patch+json", &image).await.unwrap();
+    }
+    for n in 0..deployments {
+        let path = format!("/apis/apps/v1/namespaces/default/deployments/web-{n}");
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let found = send(client, "GET", &path, "application/json", &Value::Null).await.unwrap();
+            let (wanted, status) = (&found["spec"]["replicas"], &found["status"]);
+            let is_seen = status["observedGeneration"] == found["metadata"]["generation"];
+            if is_seen && ["replicas", "updatedReplicas", "readyReplicas"].iter().all(|count| status[count] == *wanted)
+            {
+                break;
+            }
+        }
+    }
+    settled(metrics).await;
+    println!(
+        "a rolling update of {} pods: {:.1?}, {:.1} CPU s; executor held for {:.1} ms at most",
+        deployments * REPLICAS,
+        began.elapsed(),
+        cost().0 - busy,
+        lateness.swap(0, Ordering::Relaxed) as f64 / 1000.0
+    );
+}
+
+/// Creates the definition of NodeClaims.
+async fn define_claims(client: &Client) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds/karpenter.sh_nodeclaims.yaml");
+    let definition: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let (nodes, pods) = (numbers.first().copied().unwrap_or(5_000), numbers.get(1).copied().unwrap_or(50_000));
     let server = ApiServer::new(Config { epoch: jiff::Timestamp::now(), ..Config::default() });
     let client = Client::new(server.clone(), "default");
+    let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: server.now(), ..KubeletConfig::default() });
     for n in 0..nodes {
-        let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
-                           "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        let node = json!({"metadata": {"name": format!("n{n}")}, "status": {"conditions": [ready]}});
-        create(&client, "/api/v1/nodes", &node).await;
-        let lease =
-            json!({"metadata": {"name": format!("n{n}")}, "spec": {"renewTime": format!("{:.6}", server.now())}});
-        create(&client, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", &lease).await;
+        kubelets.join(NodeSpec { name: format!("n{n}"), ..NodeSpec::default() });
     }
-    let heartbeats = tokio::spawn(beat(client.clone(), server.clone(), nodes));
+    until(&client, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=1", |list| {
+        let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
+        list["items"].as_array().map_or(0, Vec::len) as u64 + rest == nodes as u64
+    })
+    .await;
     let scheduler = tokio::spawn(schedule(client.clone(), nodes));
     let lateness = watch_lateness();
     let (manager, metrics) = start(&server);
 
-    let began = Instant::now();
+    define_claims(&client).await;
+    let quota = json!({"metadata": {"name": "all"}, "spec": {"hard": {"pods": "1000000", "requests.cpu": "1000000"}}});
+    create(&client, "/api/v1/namespaces/default/resourcequotas", &quota).await;
+    let (busy, began) = (cost().0, Instant::now());
+    for n in 0..nodes {
+        create(&client, "/apis/karpenter.sh/v1/nodeclaims", &claim(n)).await;
+    }
+    println!(
+        "{nodes} NodeClaims: {:.0} a second, {:.0} a CPU second, their client, kubelets and controllers included",
+        nodes as f64 / began.elapsed().as_secs_f64(),
+        nodes as f64 / (cost().0 - busy)
+    );
+
+    let (written, began) = (server.resource_version(), Instant::now());
     let template = |app: &str| json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let log = json!({"metadata": {"name": "log"}, "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template("log")}});
     create(&client, "/apis/apps/v1/namespaces/default/daemonsets", &log).await;
@@ -246,8 +289,9 @@ async fn main() {
     settled(&metrics).await;
     let (cpu, memory) = cost();
     println!(
-        "{nodes} nodes, {pods} pods and {nodes} daemons run after {:.1?}, {cpu:.1} CPU s, {memory:.0} MB; executor held for {:.1} ms at most",
+        "{nodes} nodes, {pods} pods and {nodes} daemons run after {:.1?} and {} writes, {cpu:.1} CPU s, {memory:.0} MB; executor held for {:.1} ms at most",
         began.elapsed(),
+        server.resource_version() - written,
         lateness.swap(0, Ordering::Relaxed) as f64 / 1000.0
     );
 
@@ -258,6 +302,7 @@ async fn main() {
         lateness.swap(0, Ordering::Relaxed) as f64 / 1000.0
     );
     change(&client, nodes, 200, &lateness).await;
+    roll(&client, deployments.min(10_000 / REPLICAS), &metrics, &lateness).await;
 
     scheduler.abort();
     manager.abort();
@@ -283,5 +328,18 @@ async fn main() {
         cost().1
     );
     manager.abort();
-    heartbeats.abort();
+    let list = Instant::now();
+    let mut listed = 0;
+    let mut next = String::new();
+    loop {
+        let page = format!("/api/v1/pods?limit=500&continue={next}");
+        let page = send(&client, "GET", &page, "application/json", &Value::Null).await.unwrap();
+        listed += page["items"].as_array().map_or(0, Vec::len);
+        match page["metadata"]["continue"].as_str() {
+            Some(token) if !token.is_empty() => token.clone_into(&mut next),
+            _ => break,
+        }
+    }
+    println!("{listed} pods listed in pages of 500 within {:.1?}", list.elapsed());
+    drop(kubelets);
 }
