@@ -36,6 +36,9 @@ pub struct Config {
     /// Whether watches send no bookmarks and end after a year, whatever their clients ask for. In virtual time nothing
     /// breaks a connection, and bookmarks and resumed watches would be most of what happens in a quiet hour.
     pub quiet_watches: bool,
+    /// Whether every write says in `managedFields` who owns what. Without, that is kept of objects alone that somebody has
+    /// applied: nothing else asks for it, and it is half of what a pod is stored as.
+    pub tracks_all_managers: bool,
     /// Which admission plugins act.
     pub admission: Admission,
     /// Who may do what.
@@ -103,6 +106,7 @@ impl Default for Config {
             body_timeout: Duration::from_secs(60),
             max_body: 3 * 1024 * 1024,
             quiet_watches: false,
+            tracks_all_managers: true,
             admission: Admission::default(),
             authorization: Authorization::default(),
             log: None,

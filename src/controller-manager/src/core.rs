@@ -221,7 +221,7 @@ impl Core {
         for one in written {
             match one {
                 Written::Object { resource, text, tells } => {
-                    if let Some(telling) = tells {
+                    if let Some(telling) = tells.filter(|_| !self.options.without_events) {
                         self.events.did(by, *telling, || name_of(&text), now);
                     }
                     if !self.wrote(&resource, &text) {
@@ -229,7 +229,7 @@ impl Core {
                     }
                 }
                 Written::Gone { resource, key, uid, tells } => {
-                    if let Some(telling) = tells {
+                    if let Some(telling) = tells.filter(|_| !self.options.without_events) {
                         self.events.did(by, *telling, || key.name.to_string(), now);
                     }
                     if !self.deleted(&resource, &key, &uid) {
@@ -239,7 +239,8 @@ impl Core {
                 Written::Nothing => {}
             }
         }
-        if let Some(reason) = failure.as_ref().and_then(Failure::reason)
+        if !self.options.without_events
+            && let Some(reason) = failure.as_ref().and_then(Failure::reason)
             && let Some(telling) = failure.as_mut().and_then(Failure::take_telling)
         {
             self.events.refused(by, *telling, &reason, now);

@@ -85,6 +85,8 @@ pub struct Options {
     pub clock: Clock,
     /// Pieces of work whose requests are under way at a time.
     pub concurrent_syncs: usize,
+    /// Whether no Events are written.
+    pub without_events: bool,
 }
 
 // === impl Controller ===
@@ -197,6 +199,7 @@ impl fmt::Debug for Clock {
 impl Options {
     /// All controllers with upstream's timings, on a clock.
     pub fn new(clock: Clock) -> Self {
-        Self { controllers: Controllers::all(), timings: Timings::default(), seed: 0, clock, concurrent_syncs: 32 }
+        let (controllers, timings) = (Controllers::all(), Timings::default());
+        Self { controllers, timings, seed: 0, clock, concurrent_syncs: 32, without_events: false }
     }
 }

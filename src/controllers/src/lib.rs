@@ -19,6 +19,7 @@ mod clock;
 mod core;
 mod dry;
 mod fence;
+mod guarded;
 mod kind;
 mod lanes;
 mod lease;

@@ -13,13 +13,13 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 use crate::kind::Kind;
 use crate::watch::watch;
+use crate::write::Answered;
 
 macro_rules! objects {
     (decided { $($kind:ident($type:ty),)* } other { $($other:ident($other_type:ty),)* }) => {
@@ -50,10 +50,11 @@ macro_rules! objects {
             }
 
             /// An object as a write was answered with it; `None` for kinds that are not watched.
-            pub(crate) fn from_answer(kind: Kind, value: Value) -> Option<Result<Self, serde_json::Error>> {
+            pub(crate) fn from_answer(kind: Kind, answered: &Answered) -> Option<Result<Self, serde_json::Error>> {
+                let text = answered.0.as_str();
                 match kind {
-                    $(Kind::$kind => Some(serde_json::from_value::<$type>(value).map(Self::from)),)*
-                    $(Kind::$other => Some(serde_json::from_value::<$other_type>(value).map(Self::from)),)*
+                    $(Kind::$kind => Some(serde_json::from_str::<$type>(text).map(Self::from)),)*
+                    $(Kind::$other => Some(serde_json::from_str::<$other_type>(text).map(Self::from)),)*
                     _ => None,
                 }
             }
@@ -161,7 +162,7 @@ pub(crate) enum Observed {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

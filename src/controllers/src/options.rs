@@ -27,6 +27,8 @@ pub struct Options {
     pub seed: u64,
     /// How long things may take.
     pub timings: Timings,
+    /// Whether no Events are written.
+    pub without_events: bool,
     /// How the lead is found; `None` where there is no other process.
     pub lease: Option<LeaseOptions>,
 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 
 use crate::clock::Clock;
+use crate::guarded::{Guarded, Unreadable};
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 
@@ -35,7 +35,7 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    let api: Api<Guarded<K>> = Api::all(client);
     let stream = watcher(api, watcher::Config::default());
     futures::pin_mut!(stream);
     let mut listing: Option<Vec<Object>> = None;
@@ -95,7 +95,7 @@ where
     }
 }
 
-fn unreadable(kind: Kind, invalid: kube::core::error_boundary::InvalidObject) -> Observed {
+fn unreadable(kind: Kind, invalid: Unreadable) -> Observed {
     Observed::Unreadable { kind, metadata: Box::new(invalid.metadata), error: invalid.error }
 }
 

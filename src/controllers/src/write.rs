@@ -1,5 +1,6 @@
 //! What controllers write, and what became of it.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kind::Key;
@@ -54,11 +55,46 @@ impl Op {
     }
 }
 
+/// An object as the server sent it: its text, which is read once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answered(pub(crate) String);
+
+/// Which version of which object it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Version {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+}
+
+// === impl Answered ===
+
+impl Answered {
+    pub(crate) fn version(&self) -> Version {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Object {
+            metadata: Version,
+        }
+        serde_json::from_str::<Object>(&self.0).unwrap_or_default().metadata
+    }
+
+    /// Whether it tells how a request went, and is no object.
+    fn is_status(&self) -> bool {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Object {
+            kind: String,
+        }
+        serde_json::from_str::<Object>(&self.0).is_ok_and(|object| object.kind == "Status")
+    }
+}
+
 /// What became of a [`Write`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
     /// Done; the object as it is now, where the server sent it.
-    Done(Option<Value>),
+    Done(Option<Answered>),
     /// There is no such object.
     NotFound,
     /// Another write came first, or the object exists already.
@@ -95,11 +131,11 @@ impl Outcome {
     }
 
     /// The outcome that the client's answer tells.
-    pub(crate) fn from_answer(answer: Result<Value, kube::Error>) -> Self {
-        match answer {
+    pub(crate) fn from_answer(answer: Result<String, kube::Error>) -> Self {
+        match answer.map(Answered) {
             // Evictions, bindings and deletions may be answered with a Status.
-            Ok(value) if value.get("kind").and_then(Value::as_str) == Some("Status") => Self::Done(None),
-            Ok(value) => Self::Done(Some(value)),
+            Ok(answered) if answered.is_status() => Self::Done(None),
+            Ok(answered) => Self::Done(Some(answered)),
             Err(kube::Error::Api(status)) => {
                 let message = status.message.clone();
                 let retry_after = status.details.as_ref().map(|details| details.retry_after_seconds);
@@ -121,8 +157,6 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
-    use serde_json::json;
-
     use super::*;
 
     fn answer(code: u16) -> Outcome {
@@ -143,8 +177,10 @@ mod tests {
 
     #[test]
     fn a_status_is_no_object() {
-        assert_eq!(Outcome::from_answer(Ok(json!({"kind": "Status"}))), Outcome::Done(None));
-        let pod = json!({"kind": "Pod"});
-        assert_eq!(Outcome::from_answer(Ok(pod.clone())), Outcome::Done(Some(pod)));
+        assert_eq!(Outcome::from_answer(Ok(r#"{"kind": "Status", "metadata": {}}"#.to_owned())), Outcome::Done(None));
+        let pod = r#"{"kind": "Pod", "metadata": {"uid": "u", "resourceVersion": "7", "name": "a"}}"#.to_owned();
+        let Outcome::Done(Some(answered)) = Outcome::from_answer(Ok(pod.clone())) else { panic!("{pod}") };
+        let version = Version { uid: Some("u".to_owned()), resource_version: Some("7".to_owned()) };
+        assert_eq!((answered.version(), answered.0), (version, pod));
     }
 }

@@ -41,7 +41,7 @@ impl Writer {
         };
         let timeout = Instant::now() + TIMEOUT;
         let deadline = deadline.map_or(timeout, |fence| fence.min(timeout));
-        let outcome = match tokio::time::timeout_at(deadline, self.client.request::<Value>(request)).await {
+        let outcome = match tokio::time::timeout_at(deadline, self.client.request_text(request)).await {
             Ok(answer) => Outcome::from_answer(answer),
             Err(_) => Outcome::Unknown("no answer in time".to_owned()),
         };

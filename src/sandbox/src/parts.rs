@@ -37,8 +37,9 @@ pub struct PartsOptions {
     pub without_berth: bool,
     /// Where Berth's counters go.
     pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
-    /// Whether watches are endless and without bookmarks, as virtual time wants them.
-    pub quiet_watches: bool,
+    /// Whether what only people read is left out: Events, and who wrote which field. Watches are endless and without
+    /// bookmarks then, as virtual time wants them.
+    pub is_lean: bool,
 }
 
 /// A cluster in which nobody acts yet.
@@ -90,7 +91,7 @@ impl PartsOptions {
             controllers: berth_controllers::Options::default(),
             without_berth: false,
             on_metrics: None,
-            quiet_watches: false,
+            is_lean: false,
         }
     }
 }
@@ -109,7 +110,8 @@ impl Base {
             epoch: now,
             seed,
             admission,
-            quiet_watches: options.quiet_watches,
+            quiet_watches: options.is_lean,
+            tracks_all_managers: !options.is_lean,
             ..Config::default()
         });
         let client = Client::new(server.clone(), "default");
@@ -133,13 +135,14 @@ impl Base {
     /// Starts all that runs.
     pub(crate) fn run(self) -> Parts {
         let Self { server, client, cloud, options } = self;
-        let PartsOptions { now, seed, built_in, kubelets, .. } = options;
+        let PartsOptions { now, seed, built_in, kubelets, is_lean, .. } = options;
         let mut tasks = JoinSet::new();
         let timed = server.clone();
         let clock = Clock::new(move || timed.now());
         let built_in = berth_controller_manager::Options {
             seed,
             timings: built_in,
+            without_events: is_lean,
             ..berth_controller_manager::Options::new(clock)
         };
         tasks.spawn(ControllerManager::new(client.clone(), built_in).run(std::future::pending()));
@@ -147,7 +150,8 @@ impl Base {
         if !options.without_berth {
             tasks.spawn(cloud.clone().run(events));
             let clock = berth_controllers::Clock::starting_at(now);
-            let own = berth_controllers::Options { seed, ..options.controllers };
+            let without_events = options.controllers.without_events || is_lean;
+            let own = berth_controllers::Options { seed, without_events, ..options.controllers };
             let berth = berth_controllers::Controllers::new(client.clone(), Arc::new(cloud.clone()), clock, own);
             let (berth, metrics) = berth.with_metrics();
             if let Some(on_metrics) = &options.on_metrics {

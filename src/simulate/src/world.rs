@@ -201,7 +201,7 @@ impl<'s> World<'s> {
             kubelets,
             built_in,
             controllers: simulation.controllers.clone(),
-            quiet_watches: true,
+            is_lean: true,
             ..PartsOptions::new(simulation.start)
         })
         .await?;

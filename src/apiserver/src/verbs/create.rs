@@ -58,7 +58,11 @@ impl Scope<'_> {
         if !resource.habits.generation {
             meta::remove(&mut object, "generation");
         }
-        track_create(resource, &mut object, &manager, &now);
+        if server.inner.config.tracks_all_managers {
+            track_create(resource, &mut object, &manager, &now);
+        } else {
+            meta::remove(&mut object, "managedFields");
+        }
         self.finish_create(object, &now)
     }
 

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use berth_state::{AssumptionId, Event, ObjectRef, Refused, Touched};
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{Core, Effect, Job};
 use crate::clock::after;
 use crate::kind::{Key, Kind};
 use crate::notice::Notice;
 use crate::observed::{Object, Observed};
-use crate::write::{Op, Outcome, Write};
+use crate::write::{Answered, Op, Outcome, Write};
 
 /// Kinds that decisions about live pods do not depend on: their pods exist, or do not.
 const UNWATCHED: [berth_state::Kind; 3] =
@@ -128,11 +127,9 @@ impl Core {
     pub(super) fn settle(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
         let Some(assumption) = self.assumed.remove(job) else { return };
         let settled = match outcome {
-            Outcome::Done(value) => {
-                let text = |field: &str| {
-                    value.as_ref()?.get("metadata")?.get(field).and_then(Value::as_str).map(str::to_owned)
-                };
-                berth_state::Outcome::Written { resource_version: text("resourceVersion"), uid: text("uid") }
+            Outcome::Done(answered) => {
+                let version = answered.as_ref().map(Answered::version).unwrap_or_default();
+                berth_state::Outcome::Written { resource_version: version.resource_version, uid: version.uid }
             }
             Outcome::Unknown(_) => berth_state::Outcome::Unknown,
             _ => berth_state::Outcome::Refused,
@@ -195,7 +192,7 @@ impl Core {
         let job = Job::Reread(key.clone());
         let Some(kind) = state_kind(key.kind) else { return self.queue.done(&job) };
         let found = match outcome {
-            Outcome::Done(Some(value)) => match Object::from_answer(key.kind, value.clone()) {
+            Outcome::Done(Some(answered)) => match Object::from_answer(key.kind, answered) {
                 Some(Ok(object)) => object.for_state(),
                 _ => None,
             },

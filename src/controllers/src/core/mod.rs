@@ -460,7 +460,9 @@ impl Core {
             if let Some((claim, reason)) = disrupted {
                 self.count_disrupted(&claim, &reason);
             }
-            self.effects.push(Effect::Write(None, Box::new(event)));
+            if !self.options.without_events {
+                self.effects.push(Effect::Write(None, Box::new(event)));
+            }
         }
     }
 

@@ -14,7 +14,7 @@ impl Core {
         let key = &write.key;
         let mut concerned = BTreeSet::new();
         match &outcome {
-            Outcome::Done(Some(value)) => match Object::from_answer(key.kind, value.clone()) {
+            Outcome::Done(Some(answered)) => match Object::from_answer(key.kind, answered) {
                 Some(Ok(object)) => {
                     self.tell_state(&Observed::Applied(object.clone()), now);
                     self.view.apply(object, &mut concerned);

@@ -17,7 +17,7 @@ fn write(key: Key, uid: &str, op: Op) -> Write {
 
 fn uid(outcome: &Outcome) -> String {
     let Outcome::Done(Some(object)) = outcome else { panic!("{outcome:?}") };
-    object["metadata"]["uid"].as_str().unwrap().to_owned()
+    object.version().uid.unwrap()
 }
 
 fn pod(name: &str) -> (Key, Value) {
@@ -38,6 +38,7 @@ async fn a_pod_is_bound_with_annotations_and_evicted_once() {
     assert!(matches!(other, Outcome::Conflict(_)), "{other:?}");
     assert_eq!(writer.send(&write(key.clone(), &uid, Op::Bind(binding))).await, Outcome::Done(None));
     let Outcome::Done(Some(bound)) = writer.send(&write(key.clone(), &uid, Op::Read)).await else { panic!("bound") };
+    let bound: Value = serde_json::from_str(&bound.0).unwrap();
     assert_eq!((&bound["spec"]["nodeName"], &bound["metadata"]["annotations"]["a"]), (&json!("n1"), &json!("b")));
     let other = writer.send(&write(key.clone(), "another", Op::Evict)).await;
     assert!(matches!(other, Outcome::Conflict(_)), "{other:?}");

@@ -138,7 +138,7 @@ async fn start(seed: u64, catalogue: &Value) -> Parts {
             node_monitor_grace_period: NEVER,
             ..berth_controller_manager::Timings::default()
         },
-        quiet_watches: true,
+        is_lean: true,
         ..PartsOptions::new(now())
     };
     Parts::start(options).await.unwrap()

@@ -1,0 +1,105 @@
+//! Objects of a watch, whether they can be read or not.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// An object, or what is wrong with it: one that cannot be read does not end the watch of all others. Its text is read once;
+/// kube's `DeserializeGuard` reads it into a tree, copies that, and reads the copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded<K>(pub(crate) Result<K, Unreadable>);
+
+/// An object that cannot be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Unreadable {
+    /// Its name and the like.
+    pub(crate) metadata: ObjectMeta,
+    /// What is wrong with it.
+    pub(crate) error: String,
+}
+
+#[derive(Deserialize)]
+struct OfAnyKind {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let text = text.get();
+        Ok(Guarded(match serde_json::from_str(text) {
+            Ok(object) => Ok(object),
+            Err(error) => {
+                let OfAnyKind { metadata } = serde_json::from_str(text).map_err(D::Error::custom)?;
+                Err(Unreadable { metadata, error: error.to_string() })
+            }
+        }))
+    }
+}
+
+impl<K: Resource> Resource for Guarded<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(of: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(of)
+    }
+
+    fn group(of: &K::DynamicType) -> Cow<'_, str> {
+        K::group(of)
+    }
+
+    fn version(of: &K::DynamicType) -> Cow<'_, str> {
+        K::version(of)
+    }
+
+    fn plural(of: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(of)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.as_ref().map_or_else(|unreadable| &unreadable.metadata, K::meta)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0.as_mut().map_or_else(|unreadable| &mut unreadable.metadata, K::meta_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::core::{ObjectList, WatchEvent};
+
+    use super::*;
+
+    const POD: &str = r#"{"metadata": {"name": "good"}, "spec": {"containers": []}}"#;
+    const NO_POD: &str = r#"{"metadata": {"name": "bad"}, "spec": {"containers": 7}}"#;
+
+    #[test]
+    fn an_object_that_cannot_be_read_has_its_name_and_others_are_read_beside_it() {
+        let list = format!(r#"{{"metadata": {{"resourceVersion": "3"}}, "items": [{POD}, {NO_POD}]}}"#);
+        let list: ObjectList<Guarded<Pod>> = serde_json::from_str(&list).unwrap();
+        let names: Vec<_> = list.items.iter().map(|item| item.meta().name.as_deref()).collect();
+        assert_eq!(names, [Some("good"), Some("bad")]);
+        assert!(list.items[0].0.is_ok());
+        let unreadable = list.items[1].0.as_ref().unwrap_err();
+        assert!(unreadable.error.contains("expected a sequence"), "{unreadable:?}");
+    }
+
+    #[test]
+    fn events_of_a_watch_are_read_too() {
+        for (text, is_readable) in [(POD, true), (NO_POD, false)] {
+            let event = format!(r#"{{"type": "MODIFIED", "object": {text}}}"#);
+            let WatchEvent::Modified(found) = serde_json::from_str::<WatchEvent<Guarded<Pod>>>(&event).unwrap() else {
+                panic!("{event}")
+            };
+            assert_eq!(found.0.is_ok(), is_readable);
+        }
+    }
+}
