@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::NodeClaim;
 use berth_api::labels::koordinator::OPERATING_MODE;
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,6 +14,7 @@ pub(crate) fn counts_alike(a: &Object, b: &Object) -> bool {
     match (a, b) {
         (Object::Pod(a), Object::Pod(b)) => Arc::ptr_eq(a, b) || pods(a, b),
         (Object::Node(a), Object::Node(b)) => Arc::ptr_eq(a, b) || nodes(a, b),
+        (Object::NodeClaim(a), Object::NodeClaim(b)) => Arc::ptr_eq(a, b) || node_claims(a, b),
         _ => a == b || (a.kind() == b.kind() && bare(a) == bare(b)),
     }
 }
@@ -59,6 +61,17 @@ fn nodes(a: &Node, b: &Node) -> bool {
         && same(mine, theirs, |status| status.allocatable.as_ref())
         && same(mine, theirs, |status| status.capacity.as_ref())
         && same(mine, theirs, |status| status.images.as_ref())
+}
+
+/// Its conditions tell how far it is and whether it may go: who disrupts nodes reads these as they were observed.
+fn node_claims(a: &NodeClaim, b: &NodeClaim) -> bool {
+    let (mine, theirs) = (a.status.as_ref(), b.status.as_ref());
+    metadata(&a.metadata, &b.metadata)
+        && a.spec == b.spec
+        && same(mine, theirs, |status| status.provider_id.as_ref())
+        && same(mine, theirs, |status| status.node_name.as_ref())
+        && same(mine, theirs, |status| Some(&status.allocatable).filter(|all| !all.is_empty()))
+        && same(mine, theirs, |status| Some(&status.capacity).filter(|all| !all.is_empty()))
 }
 
 fn same<'a, T, F: PartialEq>(a: Option<&'a T>, b: Option<&'a T>, field: impl Fn(&'a T) -> Option<F>) -> bool {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use berth_api::NodeClaim;
 use berth_state::{AssumptionId, Event, ObjectRef, Refused, Touched};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Core, Effect, Job};
+use crate::claim::conditions;
 use crate::clock::after;
 use crate::kind::{Key, Kind};
 use crate::notice::Notice;
@@ -62,6 +65,9 @@ impl Core {
         if let Some(event) = event {
             self.apply(event, now);
         }
+        if let Observed::Applied(Object::NodeClaim(claim)) = observed {
+            self.look_at_progress(claim, now);
+        }
         if is_end_of_claim(observed) {
             self.replan_at_once(now);
         }
@@ -70,6 +76,27 @@ impl Core {
         }
         if matches!(observed, Observed::Listed(..)) {
             self.read_again();
+        }
+    }
+
+    /// Takes in the conditions of a NodeClaim, before the view knows them: the state does not. One that got further may let pods
+    /// be placed; one that was left alone for long enough may only go.
+    fn look_at_progress(&mut self, claim: &NodeClaim, now: Timestamp) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let known = self.view.claims.get(&name).and_then(|known| known.status.as_ref());
+        let (known, status) = (known.cloned().unwrap_or_default(), claim.status.clone().unwrap_or_default());
+        if known.conditions == status.conditions && known.last_pod_event_time == status.last_pod_event_time {
+            return;
+        }
+        let progress = |conditions: &[Condition]| {
+            let is_progress = |one: &&Condition| one.type_ != conditions::CONSOLIDATABLE;
+            conditions.iter().filter(is_progress).map(|one| (one.type_.clone(), one.status.clone())).collect::<Vec<_>>()
+        };
+        if progress(&known.conditions) == progress(&status.conditions) {
+            self.disrupting.changed();
+        } else {
+            let objects = vec![berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name)];
+            self.wake(&Touched { objects, room: true, ..Touched::default() }, now);
         }
     }
 
