@@ -5,6 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_apiserver::{ApiServer, Config};
 use common::{client, create, from, pod, refusal, server};
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -30,6 +31,26 @@ async fn a_new_pod_is_owned_field_by_field_and_its_containers_by_name() {
     assert_eq!(spec["f:restartPolicy"], json!({}));
     assert_eq!(owned[0]["fieldsV1"]["f:metadata"]["f:labels"]["f:app"], json!({}));
     assert!(owned[0]["fieldsV1"].get("f:status").is_none());
+}
+
+#[tokio::test]
+async fn where_not_all_managers_are_tracked_those_of_what_was_applied_are() {
+    let server = ApiServer::new(Config { tracks_all_managers: false, ..Config::default() });
+    let pods: Api<Pod> = Api::default_namespaced(client(&server));
+    let made = pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    let changed = pods.patch("p", &PatchParams::default(), &label).await.unwrap();
+    assert_eq!((made.metadata.managed_fields, changed.metadata.managed_fields), (None, None));
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let apply = |data: serde_json::Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}))
+    };
+    maps.patch("m", &PatchParams::apply("me"), &apply(json!({"x": "1", "y": "2"}))).await.unwrap();
+    let merge = Patch::Merge(json!({"data": {"z": "3"}}));
+    maps.patch("m", &PatchParams::default(), &merge).await.unwrap();
+    let left = maps.patch("m", &PatchParams::apply("me"), &apply(json!({"x": "1"}))).await.unwrap();
+    assert_eq!(left.metadata.managed_fields.unwrap().len(), 2);
+    assert_eq!(left.data.unwrap().into_keys().collect::<Vec<_>>(), ["x", "z"]);
 }
 
 #[tokio::test]

@@ -156,8 +156,8 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
     use super::*;
+    use kube::core::Status;
 
     fn answer(code: u16) -> Outcome {
         let status = Status { code, message: "no".to_owned(), ..Status::default() };

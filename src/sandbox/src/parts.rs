@@ -268,6 +268,41 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
+    async fn a_lean_cluster_does_the_same_without_what_only_people_read() {
+        use k8s_openapi::api::core::v1::{Event, Pod};
+        use kube::Api;
+        use kube::api::{ListParams, PostParams};
+
+        let mut bound = Vec::new();
+        for is_lean in [false, true] {
+            let parts =
+                Parts::start(PartsOptions { is_lean, ..PartsOptions::new(Timestamp::UNIX_EPOCH) }).await.unwrap();
+            parts.begin(&[], true).await.unwrap();
+            let Parts { client, mut happened, kubelets, tasks: _tasks, .. } = parts;
+            let pods = Api::<Pod>::default_namespaced(client.clone());
+            let pod = serde_json::json!({"metadata": {"name": "p"}, "spec": {"containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}});
+            pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+            let mut pod = pods.get("p").await.unwrap();
+            for _ in 0..300 {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                while let Ok(event) = happened.try_recv() {
+                    if let CloudEvent::Booted(machine) = event {
+                        kubelets.join(crate::machines::node_spec(*machine));
+                    }
+                }
+                pod = pods.get("p").await.unwrap();
+            }
+            let events = Api::<Event>::all(client).list(&ListParams::default()).await.unwrap();
+            assert_eq!(events.items.is_empty(), is_lean);
+            assert_eq!(pod.metadata.managed_fields.is_none(), is_lean);
+            bound.push((pod.spec.unwrap().node_name, pod.status.unwrap().phase));
+        }
+        assert_eq!(bound[0].1.as_deref(), Some("Running"));
+        assert_eq!(bound[0], bound[1]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_empty_cluster_gets_a_pool_only_where_it_may() {
         let now = Timestamp::UNIX_EPOCH;
         for may in [true, false] {

@@ -51,6 +51,22 @@ fn pods_on(state: &mut State, node: usize) -> usize {
 }
 
 #[test]
+fn conditions_of_a_node_claim_concern_no_decision_and_are_there_to_be_read() {
+    let conditions = |state: &State| {
+        let claim = state.get_as::<berth_api::NodeClaim>("", "c").unwrap();
+        claim.status.as_ref().unwrap().conditions.len()
+    };
+    let mut state = state_of([mk_pool_claim(&json!({}))]);
+    let told = json!([{"type": "Consolidatable", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let later = mk_pool_claim(&json!({"conditions": told, "lastPodEventTime": "2026-01-01T00:00:00Z"}));
+    assert!(state.apply(Event::Applied(later), NOW).unwrap().is_nothing());
+    assert_eq!(conditions(&state), 1);
+    for status in [json!({"providerID": "i-1"}), json!({"providerID": "i-1", "capacity": mk_room()})] {
+        assert!(state.apply(Event::Applied(mk_pool_claim(&status)), NOW).unwrap().room, "{status}");
+    }
+}
+
+#[test]
 fn the_same_event_twice_changes_nothing() {
     let mut state = state_of([mk_pod("web", "1", 1, None)]);
     let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None)), NOW).unwrap();

@@ -13,7 +13,7 @@ use crate::claim::Offers;
 use crate::clock::elapsed;
 use crate::kind::Kind;
 use crate::notice::Notice;
-use crate::options::Ceiling;
+use crate::options::{Ceiling, Ceilings};
 use crate::view::pool_of;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -37,6 +37,13 @@ impl Core {
             *spend.entry(pool.to_owned()).or_insert(Money::ZERO) += price.unwrap_or(Money::ZERO);
         }
         spend
+    }
+
+    /// The same where some ceiling is in dollars; nothing where none is.
+    pub(super) fn spend_for_ceilings(&self) -> Spend {
+        let Ceilings { of_each_pool, in_all } = &self.options.ceilings;
+        let is_asked = of_each_pool.dollars_per_hour.or(in_all.dollars_per_hour).is_some();
+        if is_asked { self.spend() } else { Spend::new() }
     }
 
     /// Why one more node of this price may not be launched now; `None` where it may.

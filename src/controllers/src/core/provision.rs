@@ -74,7 +74,7 @@ impl Core {
         let _entered = span.enter();
         self.bind_all(&decision, now);
         let mut n_put_off = 0;
-        let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend() };
+        let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         for launch in &decision.launches {
             if !self.launch(launch, &mut spend, now) {
                 n_put_off += 1;

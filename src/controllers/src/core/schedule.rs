@@ -183,6 +183,9 @@ impl Core {
 
     /// Tells who stays, and why.
     pub(super) fn explain(&mut self, refusals: &[Refusal], now: Timestamp) {
+        if refusals.is_empty() {
+            return;
+        }
         let n_nodes = self.n_nodes();
         let n_going = self.view.nodes.values().filter(|node| self.is_going(node)).count();
         for refusal in refusals {

@@ -9,11 +9,12 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::{NodeClaim, NodePool, Reservation};
+use berth_api::{NodeClaim, NodePool, Reservation, ResourceList};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::claim::{conditions, is_ready};
 use crate::kind::Kind;
 use crate::observed::{Object, Observed, WATCHED};
 
@@ -42,6 +43,8 @@ pub(crate) struct View {
     claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
     reservations_by_node: BTreeMap<String, BTreeSet<String>>,
+    /// Nodes that are not ready.
+    pub(crate) not_ready: BTreeSet<String>,
 }
 
 /// What a change concerns.
@@ -119,6 +122,10 @@ impl View {
                 let id = PodName { namespace, name };
                 let record = Arc::new(record);
                 if let Put::Taken(before) = self.pods.put(id.clone(), &uid, version, record.clone()) {
+                    // Most changes of a pod are of its status, and concern nobody here.
+                    if before.as_ref() == Some(&record) {
+                        return;
+                    }
                     let before = before.and_then(|before| before.node.clone());
                     move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
                     if before != record.node || record.is_finished {
@@ -134,7 +141,13 @@ impl View {
             }
             Object::Node(node) => {
                 let now = provider_id(&node).cloned();
+                let is_ready = is_ready(&node);
                 if let Put::Taken(before) = self.nodes.put(name.clone(), &uid, version, node) {
+                    if is_ready {
+                        self.not_ready.remove(&name);
+                    } else {
+                        self.not_ready.insert(name.clone());
+                    }
                     let before = before.as_deref().and_then(provider_id).cloned();
                     move_index(&mut self.nodes_by_provider_id, before.as_ref(), now.as_ref(), &name);
                     concerned.extend(self.claims_of(before.as_ref()));
@@ -144,7 +157,9 @@ impl View {
             Object::NodeClaim(claim) => {
                 let now = claim_provider_id(&claim).cloned();
                 let pool = pool_of(&claim.metadata).map(str::to_owned);
-                if let Put::Taken(before) = self.claims.put(name.clone(), &uid, version, claim) {
+                if let Put::Taken(before) = self.claims.put(name.clone(), &uid, version, Arc::clone(&claim)) {
+                    let is_counted_alike = before.as_ref().is_some_and(|before| is_counted_alike(before, &claim));
+                    let pool = pool.filter(|_| !is_counted_alike);
                     let before = before.as_deref().and_then(claim_provider_id).cloned();
                     move_index(&mut self.claims_by_provider_id, before.as_ref(), now.as_ref(), &name);
                     concerned.extend(self.nodes_of(now.as_deref()).map(|node| Concerns::Node(node.to_owned())));
@@ -218,6 +233,7 @@ impl View {
             }
             Kind::Node => {
                 if let Some(node) = self.nodes.take(&name, uid) {
+                    self.not_ready.remove(&name);
                     let id = provider_id(&node);
                     move_index(&mut self.nodes_by_provider_id, id, None, &name);
                     concerned.extend(self.claims_of(id));
@@ -336,6 +352,16 @@ fn reservation_node(reservation: &Reservation) -> Option<&String> {
 
 fn claim_provider_id(claim: &NodeClaim) -> Option<&String> {
     claim.status.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
+}
+
+/// Whether a NodePool has the same with either version of a NodeClaim.
+fn is_counted_alike(a: &NodeClaim, b: &NodeClaim) -> bool {
+    fn counted(claim: &NodeClaim) -> Option<(bool, bool, &ResourceList)> {
+        let status = claim.status.as_ref()?;
+        let is_registered = conditions::is_true(&status.conditions, conditions::REGISTERED);
+        Some((status.provider_id.is_some(), is_registered, &status.capacity))
+    }
+    pool_of(&a.metadata) == pool_of(&b.metadata) && counted(a) == counted(b)
 }
 
 /// The NodePool that a NodeClaim or node is of.

@@ -68,6 +68,44 @@ fn a_pod_that_is_bound_concerns_its_node() {
 }
 
 #[test]
+fn a_status_of_a_pod_concerns_nobody_until_it_ends() {
+    let mut view = View::default();
+    let with_phase = |version, phase| {
+        let Object::Pod(mut pod) = pod("p", "u", version, Some("n")) else { panic!() };
+        std::sync::Arc::make_mut(&mut pod).status.get_or_insert_default().phase = Some(String::from(phase));
+        Observed::Applied(Object::Pod(pod))
+    };
+    assert!(!view.observe(with_phase(5, "Pending")).is_empty());
+    assert!(view.observe(with_phase(6, "Running")).is_empty());
+    assert!(view.observe(with_phase(7, "Succeeded")).contains(&Concerns::PodsOn("n".to_owned())));
+}
+
+#[test]
+fn what_a_pool_has_is_counted_where_its_claims_have_something_else() {
+    let mut view = View::default();
+    let claim = |version: u64, status: &Value| {
+        let claim = json!({"metadata": {"name": "c", "uid": "c", "resourceVersion": version.to_string(),
+            "labels": {"karpenter.sh/nodepool": "general"}}, "spec": {"requirements": []}, "status": status});
+        Observed::Applied(Object::from(serde_json::from_value::<NodeClaim>(claim).unwrap()))
+    };
+    let time = "2026-01-01T00:00:00Z";
+    let is = |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": time});
+    let launched = json!({"providerID": "i"});
+    let statuses = [
+        (json!({}), true),
+        (launched.clone(), true),
+        (json!({"providerID": "i", "conditions": [is("Consolidatable")], "lastPodEventTime": time}), false),
+        (json!({"providerID": "i", "conditions": [is("Registered")]}), true),
+        (json!({"providerID": "i", "conditions": [is("Registered")], "capacity": {"cpu": "4"}}), true),
+        (launched, true),
+    ];
+    for (version, (status, is_counted)) in (1..).zip(statuses) {
+        let concerned = view.observe(claim(version, &status));
+        assert_eq!(concerned.contains(&Concerns::ClaimsOf("general".to_owned())), is_counted, "{status}");
+    }
+}
+
+#[test]
 fn an_unreadable_claim_still_exists() {
     let mut view = View::default();
     let metadata = || Box::new(serde_json::from_value(json!({"name": "c", "uid": "u"})).unwrap());

@@ -110,7 +110,7 @@ impl Core {
             self.set_phase(id, Phase::Leaving);
             return self.queue.add(Job::Command(id));
         }
-        let mut spend = self.spend();
+        let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {
                 Ok(name) => {

@@ -368,6 +368,12 @@ impl Core {
 
     /// Whether most nodes are not ready at once: then the fault is elsewhere, and nothing is removed or launched.
     pub(super) fn is_storm(&mut self, now: Timestamp) -> bool {
+        // Where most are ready, those that are not say so by themselves.
+        let lost = self.view.not_ready.iter().filter_map(|name| self.view.nodes.get(name));
+        let claims = lost.flat_map(|node| self.view.claims_of_node(node));
+        if claims.filter(|claim| taint::is_initialized(claim)).take(2).count() < 2 {
+            return false;
+        }
         let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
         let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(is_ready).collect();
         let n_lost = nodes.iter().filter(|is_ready| !**is_ready).count();
