@@ -1,5 +1,7 @@
-//! New nodes for pods that no node takes, planned as if there were no nodes: where these have no say in it, that costs what is
-//! planned, not the size of the cluster.
+//! New nodes for pods that no node takes, planned as if there were no others than those that come up, or none: where the others
+//! have no say in it, that costs what is planned, not the size of the cluster.
+
+use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Cluster, MemberRun, PodSpec, Resources, Universe, Volumes};
 use berth_provisioning::Launching;
@@ -7,7 +9,7 @@ use berth_state::State;
 
 use crate::deal::Deal;
 use crate::decide::{Answer, Options};
-use crate::decision::Launch;
+use crate::decision::{Decision, Launch, Nomination};
 use crate::drawing;
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 
@@ -16,38 +18,87 @@ use crate::expected::{ExpectedDrawers, ExpectedNodes};
 pub(crate) struct Rest {
     /// The rows in order, each with members that are left.
     pub(crate) rows: Vec<(usize, Vec<MemberRun>)>,
+    /// The rows in order, each with members that are expected on nodes which come up.
+    pub(crate) expected: Vec<(usize, Vec<MemberRun>)>,
+    /// Whether nodes that come up may have room for some who are left.
+    pub(crate) may_join: bool,
+}
+
+/// Where those come who were left.
+#[derive(Debug, Default)]
+pub(crate) struct Planned {
+    pub(crate) launches: Vec<Launch>,
+    /// Who joins nodes that come up.
+    pub(crate) nominations: Vec<Nomination>,
 }
 
 // === impl Rest ===
 
 impl Rest {
-    /// Whether new nodes for these may be planned as if there were no others. `left` are their classes, and `free` is what is
-    /// left on nodes that planned pods may still come to: those that come up, and those where pods are expected.
-    pub(crate) fn is_separable<'f>(
+    /// Whether new nodes for these may be planned as if there were no others than those that come up. `left` are their classes,
+    /// and `rooms` what is left on other nodes that planned pods may still come to.
+    pub(crate) fn is_separable(
+        &mut self,
         cluster: &Cluster,
         universe: &Universe,
         left: &[(ClassId, u32)],
         options: &Options,
-        mut free: impl Iterator<Item = &'f Resources>,
+        rooms: &FreeRooms,
     ) -> bool {
         let specs: Vec<&PodSpec> = left.iter().filter_map(|(id, _)| spec_of(cluster, universe, *id)).collect();
+        let fit = |free: &Resources| specs.iter().any(|spec| spec.requests.fits(free));
+        self.may_join = rooms.coming_up.iter().any(fit);
         options.solve.max_shares.is_empty()
             && specs.len() == left.len()
             && left.iter().all(|(id, _)| is_plain(cluster, universe, *id))
             // Room was made for those that are nominated, and who is refused is told why by all nodes.
             && specs.iter().all(|spec| spec.nominated_node.is_none() && spec.refusal.is_none())
-            && !free.any(|free| specs.iter().any(|spec| spec.requests.fits(free)))
+            && !rooms.expected.iter().any(fit)
     }
 
     /// Plans new nodes for them; `None` where some find no place there either.
-    pub(crate) fn plan(self, state: &State, options: &Options, launching: &Launching) -> Option<Vec<Launch>> {
+    pub(crate) fn plan(mut self, state: &State, options: &Options, launching: &Launching) -> Option<Planned> {
         let cluster = state.last_cluster()?;
         let mut supply = cluster.without_nodes();
-        for (row, members) in self.rows {
-            let row = cluster.pending.get(row)?;
-            supply.pending_row(row.kind, row.namespace, row.spec, row.labels)?.members = members;
+        if !self.may_join {
+            supply.add_pending(cluster, self.rows)?;
+            let launches = plan(state, options, &mut supply, launching)?;
+            return Some(Planned { launches, ..Planned::default() });
         }
-        plan(state, options, &mut supply, launching)
+        supply.nodes = cluster.nodes.iter().filter(|node| node.is_coming_up).cloned().collect();
+        supply.sort_nodes();
+        // Those who are expected take their places there first, as where the whole is decided.
+        let mut rows: BTreeMap<usize, Vec<MemberRun>> = self.expected.drain(..).collect();
+        for (row, members) in self.rows {
+            rows.entry(row).or_default().extend(members);
+        }
+        supply.add_pending(cluster, rows)?;
+        let mut planned = Decision::default();
+        solve(state, options, &mut supply, launching, (&options.expected, &options.drawers), &mut planned)?;
+        Some(Planned { launches: planned.launches, nominations: planned.nominations })
+    }
+}
+
+/// What is left on nodes that planned pods may still come to.
+#[derive(Debug, Default)]
+pub(crate) struct FreeRooms {
+    pub(crate) coming_up: Vec<Resources>,
+    /// On nodes that are up, and pods are expected there.
+    pub(crate) expected: Vec<Resources>,
+}
+
+trait Pending {
+    /// Adds who is pending in another cluster, by its rows; `None` where there is no such row.
+    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (usize, Vec<MemberRun>)>) -> Option<()>;
+}
+
+impl Pending for Cluster {
+    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (usize, Vec<MemberRun>)>) -> Option<()> {
+        for (row, members) in rows {
+            let row = of.pending.get(row)?;
+            self.pending_row(row.kind, row.namespace, row.spec, row.labels)?.members = members;
+        }
+        Some(())
     }
 }
 
@@ -58,18 +109,32 @@ pub(crate) fn plan(
     supply: &mut Cluster,
     launching: &Launching,
 ) -> Option<Vec<Launch>> {
-    let (universe, solution, drawing) =
-        drawing::solve_beside(supply, &options.solve, launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()));
+    let mut planned = Decision::default();
+    let none = (&ExpectedNodes::new(), &ExpectedDrawers::new());
+    solve(state, options, supply, launching, none, &mut planned)?;
+    Some(planned.launches)
+}
+
+/// Decides who joins nodes that come up, and what is launched for others; `None` where some find no place.
+fn solve(
+    state: &State,
+    options: &Options,
+    supply: &mut Cluster,
+    launching: &Launching,
+    expected: (&ExpectedNodes, &ExpectedDrawers),
+    decision: &mut Decision,
+) -> Option<()> {
+    let (universe, solution, drawing) = drawing::solve_beside(supply, &options.solve, launching, expected);
     if solution.unschedulable.iter().any(|left| left.count > 0) {
         return None;
     }
     let answer = Answer { state, options, cluster: supply, drawing: &drawing };
     let deal = Deal::new(supply, &universe, &solution);
-    let mut launches = Vec::new();
+    answer.planned_on_nodes(&deal, &solution, decision);
     for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
-        launches.extend((0..claims.count).map(|copy| answer.launch(&deal, claims, shares, (at, copy))));
+        decision.launches.extend((0..claims.count).map(|copy| answer.launch(&deal, claims, shares, (at, copy))));
     }
-    Some(launches)
+    Some(())
 }
 
 /// Whether new nodes for pods of a class do not depend on who is on others.

@@ -212,7 +212,7 @@ impl Answer<'_> {
     }
 
     /// What is planned on nodes beyond what goes there now: those that come up.
-    fn planned_on_nodes(&self, deal: &Deal<'_>, solution: &Solution, decision: &mut Decision) {
+    pub(crate) fn planned_on_nodes(&self, deal: &Deal<'_>, solution: &Solution, decision: &mut Decision) {
         for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
             for share in shares {
                 let kind = deal.kind(*share);

@@ -5,7 +5,7 @@ use berth_provisioning::Launching;
 use berth_scheduling::{Paused, Queue, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
-use crate::beside::Rest;
+use crate::beside::{Planned, Rest};
 use crate::decide::{Options, bind_only, decide_with, expect_synced};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
@@ -69,12 +69,14 @@ impl Decider {
         let found = state.tracked(now).and_then(|tracked| self.bind(tracked, options));
         if let Some((existing, rest)) = found {
             let launching = self.kept.as_ref().map(|kept| &kept.launching);
-            let launches = match launching {
+            let planned = match launching {
                 Some(launching) if !rest.rows.is_empty() => rest.plan(state, options, launching),
-                _ => Some(Vec::new()),
+                _ => Some(Planned::default()),
             };
-            if let Some(launches) = launches {
-                return Ok(Decision { launches, ..bind_only(state, options, existing)? });
+            if let Some(Planned { launches, nominations }) = planned {
+                let mut decision = bind_only(state, options, existing)?;
+                decision.nominations.extend(nominations);
+                return Ok(Decision { launches, ..decision });
             }
         }
         self.n_whole += 1;
@@ -110,15 +112,14 @@ impl Decider {
         let Trial { left, placements } = trial?;
         let (mut existing, mut rest) = (Existing::default(), Rest::default());
         if options.launches && left.iter().any(|(_, count)| *count > 0) {
-            let found = Rows::on_all_nodes(cluster, &options.expected).settle_beside(
+            let mut found = Rows::on_all_nodes(cluster, &options.expected).settle_beside(
                 cluster,
                 &placements,
                 &options.expected,
             )?;
             let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.
-            if !found.rest.rows.is_empty() && !Rest::is_separable(cluster, universe, &left, options, found.free.iter())
-            {
+            if !found.rest.rows.is_empty() && !found.rest.is_separable(cluster, universe, &left, options, &found.free) {
                 return None;
             }
             (existing.settled, rest) = (found.places, found.rest);

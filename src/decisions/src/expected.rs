@@ -7,7 +7,7 @@ use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage
 use berth_scheduling::Placement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::beside::Rest;
+use crate::beside::{FreeRooms, Rest};
 
 /// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
 /// Reservations, by name. Those that are not pending are passed over.
@@ -218,7 +218,7 @@ impl Rows {
                 cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))
             });
             let mut rooms = Rooms::new(nodes);
-            let mut others = Vec::new();
+            let (mut others, mut coming) = (Vec::new(), Vec::new());
             for (run, name) in left {
                 if run.numbers.is_some() {
                     return None;
@@ -227,6 +227,9 @@ impl Rows {
                 if let Some(at) = rooms.next_for(run, requests, free_on) {
                     take(&mut free, at, cluster, requests);
                     settled.push((name, at));
+                    if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) {
+                        coming.push(run.clone());
+                    }
                 } else {
                     others.push(run.clone());
                 }
@@ -234,13 +237,19 @@ impl Rows {
             if !others.is_empty() {
                 rest.rows.push((id as usize, others));
             }
+            if !coming.is_empty() {
+                rest.expected.push((id as usize, coming));
+            }
         }
         let coming_up = cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_coming_up);
         nodes.extend(coming_up.map(|(at, _)| at));
-        let free = nodes
-            .into_iter()
-            .filter_map(|at| free.remove(&at).or_else(|| cluster.nodes.get(at).map(|node| node.free.clone())));
-        Some(Settled { free: free.collect(), places: settled, rest })
+        let mut rooms = FreeRooms::default();
+        for at in nodes {
+            let Some(node) = cluster.nodes.get(at) else { continue };
+            let of_kind = if node.is_coming_up { &mut rooms.coming_up } else { &mut rooms.expected };
+            of_kind.push(free.remove(&at).unwrap_or_else(|| node.free.clone()));
+        }
+        Some(Settled { free: rooms, places: settled, rest })
     }
 }
 
@@ -290,7 +299,7 @@ pub(crate) struct Settled {
     /// Who is expected nowhere, or where there is no room.
     pub(crate) rest: Rest,
     /// What is left on nodes that come up, and on those where pods were expected.
-    pub(crate) free: Vec<Resources>,
+    pub(crate) free: FreeRooms,
 }
 
 fn take(free: &mut BTreeMap<usize, Resources>, at: usize, cluster: &Cluster, requests: &Resources) {
