@@ -143,6 +143,20 @@ impl Storage {
         self.classes.remove(&name)
     }
 
+    /// A class is this from now on, or gone. [`Storage::settle_default`] is to be asked then.
+    pub(crate) fn set_class(&mut self, name: Sym, class: Option<ClassRecord>) {
+        match class {
+            Some(class) => drop(self.classes.insert(name, class)),
+            None => drop(self.classes.remove(&name)),
+        }
+    }
+
+    /// Whether a claim is of a class as far as it is known, or leaves that open.
+    pub(crate) fn may_be_of(&self, id: (Sym, Sym), class: Sym) -> bool {
+        let known = self.claims.get(&id).and_then(|claim| claim.asks.storage_class);
+        known.is_none_or(|own| own == class)
+    }
+
     /// A claim is this from now on, or gone.
     pub(crate) fn set_claim(&mut self, id: (Sym, Sym), claim: Option<ClaimRecord>) {
         match claim {

@@ -162,16 +162,16 @@ impl Built {
             Kind::NodeOverlay if live.is_other_overlay(typed(before), typed(after)) => self.offers_changed(objects),
             Kind::NodeOverlay => Patched::Done,
             Kind::Namespace => live.namespace_changed(objects.position(key), typed(before), typed(after)),
+            Kind::PriorityClass => live.priority_class_changed(typed(before), typed(after)),
+            Kind::StorageClass => live.storage_class_changed(name, typed(before), typed(after), &objects),
             Kind::CronJob
             | Kind::DaemonSet
             | Kind::Deployment
             | Kind::Job
-            | Kind::PriorityClass
             | Kind::ReplicaSet
             | Kind::ReplicationController
             | Kind::Reservation
-            | Kind::StatefulSet
-            | Kind::StorageClass => live.other_changed(before.and_then(other), after.and_then(other)),
+            | Kind::StatefulSet => live.other_changed(before.and_then(other), after.and_then(other)),
         }
     }
 }
@@ -186,12 +186,10 @@ fn other(object: &Object) -> Option<Other<'_>> {
         Object::DaemonSet(object) => Other::DaemonSet(object),
         Object::Deployment(object) => Other::Deployment(object),
         Object::Job(object) => Other::Job(object),
-        Object::PriorityClass(object) => Other::PriorityClass(object),
         Object::ReplicaSet(object) => Other::ReplicaSet(object),
         Object::ReplicationController(object) => Other::ReplicationController(object),
         Object::Reservation(object) => Other::Reservation(object),
         Object::StatefulSet(object) => Other::StatefulSet(object),
-        Object::StorageClass(object) => Other::StorageClass(object),
         _ => return None,
     })
 }

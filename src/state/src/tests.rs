@@ -67,6 +67,57 @@ fn conditions_of_a_node_claim_concern_no_decision_and_are_there_to_be_read() {
 }
 
 #[test]
+fn classes_that_come_change_and_go_are_taken_in_where_they_are() {
+    let pod = |name: &str, spec: Value| {
+        let mut pod = json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [{"name": "app", "image": "app"}]}});
+        pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        mk(pod)
+    };
+    let storage = |mode: &str| {
+        mk(json!({"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p.example",
+            "volumeBindingMode": mode}))
+    };
+    let priority = |value: i32| mk(json!({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": value}));
+    let claim = mk(json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "v", "namespace": "default"},
+        "spec": {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}}));
+    let volume = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]});
+    let set = json!({"priority": 7, "priorityClassName": "high"});
+    let mut state = state_of([mk_node("n", 1), pod("set", set), pod("disk", volume), claim]);
+    let refused = |state: &mut State| {
+        let cluster = state.cluster(NOW);
+        let refusals = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
+        refusals.filter(|row| cluster.specs[row.spec as usize].refusal.is_some()).count()
+    };
+    // Its claim has to be bound before the pod is placed, unless the class waits for it.
+    assert_eq!((refused(&mut state), state.n_conversions()), (1, 1));
+    for (object, n_refused) in [
+        (storage("WaitForFirstConsumer"), 0),
+        (storage("Immediate"), 1),
+        (priority(1), 1),
+        (priority(2), 1),
+        (storage("WaitForFirstConsumer"), 0),
+    ] {
+        state.apply(Event::Applied(object), NOW).unwrap();
+        assert_eq!(refused(&mut state), n_refused);
+    }
+    for (object, n_refused) in [(priority(2), 0), (storage("WaitForFirstConsumer"), 1)] {
+        state.apply(deleted(&object, 9), NOW).unwrap();
+        assert_eq!(refused(&mut state), n_refused);
+    }
+    assert_eq!(state.n_conversions(), 1, "{:?}", state.conversions());
+    // A pod that leaves its priority to the class has everything converted anew with it.
+    state.apply(Event::Applied(pod("named", json!({"priorityClassName": "high"}))), NOW).unwrap();
+    state.apply(Event::Applied(priority(3)), NOW).unwrap();
+    let priorities = |state: &mut State| -> Vec<i32> {
+        let cluster = state.cluster(NOW);
+        cluster.pending.iter().map(|row| cluster.specs[row.spec as usize].priority).collect()
+    };
+    assert!(priorities(&mut state).contains(&3));
+    assert_eq!(state.n_conversions(), 2);
+}
+
+#[test]
 fn the_same_event_twice_changes_nothing() {
     let mut state = state_of([mk_pod("web", "1", 1, None)]);
     let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None)), NOW).unwrap();
@@ -426,6 +477,8 @@ fn mk(value: Value) -> Object {
         "NodeClaim" => Object::from(typed::<berth_api::NodeClaim>(value)),
         "NodePool" => Object::from(typed::<berth_api::NodePool>(value)),
         "PersistentVolumeClaim" => Object::from(typed::<k8s_openapi::api::core::v1::PersistentVolumeClaim>(value)),
+        "PriorityClass" => Object::from(typed::<k8s_openapi::api::scheduling::v1::PriorityClass>(value)),
+        "StorageClass" => Object::from(typed::<k8s_openapi::api::storage::v1::StorageClass>(value)),
         "PodDisruptionBudget" => Object::from(typed::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(value)),
         "Node" => Object::from(typed::<Node>(value)),
         "Pod" => Object::from(typed::<Pod>(value)),

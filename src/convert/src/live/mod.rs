@@ -5,6 +5,7 @@
 //! PodDisruptionBudgets and namespaces are taken in where they are; what is left to a conversion of the whole says so
 //! ([`Patched::NeedsRebuild`]).
 
+mod classes;
 mod log;
 mod nodes;
 mod offers;

@@ -1,13 +1,10 @@
 //! Objects that rarely change in what decisions depend on: most of their changes are of a status.
 
 use berth_api::{NodeOverlay, Reservation};
-use berth_model::Sym;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::{Change, Live, Patched};
 use crate::ConvertError;
@@ -21,12 +18,10 @@ pub enum Other<'o> {
     DaemonSet(&'o DaemonSet),
     Deployment(&'o Deployment),
     Job(&'o Job),
-    PriorityClass(&'o PriorityClass),
     ReplicaSet(&'o ReplicaSet),
     ReplicationController(&'o ReplicationController),
     Reservation(&'o Reservation),
     StatefulSet(&'o StatefulSet),
-    StorageClass(&'o StorageClass),
 }
 
 /// Whether two versions of an object read the same; neither is kept.
@@ -147,19 +142,9 @@ fn alike(reader: &mut Builder, before: Other<'_>, after: Other<'_>) -> Result<bo
             reader.add_daemon_set(object)?;
             Ok(reader.workloads.pop())
         }),
-        (Other::PriorityClass(a), Other::PriorityClass(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_priority_class(object)?;
-            let known: Vec<(Sym, i32)> = reader.priorities.drain().collect();
-            Ok((known, reader.default_priority.take()))
-        }),
         (Other::Reservation(a), Other::Reservation(b)) => is_alike(reader, (a, b), |reader, object| {
             reader.add_reservation(object)?;
             Ok(reader.reservations.pop())
-        }),
-        (Other::StorageClass(a), Other::StorageClass(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_storage_class(object)?;
-            let name = reader.cluster.symbols.intern(object.metadata.name.as_deref().unwrap_or_default());
-            Ok(reader.storage.take_class(name))
         }),
         _ => Ok(false),
     }

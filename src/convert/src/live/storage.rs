@@ -64,7 +64,7 @@ impl Live {
     }
 
     /// The pods of claims mean something else now.
-    fn look_again(&mut self, claims: &[(Sym, Sym)], objects: &impl Objects) -> Patched {
+    pub(super) fn look_again(&mut self, claims: &[(Sym, Sym)], objects: &impl Objects) -> Patched {
         self.rooms.resolver.forget_specs();
         let of_claim = |id: &(Sym, Sym)| {
             let users = self.by_claim.get(id).into_iter().flatten();
