@@ -63,7 +63,7 @@ def main():
     parser.add_argument("cluster")
     parser.add_argument("types")
     parser.add_argument("--berth", default="berth")
-    parser.add_argument("--prices", default="0,0.02,0.05,0.1,0.2,0.3,0.5,0.8,1.2,2")
+    parser.add_argument("--prices", default="0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1,1.1,1.2,1.4,1.7,2")
     parser.add_argument("--berth-args", default="", help="further arguments of berth plan")
     args = parser.parse_args()
     with open(args.karpenter) as file:

@@ -78,7 +78,7 @@ pub struct Disruption {
     pub hourly_cost: Money,
     /// And once every command is done.
     pub settled_hourly_cost: Money,
-    /// The same and the price of all that is disrupted for it.
+    /// The same and the price of all that is disrupted for it, empty nodes aside.
     pub priced_hourly_cost: Money,
     /// What no consolidation leaves at less than, the price of what it disrupts included: where that was asked for, and the
     /// state is not too large.

@@ -75,6 +75,8 @@ pub(crate) mod consolidation {
     pub(crate) const MOST_TRIES: usize = 128;
     /// How much worse than before a round may be at the beginning, as a share of what a bin saves on average.
     pub(crate) const WARMTH: f64 = 0.25;
+    /// What a round costs for each bin beside placing items, in bins that are looked at.
+    pub(crate) const COPY: u64 = 8;
     /// How exactly the linear program of the bound is solved, relative and in dollars.
     pub(crate) const BOUND_TOLERANCE: f64 = 1e-7;
     /// Bins times items above which it is not solved.

@@ -67,7 +67,8 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
         }
         problem.bins.push(Standing {
             cost: candidate.and_then(|candidate| candidate.price).unwrap_or_default().marginal.dollars(),
-            disruption: candidate.map_or(0.0, |candidate| candidate.cost.in_pods()),
+            // Empty nodes go at any price.
+            disruption: candidate.filter(|known| !known.is_empty).map_or(0.0, |candidate| candidate.cost.in_pods()),
             holds: if may_go { holds.into_iter().collect() } else { Vec::new() },
             free: free.amounts().to_vec(),
             pool: may_go.then_some(0),
@@ -87,6 +88,9 @@ fn needs_room(cluster: &Cluster, pod: &BoundPod) -> bool {
         && spec.is_some_and(|spec| spec.reservation.owner_of.is_empty() && !spec.reservation.ignores)
 }
 
+/// What new nodes are alike in: room, the items that they admit, and the supply that they are counted in.
+type Alike = (Vec<i64>, Vec<u32>, Option<u32>);
+
 /// Whatever the NodePools may launch, alike ones once at the least price.
 fn offers(cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) -> Vec<Offer> {
     let free = || survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty());
@@ -95,8 +99,7 @@ fn offers(cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Opti
     let makes_way_for_spot = options.spot_to_spot
         || n_drifted > 0
         || free().any(|candidate| is_paid(candidate) && candidate.capacity_type != labels::SPOT);
-    // By room, items and whether they are counted: the price, and how many there are.
-    let mut known: BTreeMap<(Vec<i64>, Vec<u32>, Option<u32>), (f64, Option<u32>)> = BTreeMap::new();
+    let mut known: BTreeMap<Alike, (f64, Option<u32>)> = BTreeMap::new();
     for pool in cluster.node_pools.iter().filter(|pool| pool.refusal.is_none()) {
         let table = ColumnTable::new(cluster, pool);
         let mut admitted: Vec<Vec<u32>> = vec![Vec::new(); table.columns.len()];

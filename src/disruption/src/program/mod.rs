@@ -21,8 +21,9 @@ use crate::candidate::Candidate;
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
 const MOST_CELLS: usize = 20_000_000;
-/// Bins that the search may look at in all.
+/// Nodes that the search may look at in all, once for each pod that is placed; and where it is asked again and again.
 const WORK: u64 = 100_000_000;
+const WORK_NOW: u64 = 10_000_000;
 /// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
 const LEAST_PRICE: f64 = 1e-6;
 
@@ -34,6 +35,7 @@ pub(crate) struct Program {
     problem: Consolidation,
     /// By bin: the node's name.
     names: Vec<String>,
+    work: u64,
     /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
     pods: Vec<Vec<(Box<str>, u32)>>,
     /// By bin: the candidate, by index.
@@ -83,8 +85,13 @@ impl Program {
             }
         }
         let mut sorts = Sorts::new(cluster);
-        let mut program =
-            Program { problem: Consolidation::default(), names: Vec::new(), pods: Vec::new(), candidates: Vec::new() };
+        let mut program = Program {
+            problem: Consolidation::default(),
+            work: if options.only_now { WORK_NOW } else { WORK },
+            names: Vec::new(),
+            pods: Vec::new(),
+            candidates: Vec::new(),
+        };
         for &node in &nodes {
             let candidate = by_name.get(&node.name).copied();
             let known = candidate.and_then(|at| candidates.get(at));
@@ -124,7 +131,7 @@ impl Program {
 
     /// The nodes to remove without a replacement, those first that save most for what they disrupt.
     pub(crate) fn solve(&self) -> Vec<Leaving> {
-        let Consolidated { emptied, moved, .. } = consolidate(&self.problem, WORK);
+        let Consolidated { emptied, moved, .. } = consolidate(&self.problem, self.work);
         // Places by sort, to be given to pods one after another.
         let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (bin, moved) in moved.iter().enumerate() {

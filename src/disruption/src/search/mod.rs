@@ -48,7 +48,9 @@ pub fn disrupt_with(
     let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
     let disruption = found.map(|()| search.finish());
     played.undo(state, now);
-    leaving.into_values().for_each(|tainted| tainted.undo(state, now));
+    for tainted in leaving.into_values() {
+        tainted.undo(state, now);
+    }
     disruption
 }
 
@@ -149,7 +151,9 @@ impl<'s> Search<'s> {
             why: self.why(candidate),
         });
         let settled_hourly_cost = hourly_cost(self.state, &self.prices);
-        let disrupted = self.commands.iter().map(|command| disrupted(self.options.eviction_price, command.cost));
+        // Empty nodes go at any price.
+        let priced = self.commands.iter().filter(|command| command.method != Method::Emptiness);
+        let disrupted = priced.map(|command| disrupted(self.options.eviction_price, command.cost));
         Disruption {
             kept: kept.collect(),
             hourly_cost: self.hourly_cost,

@@ -53,7 +53,9 @@ impl Search<'_> {
             Some((candidate.node.clone(), expected(leaving)))
         });
         let steps: Vec<Step> = steps.collect();
-        steps.iter().for_each(|(node, _)| self.keep_pods_off(node));
+        for (node, _) in &steps {
+            self.keep_pods_off(node);
+        }
         let n_before = self.commands.len();
         let mut left = &steps[..];
         while !left.is_empty() && !self.is_spent() {
@@ -71,7 +73,9 @@ impl Search<'_> {
                 }
             }
         }
-        left.iter().for_each(|(node, _)| self.let_pods_come(node));
+        for (node, _) in left {
+            self.let_pods_come(node);
+        }
         Ok(self.commands.len() > n_before)
     }
 

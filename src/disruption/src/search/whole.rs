@@ -44,15 +44,13 @@ impl Search<'_> {
         let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate));
         let saved: Money = proposed.map(|candidate| below(candidate, self.options)).sum();
         if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
-            if !self.options.only_now {
-                if self.leave_all(&candidates, &leaving)? {
-                    return Ok(true);
-                }
-            } else {
+            if self.options.only_now {
                 // What begins at once is one command, which waits until all its pods would find a place.
                 let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
                 let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;
                 best = best.into_iter().chain(proposed).max_by_key(|set| set.worth);
+            } else if self.leave_all(&candidates, &leaving)? {
+                return Ok(true);
             }
         }
         let Some(best) = best else { return Ok(false) };

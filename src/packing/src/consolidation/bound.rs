@@ -93,7 +93,7 @@ impl Relaxed {
         let largest =
             |at: usize| rooms().filter_map(|room| room.get(at)).max().map_or(1.0, |most| float(*most).max(1.0));
         let scales: Vec<f64> = (0..n_resources).map(largest).collect();
-        let scaled = |amounts: &[i64]| -> Vec<f64> {
+        let in_shares = |amounts: &[i64]| -> Vec<f64> {
             let amount = |at: usize| amounts.get(at).map_or(0.0, |amount| float((*amount).max(0)));
             scales.iter().enumerate().map(|(at, scale)| amount(at) / scale).collect()
         };
@@ -141,7 +141,7 @@ impl Relaxed {
                 holds: key.may_go.then(|| (disruption, bin.holds.clone())),
                 stock: None,
                 is_new: false,
-                room: scaled(&bin.free),
+                room: in_shares(&bin.free),
                 takes: counted(key.takes),
             });
         }
@@ -151,11 +151,11 @@ impl Relaxed {
             holds: None,
             stock: offer.stock.map(f64::from),
             is_new: true,
-            room: scaled(&offer.room),
+            room: in_shares(&offer.room),
             takes: counted(takes(&offer.room, &[], &|item| offer.admits.contains(item))),
         }));
         let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
-        Relaxed { sizes: problem.items.iter().map(|item| scaled(&item.size)).collect(), sorts, dearest }
+        Relaxed { sizes: problem.items.iter().map(|item| in_shares(&item.size)).collect(), sorts, dearest }
     }
 
     /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none.
@@ -284,7 +284,9 @@ impl Relaxed {
                 least = least.min(worth);
             }
         };
-        resources.into_iter().for_each(|weights| by(weights));
+        if let Some(weights) = resources {
+            by(weights);
+        }
         for at in 0..sort.room.len() {
             let alone: Vec<f64> = (0..sort.room.len()).map(|other| f64::from(u8::from(at == other))).collect();
             by(&alone);

@@ -84,17 +84,19 @@ impl<'p> Placement<'p> {
         };
         let weights: Vec<f64> = asked.iter().zip(&free).map(weigh).collect();
         let weighted = |size: &[i64]| size.iter().zip(&weights).map(|(need, weight)| float(*need) * weight).sum();
-        let sizes = problem.items.iter().map(|item| weighted(&item.size)).collect();
-        let site = |bin: &super::Standing| {
+        let by_item = problem.items.iter().map(|item| weighted(&item.size)).collect();
+        let as_it_stands = |bin: &super::Standing| {
             let mut room = bin.free.clone();
             room.resize(n_resources, 0);
             // What is overdrawn takes nothing, which is all the same to items that do not ask for it.
-            room.iter_mut().for_each(|room| *room = (*room).max(0));
+            for room in &mut room {
+                *room = (*room).max(0);
+            }
             Site { is_empty: false, room, moved: Vec::new() }
         };
-        let sites = problem.bins.iter().map(site).collect();
+        let sites = problem.bins.iter().map(as_it_stands).collect();
         let state = State { sites, left, most: problem.most.clone(), saved: 0.0 };
-        Placement { problem, state, steps: Vec::new(), weights, sizes, work: 0 }
+        Placement { problem, state, steps: Vec::new(), weights, sizes: by_item, work: 0 }
     }
 
     /// Whether a bin may be emptied, and that saves something.
@@ -131,8 +133,8 @@ impl<'p> Placement<'p> {
             (0..count).for_each(|_| self.take(item, bin));
         }
         self.set_empty(bin, true);
-        let size = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
-        again.sort_by(|(a, _), (b, _)| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
+        let weight = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
+        again.sort_by(|(a, _), (b, _)| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
         if again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item))) {
             return true;
         }
@@ -271,12 +273,12 @@ impl<'p> Placement<'p> {
     }
 
     fn change(&mut self, item: u32, bin: usize, comes: bool) {
-        let size = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
+        let asked = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
         let Some(site) = self.state.sites.get_mut(bin) else { return };
         let times = if comes { -1 } else { 1 };
-        add(&mut site.room, size, times);
+        add(&mut site.room, asked, times);
         if !site.is_empty {
-            add(&mut self.state.left, size, times);
+            add(&mut self.state.left, asked, times);
         }
         match site.moved.iter().position(|(moved, _)| *moved == item) {
             Some(at) if comes => site.moved.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),

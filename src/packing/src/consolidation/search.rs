@@ -3,7 +3,7 @@
 use super::placement::{Placement, State};
 use super::problem::Consolidation;
 use crate::numbers::{float, noise, scrambled};
-use crate::tuning::consolidation::{MOST_BACK, MOST_ROUNDS, MOST_TRIES, ROUNDS_PER_BIN, WARMTH};
+use crate::tuning::consolidation::{COPY, MOST_BACK, MOST_ROUNDS, MOST_TRIES, ROUNDS_PER_BIN, WARMTH};
 
 /// Which bins are emptied, and where what they held goes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,6 +80,7 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
         if placement.work >= work {
             return Stop::Work;
         }
+        placement.work += problem.bins.len() as u64 * COPY;
         let is_empty = |state: &State, bin: usize| state.sites.get(bin).is_some_and(|site| site.is_empty);
         let mut emptied: Vec<usize> = ranked.iter().copied().filter(|bin| is_empty(&placement.state, *bin)).collect();
         if emptied.is_empty() || emptied.len() == ranked.len() {
