@@ -230,14 +230,12 @@ impl Live {
         let standing = &self.rooms.standing;
         let mut expected = Vec::new();
         for row in &self.cluster.pending {
-            let daemons = row
-                .members
-                .iter()
-                .filter_map(|member| self.pods.get(&(row.namespace, member.name.clone()))?.more.as_ref()?.daemon);
-            let daemons: Vec<usize> = daemons.collect();
-            if !daemons.is_empty() && standing.expected_on(row.spec, &self.cluster).contains(&position) {
-                expected.extend(daemons);
+            // Few rows name a node, and of those that do not nobody is looked up: each node that is launched asks.
+            if !standing.expected_on(row.spec, &self.cluster).contains(&position) {
+                continue;
             }
+            let records = row.members.iter().filter_map(|member| self.pods.get(&(row.namespace, member.name.clone())));
+            expected.extend(records.filter_map(|record| record.more.as_ref()?.daemon));
         }
         expected
     }
