@@ -313,6 +313,7 @@ impl Loop {
             Ok(()) => {
                 record.ip = address;
                 record.admit(now);
+                record.is_dirty &= self.config.tells_starting;
             }
             Err(rejection) => {
                 let message = format!("Pod was rejected: {rejection}");

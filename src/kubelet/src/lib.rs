@@ -58,6 +58,8 @@ pub struct KubeletConfig {
     pub status_report: Duration,
     /// How long a pod takes from its admission until its containers run.
     pub start_delay: Duration,
+    /// Whether it is told that containers are being created, before they run.
+    pub tells_starting: bool,
     /// How long the containers of a deleted pod take to stop; at most its grace period.
     pub stop_delay: Duration,
     /// How long a pod of a Job runs that does not say so itself.
@@ -74,6 +76,7 @@ impl Default for KubeletConfig {
             lease_renewal: Duration::from_secs(10),
             status_report: Duration::from_secs(300),
             start_delay: Duration::from_secs(1),
+            tells_starting: true,
             stop_delay: Duration::from_secs(1),
             job_duration: Duration::from_secs(10),
             writes: 64,

@@ -139,6 +139,23 @@ async fn a_pod_runs_with_an_address_and_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn that_containers_are_being_created_is_told_unless_it_is_left_out() {
+    for tells_starting in [true, false] {
+        let mut world = World::new();
+        let start_delay = Duration::from_secs(5);
+        let config = KubeletConfig { tells_starting, start_delay, ..KubeletConfig::default() };
+        world.kubelets = Kubelets::start(world.client.clone(), config);
+        world.node("a").await;
+        world.pod("p", "1", json!({})).await;
+        sleep(3).await;
+        assert_eq!(world.status("p").await["startTime"].is_string(), tells_starting);
+        sleep(3).await;
+        let status = world.status("p").await;
+        assert_eq!((&status["phase"], status["startTime"].is_string()), (&json!("Running"), true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_fit_is_rejected_as_kubelet_does() {
     let world = World::new();
     world.node("a").await;

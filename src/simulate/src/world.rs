@@ -189,7 +189,12 @@ impl<'s> World<'s> {
     }
 
     async fn start(simulation: &'s Simulation) -> Result<Self, SimulateError> {
-        let kubelets = KubeletConfig { lease_renewal: NEVER, status_report: NEVER, ..KubeletConfig::default() };
+        let kubelets = KubeletConfig {
+            lease_renewal: NEVER,
+            status_report: NEVER,
+            tells_starting: false,
+            ..KubeletConfig::default()
+        };
         let built_in = berth_controller_manager::Timings {
             node_monitor_grace_period: NEVER,
             ..berth_controller_manager::Timings::default()

@@ -18,9 +18,14 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
     if let Some(seen) = facts.last_pod_event
         && written.is_none_or(|written| after(written, GRAIN) <= seen)
     {
+        let since = Some(seen).max(conditions::true_since(&status.conditions, conditions::INITIALIZED));
+        let ripe = since.zip(facts.pool).and_then(|(since, pool)| ripe_at(pool, since));
         let write = facts.change_status(|status| {
             status.last_pod_event_time = Some(Time(conditions::whole_seconds(seen)));
-            conditions::clear(&mut status.conditions, conditions::CONSOLIDATABLE);
+            // Where a node need not be left alone, what was written would only be written again.
+            if ripe.is_none_or(|ripe| ripe > facts.now) {
+                conditions::clear(&mut status.conditions, conditions::CONSOLIDATABLE);
+            }
         });
         return write.map_or_else(Todo::default, Todo::write);
     }

@@ -463,6 +463,11 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
     // A pod comes, or the pool changes its mind.
     scene.last_pod_event = Some(50);
     assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
+    // Where nodes need not be left alone it stays, with the time of the last pod.
+    scene.pool = Some(pool("0s"));
+    let (_, _, patch) = scene.write();
+    assert_eq!(patch["status"]["lastPodEventTime"], text(50));
+    assert!(patch["status"]["conditions"].to_string().contains("Consolidatable"));
     scene.last_pod_event = None;
     scene.pool = Some(pool("Never"));
     assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));
