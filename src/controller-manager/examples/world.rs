@@ -272,7 +272,8 @@ async fn main() {
     );
 
     let (written, began) = (server.resource_version(), Instant::now());
-    let template = |app: &str| json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}});
+    let template = |app: &str| json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}});
     let log = json!({"metadata": {"name": "log"}, "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template("log")}});
     create(&client, "/apis/apps/v1/namespaces/default/daemonsets", &log).await;
     let deployments = pods.div_ceil(REPLICAS);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::structural::Structural;
+use super::structural::{self, Structural};
 use super::{CustomResource, ScalePaths, Served};
 use crate::meta::{self, list_at, text_at};
 use crate::schema::{Schemas, builtin};
@@ -79,6 +79,9 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
                 if causes.len() == before {
                     crate::cel::check_schema(schema, path, &mut causes);
                 }
+                if causes.len() == before {
+                    check_defaults(schema, path, &mut causes);
+                }
             }
         }
     }
@@ -119,6 +122,29 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
     }
     if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
         check_schema(values, &format!("{path}.additionalProperties"), false, causes);
+    }
+}
+
+/// Defaults must keep to the schemas that they are of.
+fn check_defaults(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if let Some(default) = schema.get("default") {
+        let path = format!("{path}.default");
+        let known = Structural::read(schema, false);
+        if structural::prune_copy(default, &known) == *default {
+            structural::validate(default, &known, None, &mut path.clone(), causes);
+            structural::check_rules_at(default, &known, &mut path.clone(), causes);
+        } else {
+            causes.push(Cause::invalid(path, default, "must not have unknown fields"));
+        }
+    }
+    for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        check_defaults(child, &format!("{path}.properties[{name}]"), causes);
+    }
+    if let Some(items) = schema.get("items") {
+        check_defaults(items, &format!("{path}.items"), causes);
+    }
+    if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
+        check_defaults(values, &format!("{path}.additionalProperties"), causes);
     }
 }
 

@@ -65,6 +65,16 @@ pub(in crate::crd) fn prune(
     }
 }
 
+/// A value without what the schema does not know.
+pub(in crate::crd) fn prune_copy(value: &Value, schema: &Structural) -> Value {
+    let mut copy = value.clone();
+    let metadata = crate::schema::builtin().kind("", "v1", "Pod");
+    if let Some(metadata) = metadata.map(|pod| pod.child("metadata")) {
+        prune(&mut copy, schema, false, metadata, &mut String::new(), &mut Vec::new());
+    }
+    copy
+}
+
 /// Fills in defaults; nulls of fields that may not be null and have a default are replaced.
 pub(in crate::crd) fn default(value: &mut Value, schema: &Structural) {
     match value {

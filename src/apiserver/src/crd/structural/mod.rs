@@ -13,9 +13,9 @@ use regex::Regex;
 use rustc_hash::FxBuildHasher;
 use serde_json::Value;
 
-pub(super) use defaults::{default, prune};
+pub(super) use defaults::{default, prune, prune_copy};
 pub(super) use formats::Format;
-pub(super) use rules::check_rules;
+pub(super) use rules::{check_rules, check_rules_at};
 pub(super) use validate::validate;
 
 use crate::cel::Rules;

@@ -27,6 +27,11 @@ pub(in crate::crd) fn check_rules(object: &Value, schema: &Structural, old: Opti
     let _ = check(pair, schema, &mut String::new(), &mut Budget::default(), causes);
 }
 
+/// Evaluates all rules for a new value, which is at a path.
+pub(in crate::crd) fn check_rules_at(value: &Value, schema: &Structural, path: &mut String, causes: &mut Vec<Cause>) {
+    let _ = check(Pair { value, old: None, around: None }, schema, path, &mut Budget::default(), causes);
+}
+
 fn check(
     pair: Pair<'_>,
     schema: &Structural,
