@@ -142,20 +142,13 @@ impl<'a> Planner<'a> {
 
     fn pack_in_order(&mut self, mut waiting: Vec<(ClassId, u32)>) {
         let keys: FxHashMap<ClassId, _> = waiting.iter().map(|&(id, _)| (id, self.order_key(id))).collect();
-        waiting.sort_by(|(a, _), (b, _)| keys.get(a).cmp(&keys.get(b)));
         loop {
-            let mut failed = Vec::new();
-            let mut progressed = false;
-            for (id, count) in waiting {
-                let placed = self.place_class(id, count);
-                progressed |= placed > 0;
-                if let Some(class) = self.universe.class(id) {
-                    let requests = self.spec(class).requests.clone();
-                    self.remaining.add_times(&requests, -i64::from(placed));
-                }
-                if placed < count {
-                    failed.push((id, count - placed));
-                }
+            waiting.sort_by(|(a, _), (b, _)| keys.get(a).cmp(&keys.get(b)));
+            let (mut failed, mut progressed) = (Vec::new(), false);
+            let is_one_level = |&(a, _): &_, &(b, _): &_| self.priority_of(a) == self.priority_of(b);
+            let levels: Vec<Vec<_>> = waiting.chunk_by(is_one_level).map(<[_]>::to_vec).collect();
+            for level in levels {
+                progressed |= self.pack_level(level, &mut failed);
             }
             if failed.is_empty() || !progressed {
                 self.left.extend(failed);
@@ -164,6 +157,37 @@ impl<'a> Planner<'a> {
             }
             waiting = failed;
         }
+    }
+
+    // Classes of one priority. Those that want another's pods are tried again before a lower priority takes the room that
+    // is left. Whether any pod was placed.
+    fn pack_level(&mut self, mut level: Vec<(ClassId, u32)>, failed: &mut Vec<(ClassId, u32)>) -> bool {
+        let mut progressed = false;
+        loop {
+            let (mut again, mut progressed_now) = (Vec::new(), false);
+            for (id, count) in level {
+                let placed = self.place_class(id, count);
+                progressed_now |= placed > 0;
+                let Some(class) = self.universe.class(id) else { continue };
+                let requests = self.spec(class).requests.clone();
+                self.remaining.add_times(&requests, -i64::from(placed));
+                if placed < count {
+                    let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::Apart { .. }));
+                    if wants_others { &mut again } else { &mut *failed }.push((id, count - placed));
+                }
+            }
+            progressed |= progressed_now;
+            if again.is_empty() || !progressed_now {
+                failed.append(&mut again);
+                return progressed;
+            }
+            level = again;
+        }
+    }
+
+    fn priority_of(&self, id: ClassId) -> i32 {
+        let spec = self.universe.class(id).map(|class| self.spec(class));
+        spec.filter(|_| !self.strategy.ignores_priority).map_or(0, |spec| spec.priority)
     }
 
     // Places as many as possible with all preferences, the rest with ever fewer.
@@ -224,7 +248,7 @@ impl<'a> Planner<'a> {
             (i128::from(spec.requests.get(ResourceId::CPU)), spec.requests.get(ResourceId::MEMORY))
         };
         let has_devices = spec.requests.amounts().len() > 3;
-        let priority = if self.strategy.ignores_priority { 0 } else { spec.priority };
+        let priority = self.priority_of(id);
         let admitting = if self.strategy.constrained_first { self.n_admitting(id) } else { 0 };
         let counts_self = |constraint: &Constraint| match *constraint {
             Constraint::Spread { counts_self, .. } | Constraint::Together { counts_self, .. } => counts_self,

@@ -185,3 +185,17 @@ fn many_small_pods_do_not_take_a_limit_from_one_of_higher_priority() {
     assert_eq!(plan.claims(), ["1 × large on-demand a: first:1 web:1"]);
     assert_eq!(plan.left(), ["7 × web"]);
 }
+
+#[test]
+fn who_waits_for_an_equal_comes_before_those_of_lower_priority() {
+    // "near" is larger, so it is tried before "far", whom it is to be with.
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(1);
+    world.mk_type("large", 8).on_demand("a", 900);
+    world.mk_pods("near", 1, &pod(4000).together(ZONE, "far").priority(10));
+    world.mk_pods("far", 1, &pod(2000).app("far").priority(10));
+    world.mk_pods("low", 3, &pod(2000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: far:1 low:1 near:1"]);
+    assert_eq!(plan.left(), ["2 × low"]);
+}
