@@ -109,7 +109,7 @@ fn offering(capacity_type: CapacityType, zone: &str, micro_dollars: u64, labels:
     ];
     requirements.extend_from_slice(labels);
     OfferingEntry {
-        price: Money::from_pico_dollars(i128::from(micro_dollars) * 1_000_000),
+        price: Money::from_pico(i128::from(micro_dollars) * 1_000_000),
         availability: Availability::Unlimited,
         reservation_capacity: None,
         requirements,

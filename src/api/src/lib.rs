@@ -46,6 +46,7 @@ use std::collections::BTreeMap;
 
 use berth_quantity::Quantity;
 
+pub use berth_quantity::Operator;
 pub use crds::CRDS;
 pub use device::{
     Device, DeviceInfo, DeviceSpec, DeviceStatus, DeviceTopology, NodeResourceTopology, TopologyZone, ZoneResource,
@@ -72,7 +73,7 @@ pub use node_pool::{
 };
 pub use node_reservation::{NodeReservation, NodeReservationApplyPolicy};
 pub use planned_offering::{PlannedFor, PlannedOffering};
-pub use requirement::{NodeClassRef, Operator, Requirement};
+pub use requirement::{NodeClassRef, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,
     ReservationControllerReference, ReservationOwner, ReservationPhase, ReservationSpec, ReservationStatus,

@@ -84,7 +84,7 @@ impl Opened {
             let machines = cloud.clone();
             let price = move |id: &str| {
                 let prices = machines.prices(&ProviderId(id.to_owned()))?;
-                let (own, list) = (prices.own.as_f64(), prices.list.as_f64());
+                let (own, list) = (prices.own.dollars(), prices.list.dollars());
                 // On a slot, nothing is paid by the hour.
                 Some([own, if own > 0.0 { own } else { list }])
             };

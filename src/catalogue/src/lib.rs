@@ -33,16 +33,15 @@ mod check;
 mod error;
 mod instance_type;
 mod machine;
-mod money;
 mod offering;
 mod read;
 mod read_details;
 mod syntax;
 
+pub use berth_quantity::{Money, Operator, ParseMoneyError};
 pub use catalogue::{Catalogue, OfferingIndex, ReservationEntry};
 pub use error::{CatalogueError, Place, Warning};
 pub use instance_type::InstanceTypeEntry;
 pub use machine::{Machine, ReservationDetails};
-pub use money::{Money, ParseMoneyError};
-pub use offering::{Availability, CapacityType, OfferingEntry, Operator, RequirementEntry, label};
+pub use offering::{Availability, CapacityType, OfferingEntry, RequirementEntry, label};
 pub use read::read;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::ser::{SerializeStruct, Serializer};
-use serde::{Deserialize, Serialize};
+use berth_quantity::Operator;
+use serde::Serialize;
 
 use crate::{Money, ReservationDetails};
 
@@ -74,20 +75,6 @@ pub struct RequirementEntry {
     /// At least one for `In` and `NotIn`, one whole number for the comparisons, else none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-}
-
-/// The operators of node selectors, and the two that Karpenter adds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names are Kubernetes' own and say it all")]
-pub enum Operator {
-    In,
-    NotIn,
-    Exists,
-    DoesNotExist,
-    Gt,
-    Lt,
-    Gte,
-    Lte,
 }
 
 // === impl OfferingEntry ===
@@ -219,35 +206,5 @@ impl RequirementEntry {
     /// `key In [value]`.
     pub fn is(key: impl Into<String>, value: impl Into<String>) -> Self {
         Self { key: key.into(), operator: Operator::In, values: vec![value.into()] }
-    }
-}
-
-// === impl Operator ===
-
-impl Operator {
-    /// Every operator.
-    pub const ALL: [Self; 8] =
-        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
-
-    /// The name as it is written.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
-            Self::Gte => "Gte",
-            Self::Lte => "Lte",
-        }
-    }
-}
-
-impl FromStr for Operator {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|o| o.as_str() == text).ok_or(())
     }
 }

@@ -2,7 +2,7 @@
 
 use berth_api::labels;
 use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry, Operator};
-use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, SlotId, Slots, Sym, Symbols};
+use berth_model::{CapacityType, Cluster, InstanceType, Labels, Offering, SlotId, Slots, Sym, Symbols};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
@@ -138,8 +138,8 @@ fn convert_offering(
     Offering {
         capacity_type,
         zone: zone.map(|zone| symbols.intern(zone)),
-        price: Money::from_pico(entry.marginal_price(offering).pico_dollars()),
-        list_price: Money::from_pico(entry.list_price(offering).pico_dollars()),
+        price: entry.marginal_price(offering),
+        list_price: entry.list_price(offering),
         slots,
         labels: Labels::new(pairs),
     }

@@ -42,8 +42,8 @@ pub(crate) fn read_overlay(name: &str, overlay: &NodeOverlay, cluster: &mut Clus
     }
     let pico = |text: &str, field: &str| {
         text.trim_start_matches('+')
-            .parse::<berth_catalogue::Money>()
-            .map(berth_catalogue::Money::pico_dollars)
+            .parse::<Money>()
+            .map(Money::pico)
             .map_err(|error| Problem::new(field, error.to_string()))
     };
     let price = match (&spec.price, &spec.price_adjustment) {

@@ -20,7 +20,7 @@ pub(crate) fn requirement<'a>(
     values: impl IntoIterator<Item = &'a String>,
     symbols: &mut Symbols,
 ) -> Result<Requirement, Problem> {
-    let Some(operator) = Operator::from_name(operator) else {
+    let Ok(operator) = operator.parse::<Operator>() else {
         return Err(Problem::new(
             "operator",
             format!("found {operator:?}, expected In, NotIn, Exists, DoesNotExist, Gt or Lt"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{Operator, Requirement};
+use berth_api::Requirement;
 use berth_model::{Cluster, Requirements, ResourceId, Resources, Sym, Taint};
 use berth_quantity::Quantity;
 use k8s_openapi::api::core::v1 as core;
@@ -22,23 +22,10 @@ pub(crate) fn requirements(cluster: &Cluster, requirements: &Requirements) -> Ve
             let mut values: Vec<String> = bounds.into_iter().chain(values).collect();
             values.sort_unstable();
             let min_values = requirement.min_values().filter(|_| index == last).map(i64::from);
-            entries.push(Requirement { key: key.to_owned(), operator: of_api(operator), values, min_values });
+            entries.push(Requirement { key: key.to_owned(), operator, values, min_values });
         }
     }
     entries
-}
-
-fn of_api(operator: berth_model::Operator) -> Operator {
-    match operator {
-        berth_model::Operator::In => Operator::In,
-        berth_model::Operator::NotIn => Operator::NotIn,
-        berth_model::Operator::Exists => Operator::Exists,
-        berth_model::Operator::DoesNotExist => Operator::DoesNotExist,
-        berth_model::Operator::Gt => Operator::Gt,
-        berth_model::Operator::Lt => Operator::Lt,
-        berth_model::Operator::Gte => Operator::Gte,
-        berth_model::Operator::Lte => Operator::Lte,
-    }
 }
 
 /// Taints as Kubernetes writes them.

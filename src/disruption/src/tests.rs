@@ -124,7 +124,7 @@ fn lines(disruption: &Disruption) -> Vec<String> {
         };
         let launches: Vec<String> = command.replacements.iter().map(launch).collect();
         let (batch, method) = (command.batch, command.method.as_str());
-        format!("{batch} {method} {} > {} ${}", nodes.join("+"), launches.join("+"), command.savings)
+        format!("{batch} {method} {} > {} ${:.4}", nodes.join("+"), launches.join("+"), command.savings)
     };
     disruption.commands.iter().map(line).collect()
 }

@@ -129,7 +129,7 @@ pub(crate) fn forecasts(
                 let saved = candidate.price.unwrap_or_default().marginal - floor;
                 if saved > Money::ZERO && options.eviction_price > Money::ZERO {
                     let price = disrupted(options.eviction_price, candidate.cost);
-                    let text = format!("saves at most ${saved}/h, and disrupting it is priced at ${price}/h");
+                    let text = format!("saves at most ${saved:.4}/h, and disrupting it is priced at ${price:.4}/h");
                     stays(&text, candidate.n_evictions)
                 } else {
                     stays("can't replace with a cheaper node", candidate.n_evictions)

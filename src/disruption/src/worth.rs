@@ -74,7 +74,7 @@ pub(crate) fn worth(
     }
     let net = saved - disrupted;
     if net <= Money::ZERO {
-        let text = format!("saves ${saved}/h, and disrupting it is priced at ${disrupted}/h");
+        let text = format!("saves ${saved:.4}/h, and disrupting it is priced at ${disrupted:.4}/h");
         return Err(refusal(text, n_pods));
     }
     let onto_spot = |launch: &Launch| launch.offering.capacity_type == labels::SPOT;

@@ -20,7 +20,6 @@ mod cpu_set;
 mod instance_type;
 mod keyed;
 mod labels;
-mod money;
 mod node;
 mod pod;
 mod requirement;
@@ -33,18 +32,18 @@ mod taint;
 mod units;
 mod universe;
 
+pub use berth_quantity::{Money, Operator};
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use keyed::{Keyed, KeyedMap, set_hash_key};
 pub use labels::{Labels, Selector};
-pub use money::Money;
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
     BoundPod, Disk, DiskId, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec,
     PodStage, PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
 };
-pub use requirement::{Operator, Requirement, Requirements};
+pub use requirement::{Requirement, Requirements};
 pub use reservation::{
     AllocatePolicy, ControllerMatch, Identity, Lifetime, ObjectMatch, OwnerReference, Phase, PreAllocation,
     PreAllocationMode, PreAllocationSettings, Reservation, ReservationAffinity, ReservationAsk, ReservationOwner,

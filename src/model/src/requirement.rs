@@ -1,52 +1,10 @@
 //! The requirement algebra: which values of a label are allowed. Follows Karpenter's `Requirement`
 //! (complement, values, bounds, minValues) with all eight operators.
 
+use berth_quantity::Operator;
 use smallvec::SmallVec;
 
 use crate::{Sym, Symbols};
-
-/// The operators of requirements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operator {
-    /// One of the values.
-    In,
-    /// None of the values; an absent label is fine.
-    NotIn,
-    /// Any value.
-    Exists,
-    /// No such label.
-    DoesNotExist,
-    /// An integer above the value.
-    Gt,
-    /// An integer below the value.
-    Lt,
-    /// An integer of at least the value.
-    Gte,
-    /// An integer of at most the value.
-    Lte,
-}
-
-impl Operator {
-    /// The operator's name in manifests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Operator::In => "In",
-            Operator::NotIn => "NotIn",
-            Operator::Exists => "Exists",
-            Operator::DoesNotExist => "DoesNotExist",
-            Operator::Gt => "Gt",
-            Operator::Lt => "Lt",
-            Operator::Gte => "Gte",
-            Operator::Lte => "Lte",
-        }
-    }
-
-    /// The operator of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
-        [In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte].into_iter().find(|operator| operator.name() == name)
-    }
-}
 
 /// The values that a label may have: a finite set, or all values but a finite set, between bounds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,5 @@
-//! Exact Kubernetes quantities: the numbers that `resources.requests`, `limits` and capacities are written in.
+//! Exact amounts, as manifests and catalogues write them: Kubernetes quantities, the numbers of `resources.requests`,
+//! `limits` and capacities, and [`Money`], the prices. Beside them the [`Operator`]s of requirements, which both share.
 //!
 //! A [`Quantity`] is a whole number of nano-units in an `i128` and the notation that it was written in. It reads
 //! every suffix and exponent that k8s.io/apimachinery reads and prints the same canonical form. It never passes
@@ -20,6 +21,8 @@
 //! and `"."` as zero, against its own documented grammar), amounts that do not fit are errors (there they wrap or
 //! lose their suffix when printed), and printing is always canonical (there `"1.500"` may be echoed as written).
 
+mod money;
+mod operator;
 mod parse;
 mod print;
 #[cfg(feature = "schemars")]
@@ -31,6 +34,8 @@ mod tests;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+pub use money::{Money, ParseMoneyError};
+pub use operator::{Operator, ParseOperatorError};
 pub use parse::QuantityError;
 
 /// Nano-units in one unit.

@@ -69,7 +69,7 @@ fn written(amounts: &ResourceList) -> BTreeMap<String, Quantity> {
 
 /// What the paid nodes cost an hour, such as `$0.192` or `$12.50`.
 pub(crate) fn cost(cloud: &FakeCloud) -> String {
-    let exact = format!("{:.4}", cloud.hourly_cost().as_f64());
+    let exact = format!("{:.4}", cloud.hourly_cost().dollars());
     let short = exact.trim_end_matches('0');
     let digits = short.len() - short.find('.').map_or(short.len(), |point| point + 1);
     format!("${short}{}", "0".repeat(2_usize.saturating_sub(digits)))

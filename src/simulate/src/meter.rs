@@ -130,7 +130,7 @@ impl Meter {
             slots.total_ms += total;
             slots.used_ms += used;
             slots.others_ms += u128::from(slots.definition.used_by_others) * active;
-            slots.cost.add(slots.price.pico_dollars(), i128::try_from(total).unwrap_or(i128::MAX));
+            slots.cost.add(slots.price.pico(), i128::try_from(total).unwrap_or(i128::MAX));
         }
         self.at = now;
     }
@@ -201,22 +201,22 @@ impl Meter {
 
     fn add_rates(&mut self, one: &Running, sign: i128) {
         let Prices { own, list } = one.prices;
-        self.paid_rate += sign * own.pico_dollars();
-        self.list_rate += sign * list.pico_dollars();
+        self.paid_rate += sign * own.pico();
+        self.list_rate += sign * list.pico();
         let unreserved = if one.capacity_type == CapacityType::Reserved { list } else { own };
-        self.unreserved_rate += sign * unreserved.pico_dollars();
+        self.unreserved_rate += sign * unreserved.pico();
     }
 
     /// What is paid an hour now: nodes outside reservations, and all slots.
     pub(crate) fn dollars_an_hour(&self) -> f64 {
         let slots = self.reservations.values().filter(|slots| slots.active_millis(self.at, self.at) > 0);
-        let slots: i128 = slots.map(|slots| slots.price.pico_dollars() * i128::from(slots.definition.total)).sum();
-        Money::from_pico_dollars(self.paid_rate.saturating_add(slots)).as_f64()
+        let slots: i128 = slots.map(|slots| slots.price.pico() * i128::from(slots.definition.total)).sum();
+        Money::from_pico(self.paid_rate.saturating_add(slots)).dollars()
     }
 
     /// What all nodes would cost an hour now at the list price.
     pub(crate) fn list_dollars_an_hour(&self) -> f64 {
-        Money::from_pico_dollars(self.list_rate).as_f64()
+        Money::from_pico(self.list_rate).dollars()
     }
 
     /// Slots that are used here, and all that there are now.

@@ -182,7 +182,7 @@ impl Outcome {
                 used: hours(slots.used_ms),
                 used_by_others: hours(slots.others_ms),
                 idle: hours(slots.total_ms.saturating_sub(slots.used_ms + slots.others_ms)),
-                price: slots.price.as_f64(),
+                price: slots.price.dollars(),
                 cost: slots.cost.dollars(),
                 most_used: slots.most_used,
             })

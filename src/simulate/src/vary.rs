@@ -119,7 +119,7 @@ impl Variation {
             Key::NodeCost => {
                 let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| !money.is_negative());
                 let money = money.ok_or_else(|| expected("dollars an hour, 0 or more"))?;
-                varied.controllers.solve.node_cost = berth_controllers::Money::from_pico(money.pico_dollars());
+                varied.controllers.solve.node_cost = money;
                 format!("nodeCost={value}")
             }
         };

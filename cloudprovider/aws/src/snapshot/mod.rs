@@ -83,7 +83,7 @@ pub fn catalogue(region: &str, zones: &[String], settings: &NodeSettings) -> Res
     };
     account.notes.push(format!("spot prices are an estimate: {SPOT_PERCENT}% of on-demand"));
     for (facts, price) in table::read()? {
-        let estimate = berth_catalogue::Money::from_pico_dollars(price.pico_dollars() * SPOT_PERCENT / 100);
+        let estimate = berth_catalogue::Money::from_pico(price.pico() * SPOT_PERCENT / 100);
         account.spot.extend(zones.keys().map(|zone| ((facts.name.clone(), zone.clone()), estimate)));
         account.offered.insert(facts.name.clone(), zones.keys().cloned().collect::<BTreeSet<_>>());
         account.on_demand.insert(facts.name.clone(), price);

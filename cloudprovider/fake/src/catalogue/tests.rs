@@ -37,7 +37,7 @@ fn spot_is_a_fraction_of_on_demand_and_differs_by_zone() {
     for entry in catalogue.types() {
         let spot: BTreeSet<_> = ZONES.iter().map(|zone| price(entry, CapacityType::Spot, zone)).collect();
         let on_demand = price(entry, CapacityType::OnDemand, ZONES[0]);
-        assert!(spot.iter().all(|&p| p * 5 > on_demand && p * 10 < on_demand * 6), "{}", entry.name);
+        assert!(spot.iter().all(|&p| p.times(5) > on_demand && p.times(10) < on_demand.times(6)), "{}", entry.name);
         n_with_a_cheapest_zone += usize::from(spot.len() > 1);
     }
     assert!(n_with_a_cheapest_zone * 100 > catalogue.types().len() * 98);

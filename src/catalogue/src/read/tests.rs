@@ -68,7 +68,7 @@ fn kwok_json_and_its_yaml_are_the_same_catalogue() {
     let entry = &catalogue.types()[0];
     assert_eq!((entry.name.as_str(), entry.architecture.as_str()), ("c-2x", "arm64"));
     assert_eq!(entry.resources["cpu"].to_string(), "2");
-    assert_eq!(entry.offerings[0].price.pico_dollars(), 27_147_483_648);
+    assert_eq!(entry.offerings[0].price.pico(), 27_147_483_648);
     assert_eq!(entry.offerings[0].launchable(), Availability::Unlimited);
     assert_eq!(entry.offerings[0].other_requirements().count(), 1);
 }
@@ -497,7 +497,7 @@ prop_compose! {
             requirements.push(RequirementEntry::is(label::RESERVATION_IDS[usize::from(id)], format!("cr-{count}")));
         }
         OfferingEntry {
-            price: Money::from_pico_dollars(pico),
+            price: Money::from_pico(pico),
             availability: if kind < 2 { Availability::Unlimited } else { Availability::Count(count) },
             reservation_capacity: None,
             requirements,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::{NodeClaim, Operator, Requirement, labels};
-use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry, Operator as EntryOperator};
+use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry};
 use berth_cloudprovider::{InstanceTypes, LaunchTarget, OfferingKey};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
@@ -109,10 +109,10 @@ fn admits(requirement: &Requirement, of_type: &InstanceTypeEntry, offering: &Off
         return if key == labels::ZONE { value_admitted(requirement, None) } else { true };
     };
     match entry.operator {
-        EntryOperator::In => entry.values.iter().any(|value| one(value)),
-        EntryOperator::DoesNotExist => value_admitted(requirement, None),
+        Operator::In => entry.values.iter().any(|value| one(value)),
+        Operator::DoesNotExist => value_admitted(requirement, None),
         // Open sets: they meet whatever does not name a value that they exclude.
-        EntryOperator::NotIn => {
+        Operator::NotIn => {
             requirement.operator != Operator::In || requirement.values.iter().any(|value| !entry.values.contains(value))
         }
         _ => requirement.operator != Operator::DoesNotExist,

@@ -86,7 +86,7 @@ fn prices(catalogue: &Catalogue) -> BTreeMap<Key, Money> {
                 continue;
             };
             let key = (of_type.name.clone(), offering.zone().map(str::to_owned), capacity_type.as_str().to_owned());
-            prices.insert(key, Money::from_pico(offering.price.pico_dollars()));
+            prices.insert(key, offering.price);
         }
     }
     prices

@@ -122,15 +122,6 @@ proptest! {
 }
 
 #[test]
-fn every_operator_is_found_by_its_name() {
-    use Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};
-    for operator in [In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte] {
-        assert_eq!(Operator::from_name(operator.name()), Some(operator));
-    }
-    assert_eq!(Operator::from_name("in"), None, "names are written as in manifests");
-}
-
-#[test]
 fn bounds_at_the_ends_of_the_integers_allow_nothing_beyond() {
     let mut symbols = Symbols::default();
     let (least, most) = (symbols.intern("-9223372036854775808"), symbols.intern("9223372036854775807"));

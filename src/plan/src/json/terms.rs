@@ -39,7 +39,7 @@ pub(super) fn requirements<'a>(cluster: &'a Cluster, requirements: &Requirements
             let mut values: Vec<String> = bounds.into_iter().chain(values.into_iter().map(str::to_owned)).collect();
             values.sort_unstable();
             let min_values = requirement.min_values().filter(|_| index == last);
-            entries.push(RequirementJson { key, operator: operator.name(), values, min_values });
+            entries.push(RequirementJson { key, operator: operator.as_str(), values, min_values });
         }
     }
     entries

@@ -164,7 +164,7 @@ async fn look_at(parts: &Parts) -> (Outcome, BTreeMap<String, String>, Nodes) {
         })
         .collect();
     let mut nodes = Vec::new();
-    let mut outcome = Outcome { cost: micros(parts.cloud.hourly_cost().as_f64()), ..Outcome::default() };
+    let mut outcome = Outcome { cost: micros(parts.cloud.hourly_cost().dollars()), ..Outcome::default() };
     for instance in parts.cloud.instances().iter().filter(|instance| instance.state.is_alive()) {
         let offering = &instance.offering;
         let (pool, on_it) = about.get(instance.provider_id.as_str()).cloned().unwrap_or(("nobody's", String::new()));

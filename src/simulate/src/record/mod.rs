@@ -230,7 +230,7 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
     };
     let settings = json!({
         "effort": effort,
-        "nodeCost": dollars(Money::from_pico_dollars(controllers.solve.node_cost.pico())),
+        "nodeCost": dollars(controllers.solve.node_cost),
         "gpuTypesForAnyPod": controllers.solve.gpu_types_for_any_pod,
         "featureGates": gates.join(","),
         "offersPeriod": length(controllers.timings.offers_period),
@@ -253,7 +253,7 @@ fn offering(key: &OfferingKey) -> Map<String, Value> {
 }
 
 fn dollars(money: Money) -> Value {
-    money.as_f64().into()
+    money.dollars().into()
 }
 
 /// Seconds, to the millisecond.

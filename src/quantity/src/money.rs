@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
@@ -32,7 +32,7 @@ impl Money {
     pub const ZERO: Self = Self(0);
 
     /// That many picodollars.
-    pub const fn from_pico_dollars(pico: i128) -> Self {
+    pub const fn from_pico(pico: i128) -> Self {
         Self(pico)
     }
 
@@ -48,13 +48,25 @@ impl Money {
     }
 
     /// The exact amount in picodollars. Below 2^63 for every price in a catalogue.
-    pub const fn pico_dollars(self) -> i128 {
+    pub const fn pico(self) -> i128 {
         self.0
     }
 
     /// The nearest `f64` in dollars; for reports and for solvers that work in floating point.
-    pub fn as_f64(self) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "what an f64 does not hold exactly is read from its decimal")]
+    pub fn dollars(self) -> f64 {
+        const EXACT: u128 = 1 << f64::MANTISSA_DIGITS;
+        if self.0.unsigned_abs() <= EXACT {
+            // Both are exact, so the quotient is the nearest.
+            return self.0 as f64 / PICO_PER_DOLLAR as f64;
+        }
         self.to_string().parse().unwrap_or(f64::NAN)
+    }
+
+    /// So many times this.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count as i128))
     }
 
     /// Whether this is less than nothing.
@@ -121,10 +133,19 @@ fn parse(text: &str) -> Option<i128> {
 }
 
 impl fmt::Display for Money {
-    /// The exact decimal, without trailing zeros: `0.096`, `-1.5`, `3`.
+    /// The exact decimal, without trailing zeros: `0.096`, `-1.5`, `3`; with a precision, so many digits after the point,
+    /// halves rounded away from zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let magnitude = self.0.unsigned_abs();
         let unit = PICO_PER_DOLLAR.unsigned_abs();
+        if let Some(places) = f.precision().filter(|places| *places <= DECIMALS) {
+            let cut = 10_u128.pow(u32::try_from(DECIMALS - places).unwrap_or(0));
+            let rounded = (magnitude + cut / 2) / cut;
+            let (whole, fraction) = (rounded / (unit / cut), rounded % (unit / cut));
+            let sign = if self.0 < 0 && rounded > 0 { "-" } else { "" };
+            let point = if places == 0 { String::new() } else { format!(".{fraction:0places$}") };
+            return write!(f, "{sign}{whole}{point}");
+        }
         let (whole, fraction) = (magnitude / unit, magnitude % unit);
         let text = if fraction == 0 {
             whole.to_string()
@@ -139,7 +160,7 @@ impl fmt::Display for Money {
 impl Serialize for Money {
     /// As the nearest JSON number.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.as_f64())
+        serializer.serialize_f64(self.dollars())
     }
 }
 
@@ -168,14 +189,6 @@ impl Sub for Money {
 impl SubAssign for Money {
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
-    }
-}
-
-impl Mul<u64> for Money {
-    type Output = Self;
-
-    fn mul(self, count: u64) -> Self {
-        Self(self.0.saturating_mul(i128::from(count)))
     }
 }
 
@@ -215,7 +228,7 @@ mod tests {
     #[case("1.00000000000000000000000000000000000000000000000", 1_000_000_000_000, "1")]
     fn decimal_text_is_read_to_the_picodollar(#[case] text: &str, #[case] pico: i128, #[case] printed: &str) {
         let money: Money = text.parse().unwrap();
-        assert_eq!(money.pico_dollars(), pico);
+        assert_eq!(money.pico(), pico);
         assert_eq!(money.to_string(), printed);
     }
 
@@ -226,24 +239,40 @@ mod tests {
         assert!(text.parse::<Money>().is_err());
     }
 
+    #[rstest]
+    #[case("0.09996", "0.1000")]
+    #[case("-0.00005", "-0.0001")]
+    #[case("-0.00004", "0.0000")]
+    #[case("12", "12.0000")]
+    fn with_a_precision_money_is_rounded(#[case] text: &str, #[case] printed: &str) {
+        assert_eq!(format!("{:.4}", text.parse::<Money>().unwrap()), printed);
+    }
+
     #[test]
     fn a_million_small_prices_sum_exactly() {
         let price: Money = "0.1".parse().unwrap();
         assert_eq!(std::iter::repeat_n(price, 1_000_000).sum::<Money>(), Money::from_dollars(100_000));
-        assert_eq!(price * 1_000_000, Money::from_dollars(100_000));
+        assert_eq!(price.times(1_000_000), Money::from_dollars(100_000));
     }
 
     proptest! {
         #[test]
         fn printed_money_reads_back(pico in -10_i128.pow(28)..10_i128.pow(28)) {
-            let money = Money::from_pico_dollars(pico);
+            let money = Money::from_pico(pico);
             prop_assert_eq!(money.to_string().parse::<Money>(), Ok(money));
         }
 
         #[test]
         fn a_price_with_twelve_decimals_passes_through_f64_unharmed(pico in 0..1_000_000_000_000_000_i128) {
-            let money = Money::from_pico_dollars(pico);
-            prop_assert_eq!(Money::from_f64(money.as_f64()), Some(money));
+            let money = Money::from_pico(pico);
+            prop_assert_eq!(Money::from_f64(money.dollars()), Some(money));
+        }
+
+        #[test]
+        fn dollars_are_the_nearest_number_to_the_decimal(pico in -10_i128.pow(28)..10_i128.pow(28), small in any::<i64>()) {
+            for money in [Money::from_pico(pico), Money::from_pico(small.into()), Money::from_pico((small >> 20).into())] {
+                prop_assert_eq!(money.dollars().to_bits(), money.to_string().parse::<f64>().unwrap().to_bits());
+            }
         }
 
         #[test]
