@@ -35,7 +35,7 @@ fn sandbox(manifests: &str, folder: &Path) -> (Sandbox, String) {
     let (kubeconfig, file) = (folder.join("kubeconfig"), folder.join("manifests.yaml"));
     std::fs::write(&file, manifests).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-    command.arg("sandbox").arg("--kubeconfig").arg(&kubeconfig).arg("-f").arg(&file);
+    command.args(["sandbox", "--without-berth", "--kubeconfig"]).arg(&kubeconfig).arg("-f").arg(&file);
     let child = command.current_dir(root()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let sandbox = Sandbox(child);
     for _ in 0..600 {
@@ -104,7 +104,7 @@ spec:
   selector: {matchLabels: {app: elsewhere}}
   template:
     metadata: {labels: {app: elsewhere}}
-    spec: {schedulerName: nobody, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
 ---
 apiVersion: v1
 kind: Node
@@ -118,7 +118,11 @@ status: {allocatable: {cpu: 2, memory: 8Gi, pods: 110}}
         serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()
     };
     // The controllers may not have made all pods yet.
-    let plan = (0..50).map(|_| plan()).find(|plan| plan["summary"]["pods"] == 3).unwrap();
+    let again = |n| {
+        std::thread::sleep(Duration::from_millis(if n == 0 { 0 } else { 100 }));
+        plan()
+    };
+    let plan = (0..200).map(again).find(|plan| plan["summary"]["pods"] == 3).unwrap();
     assert_eq!((&plan["summary"]["pods"], &plan["summary"]["placed"]), (&3.into(), &3.into()), "{plan}");
     let run = berth(&["plan", "--from-cluster", "--kubeconfig", &kubeconfig, "--context", "nope"]);
     assert_eq!((run.code, run.stdout.as_str(), run.stderr.lines().count()), (2, "", 1), "{}", run.stderr);
