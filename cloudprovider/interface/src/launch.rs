@@ -60,7 +60,7 @@ pub struct NodeClaimKey {
 /// What may be launched: one slot of one reservation, or whatever of the paid offerings is to be had.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchTarget {
-    /// The first of these that the cloud has; cheapest first, on-demand and spot only, at least one.
+    /// The first of these that the cloud has: the planned one, then the cheapest; on-demand and spot only, at least one.
     Paid(Vec<OfferingKey>),
     /// A slot of this reservation and nothing else, even where the type is to be had on demand.
     Reserved {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::ser::{SerializeStruct, Serializer};
 use berth_quantity::Operator;
 use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 
 use crate::{Money, ReservationDetails};
 

@@ -213,10 +213,7 @@ fn a_node_whose_pods_fit_elsewhere_goes() {
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(disruption.commands.len(), 1, "{disruption:#?}");
     assert_eq!(disruption.commands[0].replacements, []);
-    assert_eq!(
-        (disruption.commands[0].evictions, disruption.commands[0].savings.to_string()),
-        (1, "0.2".to_owned())
-    );
+    assert_eq!((disruption.commands[0].evictions, disruption.commands[0].savings.to_string()), (1, "0.2".to_owned()));
     assert_eq!(disruption.kept.len(), 1);
 }
 

@@ -38,7 +38,7 @@ pub(crate) use drain::{Eviction, Manner};
 pub(crate) use initialize::is_ready;
 pub(crate) use launch::TOKEN_ANNOTATION;
 pub(crate) use memory::{Launch, Memory, Verdict};
-pub(crate) use target::Offers;
+pub(crate) use target::{Offers, planned_offering};
 pub(crate) use terminate::{cordon, is_disruption};
 
 /// A NodeClaim and what was observed around it.

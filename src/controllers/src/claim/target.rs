@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{NodeClaim, Operator, Requirement, labels};
+use berth_api::{NodeClaim, Operator, PlannedOffering, Requirement, labels};
 use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry};
 use berth_cloudprovider::{InstanceTypes, LaunchTarget, OfferingKey};
 use berth_quantity::Quantity;
@@ -35,7 +35,8 @@ pub(crate) struct Nothing {
     fitting: usize,
 }
 
-/// What a NodeClaim is launched as: a slot where its requirements leave one, else its paid offerings, cheapest first.
+/// What a NodeClaim is launched as: a slot where its requirements leave one, else its paid offerings: the planned one first,
+/// as what is scarce elsewhere was planned for others, then the cheapest.
 pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget, Nothing> {
     let requirements = &claim.spec.requirements;
     let mut nothing = Nothing { matching: 0, fitting: 0 };
@@ -79,10 +80,24 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget,
             zone: key.zone,
         });
     }
+    let planned = planned_offering(claim);
+    let is_planned = |key: &OfferingKey| {
+        planned.as_ref().is_some_and(|planned| {
+            (&*planned.instance_type, &planned.zone, &*planned.capacity_type)
+                == (&*key.instance_type, &key.zone, key.capacity_type.as_str())
+        })
+    };
     paid.sort();
     paid.dedup_by(|a, b| a.1 == b.1);
+    paid.sort_by_key(|(_, key)| !is_planned(key));
     paid.truncate(MAX_OFFERINGS);
     if paid.is_empty() { Err(nothing) } else { Ok(LaunchTarget::Paid(paid.into_iter().map(|(_, key)| key).collect())) }
+}
+
+/// What the plan that made a NodeClaim has it launched as.
+pub(crate) fn planned_offering(claim: &NodeClaim) -> Option<PlannedOffering> {
+    let planned = claim.metadata.annotations.as_ref()?.get(labels::PLANNED_OFFERING)?;
+    serde_json::from_str(planned).ok()
 }
 
 fn fits(of_type: &InstanceTypeEntry, requests: &BTreeMap<String, Quantity>) -> bool {
@@ -197,6 +212,11 @@ mod tests {
         let expected = ["small spot in b", "small on-demand in a", "large on-demand in a"];
         assert_eq!(names(choose(&claim(&paid, "1"), &offers)), expected);
         assert_eq!(names(choose(&claim(&paid, "3"), &offers)), ["large on-demand in a"]);
+        let mut planned = claim(&paid, "1");
+        let offering = json!({"instanceType": "small", "zone": "a", "capacityType": "on-demand"});
+        planned.metadata.annotations = Some([(labels::PLANNED_OFFERING.to_owned(), offering.to_string())].into());
+        let scarce_is_left = ["small on-demand in a", "small spot in b", "large on-demand in a"];
+        assert_eq!(names(choose(&planned, &offers)), scarce_is_left);
         let spot = OfferingKey {
             instance_type: "small".to_owned(),
             zone: Some("b".to_owned()),

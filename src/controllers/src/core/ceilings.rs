@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use berth_api::{NodeClaim, NodePool, PlannedOffering, labels};
+use berth_api::{NodeClaim, NodePool, labels};
 use berth_catalogue::Catalogue;
 use berth_model::Money;
 use jiff::Timestamp;
@@ -98,7 +98,6 @@ fn offering_of(claim: &NodeClaim) -> Option<Key> {
     if let (Some(of_type), Some(capacity_type)) = (label(labels::INSTANCE_TYPE), label(labels::CAPACITY_TYPE)) {
         return Some((of_type, label(labels::ZONE), capacity_type));
     }
-    let planned = claim.metadata.annotations.as_ref()?.get(labels::PLANNED_OFFERING)?;
-    let planned: PlannedOffering = serde_json::from_str(planned).ok()?;
+    let planned = crate::claim::planned_offering(claim)?;
     Some((planned.instance_type, planned.zone, planned.capacity_type))
 }
