@@ -71,7 +71,8 @@ impl<'a> Evaluation<'a> {
             }
             Node::Has(operand, name) => {
                 let operand = self.value(operand)?;
-                Ok(Val::Bool(operand.field(name).is_some()))
+                // A field that is null counts as absent.
+                Ok(Val::Bool(operand.field(name).is_some_and(|field| !matches!(field, Val::Null))))
             }
             Node::OptionalSelect(operand, name) => {
                 let operand = self.value(operand)?;

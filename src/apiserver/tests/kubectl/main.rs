@@ -54,8 +54,10 @@ fn steps(text: &str) -> impl Iterator<Item = Step<'_>> {
 /// Runs a script with kubectl at hand; what it said, and its exit code.
 async fn run(script: &str, bin: &Path, kubeconfig: &Path, home: &Path) -> String {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    let mut command = tokio::process::Command::new("bash");
-    command.args(["-c", &format!("exec 2>&1\n{script}")]);
+    // A script that waits for what never comes must end by itself, too, when this test was killed.
+    let limit = (world::PATIENCE * 3).as_secs().to_string();
+    let mut command = tokio::process::Command::new("timeout");
+    command.args([limit.as_str(), "bash", "-c", &format!("exec 2>&1\n{script}")]);
     std::fs::create_dir_all(home).unwrap();
     command
         .current_dir(home)
