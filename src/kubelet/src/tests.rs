@@ -143,7 +143,7 @@ async fn that_containers_are_being_created_is_told_unless_it_is_left_out() {
     for tells_starting in [true, false] {
         let mut world = World::new();
         let start_delay = Duration::from_secs(5);
-        let config = KubeletConfig { tells_starting, start_delay, ..KubeletConfig::default() };
+        let config = KubeletConfig { start_delay, tells_starting, ..KubeletConfig::default() };
         world.kubelets = Kubelets::start(world.client.clone(), config);
         world.node("a").await;
         world.pod("p", "1", json!({})).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::NodeClaim;
 use berth_controllers::{Ceiling, Ceilings, Controllers};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 
 use berth_manifests::{Object, Options as Manifests, read_from};
@@ -324,13 +324,13 @@ async fn nodes_of_a_class_that_is_gone_were_not_launched_in_vain() {
             "spec": {"template": {"spec": {"requirements": [],
                 "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}});
         let pools = Api::<berth_api::NodePool>::all(client.clone());
-        pools.create(&Default::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+        pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(70)).await;
-        Api::<berth_api::FakeNodeClass>::all(client.clone()).delete("default", &Default::default()).await.unwrap();
+        Api::<berth_api::FakeNodeClass>::all(client.clone()).delete("default", &DeleteParams::default()).await.unwrap();
         let pods = Api::<Pod>::default_namespaced(client);
         let pod =
             serde_json::json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        pods.create(&Default::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         let mut told = BTreeSet::new();
         for _ in 0..240 {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -341,5 +341,5 @@ async fn nodes_of_a_class_that_is_gone_were_not_launched_in_vain() {
         assert!(told.iter().any(|message| message.contains("FakeNodeClass default not found")), "{told:?}");
         assert!(!told.iter().any(|message| message.contains("nodes were launched for it")), "{told:?}");
     };
-    assert_eq!(run(options, |_| {}, end).await.unwrap(), Ended::Interrupted);
+    assert_eq!(Box::pin(run(options, |_| {}, end)).await.unwrap(), Ended::Interrupted);
 }

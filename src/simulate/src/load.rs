@@ -356,7 +356,7 @@ impl Loader {
         let node_cost = self.money("settings.nodeCost", settings.node_cost.unwrap_or(0.0))?;
         controllers.solve = SolveOptions {
             effort: effort(settings.effort),
-            node_cost: node_cost,
+            node_cost,
             gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
             ..SolveOptions::default()
         };

@@ -153,8 +153,8 @@ impl World {
         made.unwrap_or_else(|error| panic!("create {path}: {error}"));
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: &Value) {
-        let made = self.send("PATCH", path, "application/merge-patch+json", patch).await;
+    pub(crate) async fn patch(&self, path: &str, merged: &Value) {
+        let made = self.send("PATCH", path, "application/merge-patch+json", merged).await;
         made.unwrap_or_else(|error| panic!("patch {path}: {error}"));
     }
 
@@ -188,13 +188,11 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, search).await {
-            Ok(found) => found,
-            Err(_) => {
-                let said: Vec<String> = self.programs.iter().map(Program::said).collect();
-                panic!("not within {PATIENCE:?}: {what}\n{}", said.join("\n---\n"));
-            }
-        }
+        let Ok(found) = tokio::time::timeout(PATIENCE, search).await else {
+            let said: Vec<String> = self.programs.iter().map(Program::said).collect();
+            panic!("not within {PATIENCE:?}: {what}\n{}", said.join("\n---\n"));
+        };
+        found
     }
 
     /// Counts from now on the least pods of a selector that were ready.

@@ -68,7 +68,7 @@ impl Churn {
 
     /// Does a few things.
     pub(crate) async fn act(&mut self, world: &World) {
-        for _ in 0..1 + self.below(3) {
+        for _ in 0..=self.below(3) {
             self.act_once(world).await;
         }
     }
@@ -85,9 +85,7 @@ impl Churn {
         let mut all = Vec::new();
         for plural in ["deployments", "statefulsets", "daemonsets", "jobs", "cronjobs"] {
             let list = world.list(&format!("{plural}/{namespace}")).await;
-            all.extend(
-                list.into_iter().filter(|object| is_live(object)).map(|object| (plural, name(&object).to_owned())),
-            );
+            all.extend(list.into_iter().filter(is_live).map(|object| (plural, name(&object).to_owned())));
         }
         let chosen = if all.is_empty() { None } else { Some(all[self.below(all.len())].clone()) };
         match (self.below(14), chosen) {
@@ -106,12 +104,8 @@ impl Churn {
                 world.delete_with(&format!("{plural}/{namespace}/{name}"), &json!({"propagationPolicy": policy})).await;
             }
             (9, _) => {
-                let pods: Vec<Value> = world
-                    .list(&format!("pods/{namespace}"))
-                    .await
-                    .into_iter()
-                    .filter(|object| is_live(object))
-                    .collect();
+                let pods: Vec<Value> =
+                    world.list(&format!("pods/{namespace}")).await.into_iter().filter(is_live).collect();
                 if !pods.is_empty() {
                     let pod = &pods[self.below(pods.len())];
                     world.delete(&format!("pods/{namespace}/{}", name(pod))).await;

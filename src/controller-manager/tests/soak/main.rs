@@ -156,13 +156,13 @@ impl Soak {
             let which = self.churn.below(self.mirrors.len());
             self.mirrors[which].pause();
         }
-        if minute % 47 == 0 {
+        if minute.is_multiple_of(47) {
             self.server.compact();
         }
-        if minute % 190 == 0 {
+        if minute.is_multiple_of(190) {
             self.world = World::of(self.server.clone(), common::options(&self.server));
         }
-        if minute % 310 == 0 {
+        if minute.is_multiple_of(310) {
             self.kubelets = start_kubelets(&self.server);
             for name in self.churn.nodes() {
                 self.kubelets.join(NodeSpec { name: name.clone(), ..NodeSpec::default() });

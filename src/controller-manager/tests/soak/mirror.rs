@@ -101,20 +101,17 @@ impl Drop for Mirror {
 async fn follow(client: Client, path: String, state: Arc<Mutex<State>>) {
     loop {
         let known = state.lock().version.clone();
-        let from = match known {
-            Some(version) => {
-                state.lock().resumed += 1;
-                version
-            }
-            None => {
-                let list = send(&client, "GET", &path, "application/json", &Value::Null).await.unwrap();
-                let mut state = state.lock();
-                state.relisted += 1;
-                let items = list["items"].as_array().into_iter().flatten();
-                state.objects = items.map(|object| (key(object), version(object))).collect();
-                state.version = Some(version(&list));
-                version(&list)
-            }
+        let from = if let Some(version) = known {
+            state.lock().resumed += 1;
+            version
+        } else {
+            let list = send(&client, "GET", &path, "application/json", &Value::Null).await.unwrap();
+            let mut state = state.lock();
+            state.relisted += 1;
+            let items = list["items"].as_array().into_iter().flatten();
+            state.objects = items.map(|object| (key(object), version(object))).collect();
+            state.version = Some(version(&list));
+            version(&list)
         };
         let ask = format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=290&resourceVersion={from}");
         let request = http::Request::get(ask).body(Vec::new()).unwrap();

@@ -132,7 +132,7 @@ fn add_workload(reader: &mut Builder, object: Other<'_>) -> Result<(), ConvertEr
         Other::ReplicaSet(object) => reader.add_replica_set(object),
         Other::ReplicationController(object) => reader.add_replication_controller(object),
         Other::StatefulSet(object) => reader.add_stateful_set(object),
-        _ => Ok(()),
+        Other::Reservation(_) => Ok(()),
     }
 }
 

@@ -189,7 +189,7 @@ proptest! {
         prop_assert!(bound <= all - best(&problem) + 1e-9, "{bound} {all}");
         prop_assert!(bound >= -1e-9);
         let dear = Offer { cost: 1_000.0, room: vec![100, 100], admits: self::all(3), stock: None };
-        let with_dear = lower_bound(&problem, &[dear.clone()]);
+        let with_dear = lower_bound(&problem, std::slice::from_ref(&dear));
         prop_assert!(with_dear <= all - best(&problem) + 1e-9, "{with_dear} {all}");
         // One that costs nothing, in numbers: what all costs is the price of what is disrupted at least.
         let free = Offer { cost: 0.0, ..dear };
@@ -210,7 +210,7 @@ fn the_bound_is_the_optimum_where_items_fill_rooms_to_the_last() {
     assert!((bound - 7.0).abs() < 1e-4, "two at 3, two emptied at 0.5: {bound}");
     // A new bin with eight places for 1 takes all: that and four emptied at 0.5.
     let offer = Offer { cost: 1.0, room: vec![8], admits: all(1), stock: None };
-    let with_new = lower_bound(&problem, &[offer.clone()]);
+    let with_new = lower_bound(&problem, std::slice::from_ref(&offer));
     assert!((with_new - 3.0).abs() < 1e-4, "{with_new}");
     // None in stock is none.
     let none = lower_bound(&problem, &[Offer { stock: Some(0), ..offer }]);
