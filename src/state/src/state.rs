@@ -34,6 +34,8 @@ pub struct State {
     pub(crate) links: Links,
     /// Kinds that were listed.
     listed: BTreeSet<Kind>,
+    /// By kind: how new its latest list was. What is older and was not in it is gone.
+    listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
     next_assumption: u64,
@@ -61,6 +63,7 @@ impl State {
             cloud: Cloud::default(),
             links: Links::default(),
             listed: BTreeSet::new(),
+            listed_at: BTreeMap::new(),
             assumptions: BTreeMap::new(),
             next_assumption: 0,
             graves: BTreeMap::new(),
@@ -142,6 +145,7 @@ impl State {
             cloud: self.cloud.clone(),
             links: self.links.clone(),
             listed: self.listed.clone(),
+            listed_at: self.listed_at.clone(),
             assumptions: self.assumptions.clone(),
             next_assumption: self.next_assumption,
             graves: BTreeMap::new(),
@@ -367,14 +371,22 @@ impl State {
         if object.metadata().managed_fields.is_some() {
             object.metadata_mut().managed_fields = None;
         }
-        if let Some(known) = self.observed(&key) {
-            if is_older(known.version()) {
+        let Some(known) = self.observed(&key) else {
+            if is_older(self.listed_at.get(&key.kind).map(|listed| listed.saturating_add(1))) {
                 return Touched::default();
             }
-            if known.uid().zip(object.uid()).is_some_and(|(known, uid)| known != uid) {
-                self.keep_assumptions(&key, |known, _| !known.is_about_known());
-            }
+            return self.observe(key, object, refused);
+        };
+        if is_older(known.version()) {
+            return Touched::default();
         }
+        if known.uid().zip(object.uid()).is_some_and(|(known, uid)| known != uid) {
+            self.keep_assumptions(&key, |known, _| !known.is_about_known());
+        }
+        self.observe(key, object, refused)
+    }
+
+    fn observe(&mut self, key: Key, object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
         self.entries.entry(key.clone()).or_default().observed = Some(object);
         let touched = self.observed_anew(&key);
         let unusable = self.entries.get(&key).and_then(|entry| entry.refused.clone());
@@ -431,6 +443,8 @@ impl State {
     ) -> Touched {
         let mut touched = Touched::default();
         let listed: BTreeSet<Key> = objects.iter().filter_map(Key::of).collect();
+        // A list says what there is, whatever an earlier one said.
+        self.listed_at.remove(&kind);
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
             touched.merge(self.upsert(object, refused));
         }
@@ -468,6 +482,7 @@ impl State {
             touched.merge(self.observed_anew(&key));
         }
         self.listed.insert(kind);
+        self.listed_at.extend(version.map(|version| (kind, version)));
         touched
     }
 

@@ -118,6 +118,23 @@ fn classes_that_come_change_and_go_are_taken_in_where_they_are() {
 }
 
 #[test]
+fn what_a_list_did_not_have_is_not_brought_back_by_an_older_event() {
+    let mut state = state_of([mk_node("n", 1)]);
+    let list = |version: &str| Event::Relisted {
+        kind: Kind::Pod,
+        objects: Vec::new(),
+        resource_version: Some(version.into()),
+    };
+    state.apply(list("7"), NOW).unwrap();
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 7, Some("n"))), NOW).unwrap().is_nothing());
+    assert_eq!(pods_on(&mut state, 0), 0);
+    // A server that began anew counts from the start.
+    state.apply(list("3"), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 4, Some("n"))), NOW).unwrap();
+    assert_eq!(pods_on(&mut state, 0), 1);
+}
+
+#[test]
 fn the_same_event_twice_changes_nothing() {
     let mut state = state_of([mk_pod("web", "1", 1, None)]);
     let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None)), NOW).unwrap();
