@@ -444,7 +444,7 @@ impl State {
         let mut touched = Touched::default();
         let listed: BTreeSet<Key> = objects.iter().filter_map(Key::of).collect();
         // A list says what there is, whatever an earlier one said.
-        self.listed_at.remove(&kind);
+        let before = self.listed_at.remove(&kind);
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
             touched.merge(self.upsert(object, refused));
         }
@@ -482,7 +482,7 @@ impl State {
             touched.merge(self.observed_anew(&key));
         }
         self.listed.insert(kind);
-        self.listed_at.extend(version.map(|version| (kind, version)));
+        self.listed_at.extend(version.or(before).map(|version| (kind, version)));
         touched
     }
 
