@@ -375,7 +375,7 @@ impl State {
             if is_older(self.listed_at.get(&key.kind).map(|listed| listed.saturating_add(1))) {
                 return Touched::default();
             }
-            return self.observe(key, object, refused);
+            return self.observe(&key, object, refused);
         };
         if is_older(known.version()) {
             return Touched::default();
@@ -383,13 +383,13 @@ impl State {
         if known.uid().zip(object.uid()).is_some_and(|(known, uid)| known != uid) {
             self.keep_assumptions(&key, |known, _| !known.is_about_known());
         }
-        self.observe(key, object, refused)
+        self.observe(&key, object, refused)
     }
 
-    fn observe(&mut self, key: Key, object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
+    fn observe(&mut self, key: &Key, object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
         self.entries.entry(key.clone()).or_default().observed = Some(object);
-        let touched = self.observed_anew(&key);
-        let unusable = self.entries.get(&key).and_then(|entry| entry.refused.clone());
+        let touched = self.observed_anew(key);
+        let unusable = self.entries.get(key).and_then(|entry| entry.refused.clone());
         refused.extend(unusable);
         touched
     }
