@@ -15,7 +15,7 @@ complain() {
 declare -A allowed=(
     [berth-quantity]=""
     [berth-schedule]=""
-    [berth-model]=""
+    [berth-model]="berth-quantity"
     [berth-api]="berth-quantity"
     [berth-catalogue]="berth-quantity"
     [berth-manifests]="berth-api berth-quantity"
