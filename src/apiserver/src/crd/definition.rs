@@ -125,27 +125,22 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
     }
 }
 
-/// A schema in which all that is below a place with unknown fields has some too, as appliers see it.
-fn spread(schema: &Value, is_free: bool) -> Value {
+/// Lets all that is below a place with unknown fields have some too, as appliers see it.
+fn spread(schema: &mut Value, is_free: bool) {
     const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-    let Value::Object(map) = schema else { return schema.clone() };
+    let Value::Object(map) = schema else { return };
     let is_free = is_free || map.get(PRESERVE) == Some(&Value::Bool(true));
-    if !is_free && !schema.to_string().contains(PRESERVE) {
-        return schema.clone();
-    }
-    let mut out = map.clone();
-    if let Some(properties) = out.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.values_mut().for_each(|child| *child = spread(child, is_free));
+    if let Some(properties) = map.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|child| spread(child, is_free));
     }
     for part in ["items", "additionalProperties"] {
-        if let Some(child) = out.get_mut(part) {
-            *child = spread(child, is_free);
+        if let Some(child) = map.get_mut(part) {
+            spread(child, is_free);
         }
     }
     if is_free && map.get("type").is_some_and(|kind| kind == "object") && !map.contains_key("additionalProperties") {
-        out.insert(PRESERVE.to_owned(), true.into());
+        map.insert(PRESERVE.to_owned(), true.into());
     }
-    Value::Object(out)
 }
 
 /// Defaults must keep to the schemas that they are of.
@@ -226,7 +221,9 @@ pub(crate) fn resources(crd: &Value) -> Served {
             let kind = name("kind");
             let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
             let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(free);
-            let (schemas, root) = Schemas::from_custom_resource(&builtin().raw, &kind, &spread(&schema, false));
+            let mut applied = schema.clone();
+            spread(&mut applied, false);
+            let (schemas, root) = Schemas::from_custom_resource(&builtin().raw, &kind, &applied);
             let path = |pointer: &str| {
                 let text = version.pointer(pointer).and_then(Value::as_str)?;
                 Some(text.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>())
