@@ -30,16 +30,48 @@ pub(crate) enum Progress {
     Unknown,
 }
 
+/// What was told of the object since a write was assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Since {
+    /// Nothing new.
+    Nothing,
+    /// Newer versions, a deletion, or a list that does not have it, each with its resourceVersion.
+    Versions,
+    /// Some of these without a resourceVersion: nobody can tell whether that was before the write or after.
+    Unversioned,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Assumption {
     pub(crate) id: AssumptionId,
     pub(crate) patch: Patch,
     pub(crate) progress: Progress,
+    pub(crate) since: Since,
 }
 
 impl Assumption {
-    /// Whether the observed version settles it: shows it, or is newer.
-    pub(crate) fn is_settled_by(&self, observed: Option<&Object>) -> bool {
+    pub(crate) fn new(id: AssumptionId, patch: Patch, progress: Progress) -> Self {
+        Assumption { id, patch, progress, since: Since::Nothing }
+    }
+
+    /// Something new was told of the object.
+    pub(crate) fn told(&mut self, version: Option<u64>) {
+        self.since = self.since.max(if version.is_some() { Since::Versions } else { Since::Unversioned });
+    }
+
+    /// Whether it was written and what was told since does not settle it, though that may be newer than the write: only
+    /// the API server can tell what became of it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match self.progress {
+            Progress::Written(None) => self.since >= Since::Versions,
+            Progress::Written(Some(_)) => self.since == Since::Unversioned,
+            Progress::Tried | Progress::InFlight | Progress::Unknown => false,
+        }
+    }
+
+    /// Whether what is known settles it: shows it, or is newer. `gone_at` is how new the news are that there is no such
+    /// object, where none is observed.
+    pub(crate) fn is_settled_by(&self, observed: Option<&Object>, gone_at: Option<u64>) -> bool {
         if self.progress == Progress::Tried {
             return false;
         }
@@ -47,7 +79,8 @@ impl Assumption {
         if observed.is_none() && !self.patch.creates() {
             return true;
         }
-        let is_newer = match (self.progress, observed.and_then(Object::version)) {
+        let known_at = observed.map_or(gone_at, Object::version);
+        let is_newer = match (self.progress, known_at) {
             (Progress::Written(Some(written)), Some(version)) => version >= written,
             _ => false,
         };
@@ -57,14 +90,6 @@ impl Assumption {
     /// Whether it is about the incarnation that was known: one that is tried or creates an object is not.
     pub(crate) fn is_about_known(&self) -> bool {
         self.progress != Progress::Tried && !self.patch.creates()
-    }
-
-    /// Whether it was written, at this resourceVersion or an unknown one that is not newer than `version`.
-    pub(crate) fn was_written_until(&self, version: Option<u64>) -> bool {
-        match self.progress {
-            Progress::Written(written) => written.zip(version).is_none_or(|(written, version)| written <= version),
-            _ => false,
-        }
     }
 }
 
@@ -80,5 +105,18 @@ impl State {
             }
             is_kept
         });
+    }
+
+    /// Settles what the observed version of an object shows. What nobody can tell is to be read again.
+    pub(crate) fn settle_assumptions(&mut self, key: &Key) {
+        if self.entries.get(key).is_none_or(|entry| entry.assumed.is_empty()) {
+            return;
+        }
+        let gone_at = self.graves.get(key).max(self.listed_at.get(&key.kind)).copied();
+        self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed, gone_at));
+        let assumed = self.entries.get_mut(key).into_iter().flat_map(|entry| &mut entry.assumed);
+        for known in assumed.filter(|known| known.is_in_doubt()) {
+            known.progress = Progress::Unknown;
+        }
     }
 }

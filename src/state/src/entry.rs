@@ -55,6 +55,13 @@ impl Entry {
         changed
     }
 
+    /// Something new was told of the object: what is assumed of it may be out of date.
+    pub(crate) fn told(&mut self, version: Option<u64>) {
+        for known in &mut self.assumed {
+            known.told(version);
+        }
+    }
+
     /// Whether nothing is known of the name any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.observed.is_none() && self.assumed.is_empty()

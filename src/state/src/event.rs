@@ -33,7 +33,7 @@ pub enum Event {
     /// One object as it was just read from the API server, or that there is none: settles what is
     /// [to be read again](crate::State::to_read_again).
     Read {
-        /// Which.
+        /// Which, as it was to be read. Where nothing was found, an object of another uid stands: it came meanwhile.
         object: ObjectRef,
         /// What was read.
         found: Option<Object>,

@@ -35,12 +35,12 @@ pub struct State {
     /// Kinds that were listed.
     listed: BTreeSet<Kind>,
     /// By kind: how new its latest list was. What is older and was not in it is gone.
-    listed_at: BTreeMap<Kind, u64>,
+    pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
     next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
-    graves: BTreeMap<Key, u64>,
+    pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
     pub(crate) built: Option<Built>,
@@ -279,10 +279,11 @@ impl State {
 
     /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
     pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        let unknown = |entry: &&Entry| entry.assumed.iter().any(|known| known.progress == Progress::Unknown);
-        self.entries.iter().filter(move |(_, entry)| unknown(entry)).map(|(key, entry)| {
-            let uid = entry.observed.as_ref().and_then(Object::uid);
-            key.clone().with_uid(uid)
+        let keys: BTreeSet<&Key> = self.assumptions.values().collect();
+        keys.into_iter().filter_map(|key| {
+            let entry = self.entries.get(key)?;
+            let is_unknown = entry.assumed.iter().any(|known| known.progress == Progress::Unknown);
+            is_unknown.then(|| key.clone().with_uid(entry.observed.as_ref().and_then(Object::uid)))
         })
     }
 
@@ -301,7 +302,7 @@ impl State {
         self.next_assumption += 1;
         self.assumptions.insert(id, object.key.clone());
         let entry = self.entries.entry(object.key.clone()).or_default();
-        entry.assumed.push(Assumption { id, patch, progress });
+        entry.assumed.push(Assumption::new(id, patch, progress));
         self.refresh(&object.key);
         Some(id)
     }
@@ -387,7 +388,11 @@ impl State {
     }
 
     fn observe(&mut self, key: &Key, object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
-        self.entries.entry(key.clone()).or_default().observed = Some(object);
+        let (version, entry) = (object.version(), self.entries.entry(key.clone()).or_default());
+        if version.is_none() || entry.observed.as_ref().and_then(Object::version) != version {
+            entry.told(version);
+        }
+        entry.observed = Some(object);
         let touched = self.observed_anew(key);
         let unusable = self.entries.get(key).and_then(|entry| entry.refused.clone());
         refused.extend(unusable);
@@ -405,18 +410,14 @@ impl State {
             is_same && !is_newer
         });
         // What was created and gone before an event showed it.
-        let is_created = |assumption: &Assumption| match (&assumption.patch, assumption.progress) {
-            (Patch::Create(created), Progress::Written(written)) => {
-                let is_same = created.uid().zip(object.uid.as_deref()).is_some_and(|(mine, uid)| mine == uid);
-                is_same || written.zip(version).is_some_and(|(written, version)| written <= version)
-            }
+        let is_created = |assumption: &Assumption| match &assumption.patch {
+            Patch::Create(created) => created.uid().zip(object.uid.as_deref()).is_some_and(|(mine, uid)| mine == uid),
             _ => false,
         };
         if is_meant {
             entry.observed = None;
-        } else if !entry.assumed.iter().any(is_created) {
-            return Touched::default();
         }
+        entry.told(version);
         self.keep_assumptions(&object.key, |known, _| !is_created(known));
         self.observed_anew(&object.key)
     }
@@ -448,41 +449,26 @@ impl State {
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
             touched.merge(self.upsert(object, refused));
         }
+        self.listed.insert(kind);
+        self.listed_at.extend(version.or(before).map(|version| (kind, version)));
         let from = Key { kind, namespace: "".into(), name: "".into() };
         let of_kind = self.entries.range(from..).take_while(|(key, _)| key.kind == kind);
-        let gone = of_kind.filter(|(key, _)| !listed.contains(*key)).map(|(key, entry)| (key.clone(), entry));
-        let gone: Vec<(Key, bool)> = gone
-            .filter_map(|(key, entry)| {
-                let observed = entry.observed.as_ref();
-                let is_newer = |known: u64| version.is_some_and(|list| known > list);
-                let is_gone = observed.is_some_and(|observed| !observed.version().is_some_and(is_newer));
-                let is_created = observed.is_none() && entry.assumed.iter().any(|a| a.was_written_until(version));
-                (is_gone || is_created).then_some((key, is_gone))
-            })
+        let is_newer = |known: u64| version.is_some_and(|list| known > list);
+        let is_gone = |known: &Object| !known.version().is_some_and(is_newer);
+        let gone: Vec<(Key, bool)> = of_kind
+            .filter(|(key, entry)| !listed.contains(*key) && entry.observed.as_ref().is_none_or(is_gone))
+            .map(|(key, entry)| (key.clone(), entry.observed.is_some()))
             .collect();
         for (key, was_observed) in gone {
-            if was_observed {
-                if let Some(version) = version {
-                    self.bury(&key, version);
-                }
-                if let Some(entry) = self.entries.get_mut(&key) {
-                    entry.observed = None;
-                }
-            } else if version.is_some() {
-                self.keep_assumptions(&key, |known, _| !known.was_written_until(version));
-            } else {
-                // The list may be older than the creation, or newer than a deletion.
-                let entry = self.entries.get_mut(&key);
-                for known in entry.into_iter().flat_map(|entry| &mut entry.assumed) {
-                    if known.was_written_until(None) {
-                        known.progress = Progress::Unknown;
-                    }
-                }
+            if let Some(version) = version.filter(|_| was_observed) {
+                self.bury(&key, version);
+            }
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.observed = None;
+                entry.told(version);
             }
             touched.merge(self.observed_anew(&key));
         }
-        self.listed.insert(kind);
-        self.listed_at.extend(version.or(before).map(|version| (kind, version)));
         touched
     }
 
@@ -490,6 +476,10 @@ impl State {
         self.keep_assumptions(&object.key, |known, _| known.progress != Progress::Unknown);
         let mut touched = match found {
             Some(found) => self.upsert(found, refused),
+            // What was not there to be read and came meanwhile stands: its own events tell what becomes of it.
+            None if object.uid.is_none() && self.observed(&object.key).is_some_and(|known| known.uid().is_some()) => {
+                Touched::default()
+            }
             None => self.delete(object, None),
         };
         touched.merge(self.observed_anew(&object.key));
@@ -520,7 +510,7 @@ impl State {
 
     /// Settles what the observed version of an object shows, and brings it up to date.
     fn observed_anew(&mut self, key: &Key) -> Touched {
-        self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed));
+        self.settle_assumptions(key);
         self.refresh(key)
     }
 

@@ -3,6 +3,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod assumptions;
+
 const NOW: Time = Time::UNIX_EPOCH;
 
 fn mk_pod(name: &str, uid: &str, version: u64, node: Option<&str>) -> Object {
@@ -242,111 +244,13 @@ fn a_workload_in_the_state_makes_no_pods() {
     assert!(state.cluster(NOW).node_pools.is_empty(), "nor is there an open NodePool");
 }
 
-fn bind(state: &mut State) -> Write {
-    let pod = state.get(&pod_key("web")).unwrap().reference().unwrap();
-    state.assume(&pod, Patch::Bind { node: "n".into(), annotations: [].into() }).unwrap()
-}
-
 fn settle(state: &mut State, write: &Write, outcome: Outcome) -> Touched {
     state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW).unwrap()
-}
-
-fn written(version: u64) -> Outcome {
-    Outcome::Written { resource_version: Some(version.to_string()), uid: None }
-}
-
-#[test]
-fn an_assumed_binding_is_undone_by_no_older_event_and_confirmed_by_its_own() {
-    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
-    let write = bind(&mut state);
-    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (1, 0));
-    // A label was changed before the binding; its event comes after.
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 3, None)), NOW).unwrap().is_nothing());
-    assert_eq!(pods_on(&mut state, 0), 1);
-    settle(&mut state, &write, written(5));
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None)), NOW).unwrap().is_nothing());
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 5, Some("n"))), NOW).unwrap().is_nothing());
-    assert_eq!(pods_on(&mut state, 0), 1);
-    assert!(state.assumptions.is_empty());
-}
-
-#[test]
-fn a_refused_binding_is_dropped() {
-    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
-    let write = bind(&mut state);
-    let touched = settle(&mut state, &write, Outcome::Refused);
-    assert!(touched.waiting && touched.room);
-    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (0, 1));
-}
-
-#[test]
-fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
-    for (found, bound) in [(Some(None), 0), (Some(Some("n")), 1), (None, 0)] {
-        let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
-        let write = bind(&mut state);
-        settle(&mut state, &write, Outcome::Unknown);
-        assert_eq!(pods_on(&mut state, 0), 1);
-        let again: Vec<ObjectRef> = state.to_read_again().collect();
-        assert_eq!(again, [pod_key("web").with_uid(Some("1"))]);
-        let found = found.map(|node| mk_pod("web", "1", 3, node));
-        state.apply(Event::Read { object: again[0].clone(), found }, NOW).unwrap();
-        assert_eq!(pods_on(&mut state, 0), bound);
-        assert_eq!(state.to_read_again().count(), 0);
-    }
-}
-
-#[test]
-fn an_assumption_is_about_one_incarnation() {
-    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
-    bind(&mut state);
-    state.apply(Event::Applied(mk_pod("web", "2", 3, None)), NOW).unwrap();
-    assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (0, 1));
-    let earlier = pod_key("web").with_uid(Some("1"));
-    assert!(state.assume(&earlier, Patch::Remove).is_none());
 }
 
 fn mk_claim(name: &str) -> berth_api::NodeClaim {
     typed(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name},
         "spec": {"requirements": []}}))
-}
-
-#[test]
-fn a_created_object_is_there_until_its_deletion_is_seen() {
-    let mut state = State::new(Options::default());
-    let claim = Object::from(mk_claim("c"));
-    let reference = claim.reference().unwrap();
-    let write = state.assume(&reference, Patch::Create(claim.clone())).unwrap();
-    assert!(state.assume(&reference, Patch::Create(claim.clone())).is_none(), "there is one");
-    let outcome = Outcome::Written { resource_version: Some("4".to_owned()), uid: Some("1".to_owned()) };
-    settle(&mut state, &write, outcome);
-    let earlier =
-        Event::Deleted { object: reference.key.clone().with_uid(Some("0")), resource_version: Some("3".into()) };
-    state.apply(earlier, NOW).unwrap();
-    assert!(state.get(&reference.key).is_some());
-    let gone = Event::Deleted { object: reference.key.clone().with_uid(Some("1")), resource_version: Some("6".into()) };
-    state.apply(gone, NOW).unwrap();
-    assert!(state.get(&reference.key).is_none());
-}
-
-#[test]
-fn a_list_without_a_version_has_a_created_object_read_again() {
-    let mut state = State::new(Options::default());
-    let claim = Object::from(mk_claim("c"));
-    let reference = claim.reference().unwrap();
-    let write = state.assume(&reference, Patch::Create(claim)).unwrap();
-    settle(&mut state, &write, written(4));
-    let list = |version: Option<&str>| Event::Relisted {
-        kind: Kind::NodeClaim,
-        objects: Vec::new(),
-        resource_version: version.map(str::to_owned),
-    };
-    state.apply(list(Some("3")), NOW).unwrap();
-    assert!(state.get(&reference.key).is_some(), "the list is older than the claim");
-    state.apply(list(None), NOW).unwrap();
-    assert!(state.get(&reference.key).is_some());
-    assert_eq!(state.to_read_again().count(), 1);
-    state.apply(Event::Read { object: reference.clone(), found: None }, NOW).unwrap();
-    assert!(state.get(&reference.key).is_none());
 }
 
 #[test]

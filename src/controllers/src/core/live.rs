@@ -59,7 +59,8 @@ impl Core {
             Observed::Unreadable { kind, metadata, .. } => state_kind(*kind).map(|kind| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 let key = berth_state::Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default());
-                Event::Deleted { object: key.with_uid(None), resource_version: metadata.resource_version.clone() }
+                let object = key.with_uid(metadata.uid.as_deref());
+                Event::Deleted { object, resource_version: metadata.resource_version.clone() }
             }),
         };
         if let Some(event) = event {
@@ -74,9 +75,8 @@ impl Core {
         if let Observed::Deleted(Kind::NodeClaim, metadata) = observed {
             self.look_for_freed_slot(metadata.name.as_deref().unwrap_or_default(), now);
         }
-        if matches!(observed, Observed::Listed(..)) {
-            self.read_again();
-        }
+        // A list, or a newer version, may leave open what became of a write.
+        self.read_again();
     }
 
     /// Takes in the conditions of a NodeClaim, before the view knows them: the state does not. One that got further may let pods
@@ -161,11 +161,9 @@ impl Core {
             Outcome::Unknown(_) => berth_state::Outcome::Unknown,
             _ => berth_state::Outcome::Refused,
         };
-        let is_unknown = settled == berth_state::Outcome::Unknown;
         self.apply(Event::Settled { assumption, outcome: settled }, now);
-        if is_unknown {
-            self.read_again();
-        } else if matches!(outcome, Outcome::Conflict(_) | Outcome::Refused(_)) {
+        self.read_again();
+        if matches!(outcome, Outcome::Conflict(_) | Outcome::Refused(_)) {
             // What was known is out of date.
             let read = Write { op: Op::Read, ..write.clone() };
             self.effects.push(Effect::Write(None, Box::new(read)));
@@ -203,14 +201,16 @@ impl Core {
     }
 
     pub(super) fn reread(&mut self, key: Key) {
-        let is_unknown = state_kind(key.kind).is_some_and(|kind| {
+        let unknown = state_kind(key.kind).and_then(|kind| {
             let key = berth_state::Key::new(kind, &key.namespace, &key.name);
-            self.state.to_read_again().any(|object| object.key == key)
+            self.state.to_read_again().find(|object| object.key == key)
         });
-        if is_unknown {
-            self.write(Job::Reread(key.clone()), Write { key, uid: String::new(), op: Op::Read });
-        } else {
-            self.queue.forget(&Job::Reread(key));
+        match unknown {
+            Some(object) => {
+                let uid = object.uid.map(|uid| uid.to_string()).unwrap_or_default();
+                self.write(Job::Reread(key.clone()), Write { key, uid, op: Op::Read });
+            }
+            None => self.queue.forget(&Job::Reread(key)),
         }
     }
 
@@ -229,6 +229,7 @@ impl Core {
         let object = berth_state::Key::new(kind, &key.namespace, &key.name).with_uid(None);
         self.apply(Event::Read { object, found }, now);
         self.queue.done(&job);
+        self.read_again();
     }
 }
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_api::ReservationPhase;
 use berth_catalogue::Catalogue;
 use berth_decisions::Decider;
 use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Write};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as MetaTime};
 use serde_json::json;
 
 use crate::objects;
@@ -25,12 +26,18 @@ pub(crate) enum Step {
     /// One that may have been told long ago.
     Redeliver(u8),
     Relist(Kind, bool),
+    /// A list is read, to be told later.
+    List(Kind),
+    Listed,
     Assume(u8, u8, u8),
     /// The API server does a write, or not.
     Write(u8, u8),
     /// The outcome of a write is told.
     Answer(u8),
     ReadAgain,
+    /// What is to be read again is read, to be told later.
+    Ask,
+    Read(u8),
     Fork(Vec<(u8, u8, u8)>, bool),
     Offer(u8, bool),
     /// The cloud counts instances of the reservation, and says which it left out.
@@ -52,6 +59,8 @@ pub(crate) struct World {
     untold: Vec<usize>,
     writes: Vec<Write>,
     answers: Vec<(Write, Outcome)>,
+    reads: Vec<(ObjectRef, Option<Object>)>,
+    list: Option<(Kind, Vec<Object>, u64)>,
     offer: (u8, bool),
     count: Option<(u8, bool)>,
 }
@@ -80,6 +89,8 @@ impl World {
             untold: Vec::new(),
             writes: Vec::new(),
             answers: Vec::new(),
+            reads: Vec::new(),
+            list: None,
             offer: (2, true),
             count: None,
         };
@@ -118,11 +129,11 @@ impl World {
             1 => self.take(Step::Recreate(kind, name, variant)),
             2 | 3 => self.take(Step::Put(kind, name, variant)),
             4 => {
-                self.take(Step::Assume(variant % 4, name, what));
+                self.take(Step::Assume(variant % 8, name, what));
                 self.take(Step::Write(0, variant));
                 self.take(Step::Answer(0));
             }
-            5 => self.take(Step::Fork(vec![(variant % 4, name, what)], variant.is_multiple_of(2))),
+            5 => self.take(Step::Fork(vec![(variant % 8, name, what)], variant.is_multiple_of(2))),
             6 => {
                 self.take(Step::Delete(kind, name));
                 self.take(Step::Relist(kind, true));
@@ -156,7 +167,7 @@ impl World {
 
     fn set(&mut self, mut object: Object) {
         self.version += 1;
-        set_version(&mut object, self.version);
+        metadata_of(&mut object).resource_version = Some(self.version.to_string());
         self.truth.insert(Key::of(&object).unwrap(), object.clone());
         self.record(Event::Applied(object));
     }
@@ -186,6 +197,24 @@ impl World {
         known.get(usize::from(which) % known.len().max(1)).cloned()
     }
 
+    fn all_of(&self, kind: Kind) -> Vec<Object> {
+        self.truth.values().filter(|object| object.kind() == kind).cloned().collect()
+    }
+
+    /// The watch goes on after a list: what was before and not told is never told.
+    fn go_on_after(&mut self, kind: Kind, version: u64) {
+        let is_after =
+            |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok()).is_some_and(|at| at > version);
+        let log = &self.log;
+        self.untold.retain(|at| match &log[*at] {
+            Event::Applied(object) if object.kind() == kind => is_after(object.metadata().resource_version.as_deref()),
+            Event::Deleted { object, resource_version } if object.key.kind == kind => {
+                is_after(resource_version.as_deref())
+            }
+            _ => true,
+        });
+    }
+
     pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Put(kind, name, variant) => self.put(kind, name, variant),
@@ -211,17 +240,20 @@ impl World {
                 }
             }
             Step::Relist(kind, with_version) => {
-                let objects = self.truth.values().filter(|object| object.kind() == kind).cloned().collect();
+                // It takes the place of one that was read before.
+                self.list.take_if(|(listed, ..)| *listed == kind);
+                let objects = self.all_of(kind);
                 let resource_version = with_version.then(|| self.version.to_string());
                 self.tell(Event::Relisted { kind, objects, resource_version });
                 if with_version {
-                    // The watch goes on after the list: what it missed is never told.
-                    let is_other = |at: &usize| match &self.log[*at] {
-                        Event::Applied(object) => object.kind() != kind,
-                        Event::Deleted { object, .. } => object.key.kind != kind,
-                        _ => true,
-                    };
-                    self.untold.retain(is_other);
+                    self.go_on_after(kind, self.version);
+                }
+            }
+            Step::List(kind) => self.list = Some((kind, self.all_of(kind), self.version)),
+            Step::Listed => {
+                if let Some((kind, objects, version)) = self.list.take() {
+                    self.tell(Event::Relisted { kind, objects, resource_version: Some(version.to_string()) });
+                    self.go_on_after(kind, version);
                 }
             }
             Step::Assume(what, a, b) => {
@@ -246,6 +278,19 @@ impl World {
             Step::ReadAgain => {
                 for object in self.state.to_read_again().collect::<Vec<_>>() {
                     let found = self.truth.get(&object.key).cloned();
+                    self.tell(Event::Read { object, found });
+                }
+            }
+            Step::Ask => {
+                let asked = self.state.to_read_again().map(|object| {
+                    let found = self.truth.get(&object.key).cloned();
+                    (object, found)
+                });
+                self.reads = asked.collect();
+            }
+            Step::Read(which) => {
+                if !self.reads.is_empty() {
+                    let (object, found) = self.reads.remove(usize::from(which) % self.reads.len());
                     self.tell(Event::Read { object, found });
                 }
             }
@@ -285,7 +330,7 @@ impl World {
             let pod = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
             pod.is_some_and(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
         };
-        Some(match what % 6 {
+        Some(match what % 8 {
             0 | 1 => (pod().filter(is_free)?, Patch::Bind { node: node()?, annotations: BTreeMap::new() }),
             2 => (pod()?, Patch::Delete { at: self.now }),
             3 => (pod().filter(is_free)?, Patch::Nominate { node: node() }),
@@ -294,6 +339,17 @@ impl World {
                 let known = self.state.get_as::<berth_api::Reservation>("", &object.key.name)?;
                 let patch = if b.is_multiple_of(2) { Patch::hold(known, &node()?) } else { Patch::release(known) };
                 (object, patch)
+            }
+            5 => {
+                let node = self.pick(if a.is_multiple_of(3) { Kind::NodeClaim } else { Kind::Node }, a)?;
+                (node, Patch::Delete { at: self.now })
+            }
+            6 => {
+                let object = self.pick(Kind::Node, a)?;
+                let mut node = self.state.get_as::<Node>("", &object.key.name)?.clone();
+                let spec = Arc::make_mut(&mut node).spec.get_or_insert_default();
+                spec.unschedulable = Some(b.is_multiple_of(2));
+                (object, Patch::Update(Object::Node(node)))
             }
             _ => {
                 let claim = objects::object(Kind::NodeClaim, a, b, "", 0);
@@ -307,6 +363,9 @@ impl World {
         let planned: Vec<_> = changes.iter().filter_map(|(a, b, c)| self.change(*a, *b, *c)).collect();
         let now = self.now;
         let mut fork = self.state.fork();
+        if commits && let (Some(node), Some((_, 0..64, _))) = (nodes.first(), changes.first()) {
+            let _ = fork.remove_node(node, now);
+        }
         for (object, patch) in planned {
             // What cannot be done is refused, and changes nothing.
             let _ = match patch {
@@ -314,6 +373,9 @@ impl World {
                 Patch::Delete { at } => fork.evict(&object, at),
                 Patch::Nominate { node } => fork.nominate(&object, node.as_deref()),
                 Patch::Create(Object::NodeClaim(claim)) => fork.add_node_claim((*claim).clone()),
+                Patch::Status(status) if status.phase == ReservationPhase::Available => {
+                    fork.hold(&object, status.node_name.as_deref().unwrap_or_default())
+                }
                 _ => fork.release(&object),
             };
         }
@@ -329,15 +391,16 @@ impl World {
     }
 
     fn write(&mut self, write: Write, outcome: u8) {
-        let is_done = outcome % 4 < 3 && self.carry_out(&write);
+        let is_done = outcome % 4 < 3 && self.carry_out(&write, outcome);
         let answer = match outcome % 4 {
             // A write that was not done is refused, or its answer is lost.
             _ if !is_done && outcome % 16 < 8 => Outcome::Refused,
             0 | 1 if is_done => {
                 let written = self.truth.get(&write.object.key).map(|object| object.metadata().clone());
                 let written = written.unwrap_or_default();
-                let says = outcome.is_multiple_of(8);
-                Outcome::Written { resource_version: written.resource_version.filter(|_| !says), uid: written.uid }
+                let (version, uid) = (outcome.is_multiple_of(8), outcome % 64 >= 48);
+                let resource_version = written.resource_version.filter(|_| !version);
+                Outcome::Written { resource_version, uid: written.uid.filter(|_| !uid) }
             }
             _ => Outcome::Unknown,
         };
@@ -345,7 +408,7 @@ impl World {
     }
 
     /// The API server's part of a write; whether it accepts it.
-    fn carry_out(&mut self, write: &Write) -> bool {
+    fn carry_out(&mut self, write: &Write, how: u8) -> bool {
         let key = &write.object.key;
         let known = self.truth.get(key).cloned();
         let is_same = known.as_ref().is_some_and(|known| {
@@ -378,10 +441,22 @@ impl World {
                 self.set(Object::Pod(pod));
                 true
             }
-            (Patch::Delete { at }, Some(Object::Pod(mut pod))) => {
-                Arc::make_mut(&mut pod).metadata.deletion_timestamp.get_or_insert(MetaTime(*at));
-                self.set(Object::Pod(pod));
+            // What nothing holds back is gone at once.
+            (Patch::Delete { .. }, Some(_)) if how % 64 >= 32 => {
+                self.delete(key);
                 true
+            }
+            (Patch::Delete { at }, Some(mut object)) => {
+                metadata_of(&mut object).deletion_timestamp.get_or_insert(MetaTime(*at));
+                self.set(object);
+                true
+            }
+            (Patch::Update(updated), Some(known)) => {
+                let is_current = known.metadata().resource_version == updated.metadata().resource_version;
+                if is_current {
+                    self.set(updated.clone());
+                }
+                is_current
             }
             (Patch::Status(status), Some(Object::Reservation(mut reservation))) => {
                 Arc::make_mut(&mut reservation).status = Some((**status).clone());
@@ -403,27 +478,33 @@ impl World {
         for &at in &untold[..half] {
             self.tell(self.log[at].clone());
         }
+        self.take(Step::Listed);
         for (write, outcome) in std::mem::take(&mut self.answers) {
             self.tell(Event::Settled { assumption: write.assumption, outcome });
+        }
+        for (object, found) in std::mem::take(&mut self.reads) {
+            self.tell(Event::Read { object, found });
         }
         for &at in &untold[half..] {
             self.tell(self.log[at].clone());
         }
-        self.take(Step::ReadAgain);
+        // What was read may leave open what became of another write.
+        for _ in 0..8 {
+            self.take(Step::ReadAgain);
+        }
+        assert_eq!(self.state.to_read_again().next(), None, "what is read again is known");
     }
 }
 
-fn set_version(object: &mut Object, version: u64) {
-    macro_rules! set {
+fn metadata_of(object: &mut Object) -> &mut ObjectMeta {
+    macro_rules! all {
         ($($kind:ident),*) => {
             match object {
-                $(Object::$kind(known) => {
-                    Arc::make_mut(known).metadata.resource_version = Some(version.to_string());
-                })*
+                $(Object::$kind(known) => &mut Arc::make_mut(known).metadata,)*
             }
         };
     }
-    set!(
+    all!(
         Namespace,
         PriorityClass,
         StorageClass,
@@ -446,5 +527,5 @@ fn set_version(object: &mut Object, version: u64) {
         PodDisruptionBudget,
         Reservation,
         Pod
-    );
+    )
 }
