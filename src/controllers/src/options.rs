@@ -78,6 +78,12 @@ pub struct Timings {
     pub garbage_period: Duration,
     /// How young an instance without a NodeClaim may be and is not yet garbage.
     pub garbage_age: Duration,
+    /// How often the cloud is asked of each instance whether it is still what its node class asks for; `None`: once, and
+    /// again where the digest of its node class changes. In virtual time that tells of every change.
+    pub drift_period: Option<Duration>,
+    /// How coarsely the time of the last pod event of a node is written where no decision asks for it, as the node need not
+    /// be left alone (`consolidateAfter: 0s`). Else it is 10 seconds.
+    pub pod_event_grain: Duration,
     /// How much consolidation and drift may look in a second: what-ifs times the nodes and pods that each looks at. After a
     /// look nodes rest until as much time has passed; only empty ones are looked for meanwhile. `None`: no more than the
     /// processor holds. In virtual time, where looking takes no time, this stands for it.
@@ -96,6 +102,8 @@ impl Default for Timings {
             exhausted_for: Duration::from_secs(3 * 60),
             garbage_period: Duration::from_secs(2 * 60),
             garbage_age: Duration::from_secs(30),
+            drift_period: Some(Duration::from_secs(5 * 60)),
+            pod_event_grain: Duration::from_secs(10),
             look_pace: None,
         }
     }

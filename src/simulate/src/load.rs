@@ -20,6 +20,7 @@ use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
 use crate::trace;
+use crate::world::NEVER;
 
 /// What happens by itself does not happen more often.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
@@ -361,7 +362,9 @@ impl Loader {
             ..SolveOptions::default()
         };
         let look_pace = NonZeroU32::new(settings.look_pace.unwrap_or(LOOK_PACE));
-        let mut timings = Timings { look_pace, ..Timings::default() };
+        // What a cloud in memory says of an instance, and when pods came to a node that may go at once, does not change by
+        // itself.
+        let mut timings = Timings { look_pace, drift_period: None, pod_event_grain: NEVER, ..Timings::default() };
         for (field, value, of) in [
             ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
             ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),

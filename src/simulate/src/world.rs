@@ -32,7 +32,7 @@ use crate::step::Arrival;
 use crate::waits::{Told, Waits};
 
 /// Longer than any simulation: what healthy nodes would write is implied.
-const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub(crate) const NEVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// So many points a plot has.
 const SAMPLES: u32 = 480;
 /// The shortest time between two of them.

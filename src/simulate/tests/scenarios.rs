@@ -307,6 +307,23 @@ fn a_trace_alone_is_a_scenario() {
     assert!((outcome.hours - 1.0 / 3.0).abs() < 1e-6, "{}", outcome.hours);
 }
 
+/// In virtual time nobody is asked again and again what does not change by itself.
+#[test]
+fn nodes_drift_once_their_node_class_asks_for_something_else() {
+    let folder = Folder::new("drift");
+    let change = |spec: &str| {
+        format!(
+            "events:
+- {{at: 12m, apply: {{objects: [{{apiVersion: berth.sh/v1alpha1, kind: FakeNodeClass, metadata: {{name: default}}, spec: {spec}}}]}}}}
+"
+        )
+    };
+    for (spec, launched) in [("{image: second}", 2), ("{registrationDelay: 1m}", 1)] {
+        let outcome = run(&folder, &scenario("on-demand", 1, &change(spec)));
+        assert_eq!(outcome.nodes.launched, launched, "{spec}: {outcome:?}");
+    }
+}
+
 /// The regression: a NodePool that was made, or applied later, consolidated as it is written whatever was varied.
 #[test]
 fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {

@@ -125,6 +125,7 @@ impl World {
         let Allotted { offering, reservation, stock, exhausted } = allotted;
         if let Some(left) = stock.as_ref().and_then(|key| self.stock.get_mut(key)) {
             *left = left.saturating_sub(1);
+            self.n_changes += 1;
         }
         self.n_launched += 1;
         let number = self.n_launched;

@@ -156,6 +156,7 @@ impl FakeCloud {
     pub fn set_stock(&self, offering: &OfferingKey, left: Option<u32>) {
         self.with(|world, now| {
             world.note(now, offering, MarketChange::Stock(left));
+            world.n_changes += 1;
             match left {
                 Some(left) => world.stock.insert(offering.clone(), left),
                 None => world.stock.remove(offering),

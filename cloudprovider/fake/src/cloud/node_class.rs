@@ -1,5 +1,6 @@
 //! Node classes: from which types, in which zones and how fast machines are made.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,10 +30,20 @@ impl NodeClass {
         self.zones.is_empty() || zone.is_none_or(|zone| self.zones.iter().any(|own| own == zone))
     }
 
+    /// All that a machine may have drifted from: image, zones and instance types.
+    fn digest(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (&self.image, &self.zones).hash(&mut hasher);
+        for entry in self.catalogue.iter().flat_map(|own| own.types()) {
+            entry.name.hash(&mut hasher);
+        }
+        format!("{:016x}", hasher.finish())
+    }
+
     pub(super) fn status(&self) -> NodeClassStatus {
         match &self.not_ready {
             Some((reason, message)) => NodeClassStatus::NotReady { reason: reason.clone(), message: message.clone() },
-            None => NodeClassStatus::Ready { hash: self.image.clone() },
+            None => NodeClassStatus::Ready { hash: self.digest() },
         }
     }
 }

@@ -12,7 +12,7 @@ use berth_cloudprovider::{
 use jiff::Timestamp;
 
 use super::node_class::NodeClass;
-use super::world::{Record, World, is_reserved, key_of, slot_of};
+use super::world::{Offered, Record, World, is_reserved, key_of, slot_of};
 
 /// What an instance costs an hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +80,22 @@ impl World {
 
     /// What a node class offers: its paid offerings with what is left where the catalogue counts them, and an offering
     /// for each type and zone of each reservation.
-    pub(super) fn offers(&self, class: &NodeClass, now: Timestamp) -> Result<InstanceTypes> {
+    pub(super) fn offers(&mut self, class: &NodeClass, now: Timestamp) -> Result<InstanceTypes> {
         let reservations = self.shown_reservations(class, now);
+        let is_current = |known: &&Offered| {
+            known.n_changes == self.n_changes && known.types.reservations == reservations && known.class == *class
+        };
+        if let Some(known) = self.offered.iter().find(is_current) {
+            return Ok(known.types.clone());
+        }
+        let types = self.offers_anew(class, reservations)?;
+        let n_changes = self.n_changes;
+        self.offered.retain(|known| known.n_changes == n_changes && known.class != *class);
+        self.offered.push(Offered { class: class.clone(), n_changes, types: types.clone() });
+        Ok(types)
+    }
+
+    fn offers_anew(&self, class: &NodeClass, reservations: Vec<CapacityReservation>) -> Result<InstanceTypes> {
         let mut types: Vec<InstanceTypeEntry> = self.types_of(class).to_vec();
         for entry in &mut types {
             let mut offerings = std::mem::take(&mut entry.offerings);
@@ -182,6 +196,7 @@ impl World {
         let mut offerings = own.flat_map(|entry| entry.offerings.iter_mut().filter(|own| !is_reserved(own)));
         let Some(offering) = offerings.find(|own| key_of(&key.instance_type, own) == *key) else { return false };
         offering.price = price;
+        self.n_changes += 1;
         // Only the price of an offering that is there has changed, so it is a catalogue as before.
         Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok()
     }

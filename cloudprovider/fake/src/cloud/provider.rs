@@ -58,7 +58,7 @@ fn lost() -> CloudError {
 }
 
 impl FakeCloud {
-    async fn read<T>(&self, read: impl FnOnce(&World, Timestamp) -> Result<T>) -> Result<T> {
+    async fn read<T>(&self, read: impl FnOnce(&mut World, Timestamp) -> Result<T>) -> Result<T> {
         let (latency, fate) = self.with(|world, _| world.fate(false));
         wait(latency).await;
         match fate {

@@ -78,6 +78,7 @@ impl World {
 
     /// Adds a reservation, or changes one: its instances stay, however many it holds from now on.
     pub(super) fn set_reservation(&mut self, id: &str, definition: FakeReservation, now: Timestamp) {
+        self.n_changes += 1;
         let notice = definition.end.map(|end| earlier(end, self.config.block_notice));
         let times = [definition.start, notice, definition.end];
         for time in times.into_iter().flatten().filter(|&time| time > now) {

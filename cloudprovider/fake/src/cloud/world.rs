@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use berth_catalogue::{CapacityType, Catalogue, OfferingEntry};
 use berth_cloudprovider::{
-    Instance, InstanceState, Interruption, InterruptionReason, LaunchRequest, LaunchToken, OfferingKey, ProviderId,
+    Instance, InstanceState, InstanceTypes, Interruption, InterruptionReason, LaunchRequest, LaunchToken, OfferingKey,
+    ProviderId,
 };
 use jiff::Timestamp;
 
@@ -74,6 +75,19 @@ pub(super) struct World {
     timers: BTreeMap<(Timestamp, u64), Timer>,
     n_timers: u64,
     pub(super) n_launched: u64,
+    /// How often stock, prices or reservations have changed.
+    pub(super) n_changes: u64,
+    /// What node classes were told that they offer, while nothing has changed.
+    pub(super) offered: Vec<Offered>,
+}
+
+/// What a node class offers.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) class: NodeClass,
+    /// Of the world that it is of.
+    pub(super) n_changes: u64,
+    pub(super) types: InstanceTypes,
 }
 
 // === impl World ===
@@ -96,6 +110,8 @@ impl World {
             timers: BTreeMap::new(),
             n_timers: 0,
             n_launched: 0,
+            n_changes: 0,
+            offered: Vec::new(),
         };
         world.take_reservations(&catalogue);
         for instance_type in catalogue.types() {
@@ -243,6 +259,7 @@ impl World {
         });
         if let Some(left) = stock.and_then(|key| self.stock.get_mut(&key)) {
             *left = left.saturating_add(1);
+            self.n_changes += 1;
         }
         if let Some(reservation) = reservation {
             self.settle_reservation(&reservation, now);

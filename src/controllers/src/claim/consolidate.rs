@@ -15,19 +15,21 @@ const GRAIN: std::time::Duration = std::time::Duration::from_secs(10);
 pub(super) fn step(facts: &Facts<'_>) -> Todo {
     let status = facts.status();
     let written = status.last_pod_event_time.as_ref().map(|time| time.0);
-    if let Some(seen) = facts.last_pod_event
-        && written.is_none_or(|written| after(written, GRAIN) <= seen)
-    {
+    if let Some(seen) = facts.last_pod_event {
         let since = Some(seen).max(conditions::true_since(&status.conditions, conditions::INITIALIZED));
         let ripe = since.zip(facts.pool).and_then(|(since, pool)| ripe_at(pool, since));
-        let write = facts.change_status(|status| {
-            status.last_pod_event_time = Some(Time(conditions::whole_seconds(seen)));
-            // Where a node need not be left alone, what was written would only be written again.
-            if ripe.is_none_or(|ripe| ripe > facts.now) {
-                conditions::clear(&mut status.conditions, conditions::CONSOLIDATABLE);
-            }
-        });
-        return write.map_or_else(Todo::default, Todo::write);
+        // Where a node need not be left alone, what was cleared would only be written again.
+        let is_left_alone = ripe.is_none_or(|ripe| ripe > facts.now);
+        let grain = if is_left_alone { GRAIN } else { facts.timings.pod_event_grain };
+        if written.is_none_or(|written| after(written, grain) <= seen) {
+            let write = facts.change_status(|status| {
+                status.last_pod_event_time = Some(Time(conditions::whole_seconds(seen)));
+                if is_left_alone {
+                    conditions::clear(&mut status.conditions, conditions::CONSOLIDATABLE);
+                }
+            });
+            return write.map_or_else(Todo::default, Todo::write);
+        }
     }
     let since = facts.last_pod_event.max(written);
     let since = since.max(conditions::true_since(&status.conditions, conditions::INITIALIZED));

@@ -11,8 +11,6 @@ use super::conditions::{self, Status};
 use super::{Facts, Question, Todo, earlier};
 use crate::clock::after;
 
-/// How often the cloud is asked whether an instance is still what its node class asks for, as in Karpenter.
-const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// A capacity block's instances are shut down so long before its end.
 const BLOCK_NOTICE: Duration = Duration::from_secs(30 * 60);
 /// How long another node takes to boot, at most.
@@ -37,8 +35,9 @@ pub(super) fn step(facts: &Facts<'_>, todo: Todo) -> Todo {
         Some(Some(time)) if time > facts.now => earlier(todo, time),
         _ => todo,
     };
-    match facts.memory.drift_asked_at.map(|asked| after(asked, PERIOD)) {
-        Some(next) if next > facts.now => earlier(todo, next),
+    match (facts.memory.drift_asked_at, facts.timings.drift_period) {
+        (Some(_), None) => todo,
+        (Some(asked), Some(period)) if after(asked, period) > facts.now => earlier(todo, after(asked, period)),
         _ => Todo::ask(Question::Drift(Box::new(facts.claim.clone()))),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) mod repair;
 pub(crate) mod target;
 mod terminate;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
@@ -232,8 +232,9 @@ pub(crate) fn on(kind: Kind, metadata: &ObjectMeta, op: Op) -> Write {
 // === impl Facts ===
 
 impl Facts<'_> {
-    fn status(&self) -> NodeClaimStatus {
-        self.claim.status.clone().unwrap_or_default()
+    fn status(&self) -> &NodeClaimStatus {
+        static NONE: LazyLock<NodeClaimStatus> = LazyLock::new(NodeClaimStatus::default);
+        self.claim.status.as_ref().unwrap_or(&NONE)
     }
 
     fn node(&self) -> Option<&Node> {
@@ -268,7 +269,7 @@ impl Facts<'_> {
         change(&mut status);
         let parts = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED];
         conditions::summarise(&mut status.conditions, &parts, self.claim.metadata.generation, self.now);
-        if status == before {
+        if status == *before {
             return None;
         }
         let patch = json!({"metadata": {"resourceVersion": self.claim.metadata.resource_version}, "status": status});

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::{NodeClaim, Operator, PlannedOffering, Requirement, labels};
 use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry};
-use berth_cloudprovider::{InstanceTypes, LaunchTarget, OfferingKey};
+use berth_cloudprovider::{CapacityReservation, InstanceTypes, LaunchTarget, OfferingKey};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
 
@@ -22,6 +22,17 @@ pub(crate) struct Offers {
     pub(crate) full: BTreeMap<String, Timestamp>,
     /// When the cloud said it.
     pub(crate) at: Timestamp,
+}
+
+// === impl Offers ===
+
+impl Offers {
+    /// Whether another answer has the same reservations, which end at the same times: what NodeClaims that were launched
+    /// look at.
+    pub(crate) fn ends_as(&self, types: &InstanceTypes) -> bool {
+        let ends = |known: &CapacityReservation| (known.id.clone(), known.kind, known.end);
+        self.types.reservations.iter().map(ends).eq(types.reservations.iter().map(ends))
+    }
 }
 
 /// No offering will do.

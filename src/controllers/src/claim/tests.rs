@@ -28,6 +28,7 @@ struct Scene {
     pool: Option<NodePool>,
     last_pod_event: Option<i64>,
     health: Option<repair::Health>,
+    timings: Timings,
     now: i64,
 }
 
@@ -67,6 +68,7 @@ impl Scene {
             pool: None,
             last_pod_event: None,
             health: None,
+            timings: Timings::default(),
             now: 1,
         }
     }
@@ -149,7 +151,7 @@ impl Scene {
             memory: &self.memory,
             with_reserved: true,
             health: self.health,
-            timings: &Timings::default(),
+            timings: &self.timings,
             lag: LAG,
             now: at(self.now),
         })
@@ -447,6 +449,9 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
     scene.memory.drift_asked_at = Some(at(0));
     let asks_for_drift_again = Next::Wait(at(300));
     assert_eq!(scene.next(), asks_for_drift_again);
+    scene.timings.drift_period = None;
+    assert_eq!(scene.next(), Next::Idle);
+    scene.timings = Timings::default();
     scene.pool = Some(pool("30s"));
     assert_eq!(scene.next(), Next::Wait(at(31)));
     scene.last_pod_event = Some(20);
@@ -468,6 +473,9 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
     let (_, _, patch) = scene.write();
     assert_eq!(patch["status"]["lastPodEventTime"], text(50));
     assert!(patch["status"]["conditions"].to_string().contains("Consolidatable"));
+    // As coarsely as is wanted, as no decision asks for it.
+    scene.timings.pod_event_grain = Duration::from_secs(31);
+    assert_eq!(scene.next(), asks_for_drift_again);
     scene.last_pod_event = None;
     scene.pool = Some(pool("Never"));
     assert!(!scene.write().2["status"]["conditions"].to_string().contains("Consolidatable"));

@@ -50,6 +50,9 @@ impl Core {
             return self.queue.succeed(job);
         }
         let is_known = self.class_status.get(&class) == Some(&status);
+        if !is_known {
+            self.ask_for_drift_of(&class);
+        }
         let wait = match &status {
             // Files often have NodePools before their node classes.
             Err(CloudError::NotFound { .. }) => Duration::from_secs(1),
@@ -87,15 +90,12 @@ impl Core {
                 let known = self.offers.values().flat_map(|offers| &offers.exhausted);
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
                 let exhausted = exhausted.collect();
+                let ends_as_before = self.offers.get(class).is_some_and(|known| known.ends_as(&types));
                 self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
-                let of_class =
-                    |claim: &NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key).as_deref() == Some(class);
-                let claims = self.view.claims.iter().filter(|(_, claim)| of_class(claim));
-                let claims: Vec<String> = claims.map(|(name, _)| name.clone()).collect();
-                for claim in claims {
-                    self.queue.add(Job::Claim(claim));
+                if !ends_as_before {
+                    self.look_at_claims_of(class);
                 }
                 self.queue.put_off(job, after(now, self.options.timings.offers_period));
             }
@@ -108,6 +108,34 @@ impl Core {
                 self.queue.fail(job, Duration::from_secs(1), now);
             }
         }
+    }
+
+    /// NodeClaims of a node class are looked at.
+    fn look_at_claims_of(&mut self, class: &str) {
+        let claims: Vec<String> = self.claims_of(class).filter_map(|claim| claim.metadata.name.clone()).collect();
+        for claim in claims {
+            self.queue.add(Job::Claim(claim));
+        }
+    }
+
+    /// A node class asks for something else than before: where that is not asked for again and again, it is now.
+    fn ask_for_drift_of(&mut self, class: &str) {
+        if self.options.timings.drift_period.is_some() {
+            return;
+        }
+        let uids: Vec<String> = self.claims_of(class).filter_map(|claim| claim.metadata.uid.clone()).collect();
+        for uid in uids {
+            if let Some(memory) = self.memories.get_mut(&uid) {
+                memory.drift_asked_at = None;
+            }
+        }
+        self.look_at_claims_of(class);
+    }
+
+    fn claims_of<'a>(&'a self, class: &str) -> impl Iterator<Item = &'a NodeClaim> {
+        let is_its =
+            move |claim: &&NodeClaim| claim.spec.node_class_ref.as_ref().map(class_key).as_deref() == Some(class);
+        self.view.claims.values().map(|claim| &**claim).filter(is_its)
     }
 
     /// Offerings that a launch found empty are left alone for a while, by all node classes.

@@ -15,7 +15,7 @@ use crate::claim::Offers;
 use crate::claim::drift::vacated_at;
 
 /// What the state was told last.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Told {
     /// What NodePools of other node classes may launch.
     common: Arc<Catalogue>,
@@ -35,12 +35,30 @@ impl Told {
             return Self { common: nothing(), classes, counts };
         };
         let first = Arc::clone(first);
-        if classes.iter().all(|(_, own)| Arc::ptr_eq(own, &first) || **own == *first) {
+        if classes.iter().all(|(_, own)| is_same(own, &first)) {
             classes.clear();
             return Self { common: first, classes, counts };
         }
         Self { common: nothing(), classes, counts }
     }
+
+    fn has_classes_of(&self, other: &Self) -> bool {
+        let same = |(a, b): (&(NodeClassRef, Arc<Catalogue>), &(NodeClassRef, Arc<Catalogue>))| {
+            a.0 == b.0 && is_same(&a.1, &b.1)
+        };
+        self.classes.len() == other.classes.len() && self.classes.iter().zip(&other.classes).all(same)
+    }
+}
+
+impl PartialEq for Told {
+    fn eq(&self, other: &Self) -> bool {
+        is_same(&self.common, &other.common) && self.has_classes_of(other) && self.counts == other.counts
+    }
+}
+
+/// Whether two catalogues are the same; most of the time nothing has changed, and nothing is compared.
+fn is_same(a: &Arc<Catalogue>, b: &Arc<Catalogue>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
 }
 
 impl Core {
@@ -53,7 +71,7 @@ impl Core {
         let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
         let told = Told::new(classes, counts(&self.offers, now));
         if self.told_offers.as_ref() != Some(&told) {
-            if self.told_offers.as_ref().is_none_or(|known| known.classes != told.classes) {
+            if self.told_offers.as_ref().is_none_or(|known| !known.has_classes_of(&told)) {
                 self.state.set_class_catalogues(told.classes.clone());
             }
             self.apply(Event::Offered { catalogue: Arc::clone(&told.common), seen: None }, now);

@@ -1,14 +1,15 @@
 //! What the cloud tells of its machines.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_catalogue::CapacityType;
+use berth_catalogue::{CapacityType, Catalogue};
 use berth_cloudprovider::{CloudError, CloudProvider, InstanceState, LaunchTarget};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{SECOND, cloud, offering, on_demand, request};
-use crate::cloud::{CloudConfig, CloudEvent, CloudFaults, FakeCloud, NodeClass};
+use super::{SECOND, class, cloud, offering, on_demand, request};
+use crate::cloud::{CloudConfig, CloudEvent, CloudFaults, FakeCloud, FakeReservation, NodeClass};
 
 fn running(cloud: &FakeCloud) -> UnboundedReceiver<CloudEvent> {
     let (sender, receiver) = unbounded_channel();
@@ -52,6 +53,34 @@ async fn clouds_that_follow_each_other_call_no_two_machines_the_same() {
         assert!(known.insert(id.0.clone()), "{id:?}");
         assert!(known.insert(machine.node_name.clone()), "{}", machine.node_name);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_class_offers_is_made_anew_only_where_it_has_changed() {
+    let cloud = cloud(CloudConfig::default());
+    let offers = || async { cloud.instance_types(&class("default")).await.unwrap().catalogue };
+    let key = offering("m5.large", CapacityType::OnDemand);
+    let first = offers().await;
+    assert!(Arc::ptr_eq(&first, &offers().await));
+    let price = |catalogue: &Catalogue| {
+        let own = catalogue.types().iter().find(|entry| entry.name == key.instance_type).unwrap();
+        own.offerings.iter().find(|own| own.capacity_type() == Some(CapacityType::OnDemand)).unwrap().price
+    };
+    let dearer = price(&first) + price(&first);
+    cloud.set_price(&key, dearer);
+    let second = offers().await;
+    assert_eq!(price(&second), dearer);
+    cloud.set_node_class("default", NodeClass { zones: vec!["port-1b".to_owned()], ..NodeClass::default() });
+    let third = offers().await;
+    assert!(third.types().iter().flat_map(|entry| &entry.offerings).all(|own| own.zone() == Some("port-1b")));
+    let slots = FakeReservation {
+        total: 2,
+        instance_types: vec!["m5.large".to_owned()],
+        zones: vec!["port-1b".to_owned()],
+        ..FakeReservation::default()
+    };
+    cloud.set_reservation("cr-1", slots);
+    assert!(offers().await.types().iter().flat_map(|entry| &entry.offerings).any(|own| own.reservation_id().is_some()));
 }
 
 #[tokio::test(start_paused = true)]
