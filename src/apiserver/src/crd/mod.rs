@@ -70,15 +70,21 @@ impl CustomResource {
         unknown
     }
 
-    /// Fills in the defaults of the schema.
+    /// Fills in the defaults of the schema, and drops nulls of fields that may not be null.
     pub(crate) fn default(&self, object: &mut Value) {
+        self.default_beside_nulls(object);
+        structural::drop_nulls(object, &self.structural);
+    }
+
+    /// Fills in the defaults of the schema. Other nulls stay, and are found to be of the wrong type.
+    pub(crate) fn default_beside_nulls(&self, object: &mut Value) {
         structural::default(object, &self.structural);
     }
 
     /// Fills in the defaults of what was taken from an object since it was read: those of its status.
     pub(crate) fn default_again(&self, object: &mut Value) {
         if self.structural.has_defaults() {
-            self.default(object);
+            self.default_beside_nulls(object);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::decode::into_form;
+use super::decode::{Nulls, into_form};
 use super::{Scope, strategy};
 use crate::apply::{Writer, track_update};
 use crate::expiry::EVENTS;
@@ -174,7 +174,7 @@ impl ApiServer {
             map.insert("apiVersion".to_owned(), resource.api_version().into());
             map.insert("kind".to_owned(), resource.kind.as_str().into());
         }
-        into_form(resource, &mut object).map_err(|problem| ApiError::internal(problem.json))?;
+        into_form(resource, &mut object, Nulls::Go).map_err(|problem| ApiError::internal(problem.json))?;
         scope.create(object)
     }
 }

@@ -100,19 +100,21 @@ impl Scope<'_> {
     }
 
     /// Checks and completes an object; unknown and duplicate fields are refused, told, or passed over.
-    pub(super) fn bring_into_form(&self, value: &mut Value, duplicates: &[String]) -> Result<()> {
-        let (kind, version) = (&self.resource.kind, &self.resource.version);
-        let bad = |why: &str| {
-            ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
-        };
-        let strict = self.form(value).map_err(|problem| bad(&problem.json))?;
+    fn bring_into_form(&self, value: &mut Value, duplicates: &[String]) -> Result<()> {
+        let strict = self.form(value).map_err(|problem| self.cannot_handle(&problem.json))?;
         let told = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        self.tell_strictly(strict.into_iter().chain(told).collect(), &bad)
+        self.tell_strictly(strict.into_iter().chain(told).collect(), &|why| self.cannot_handle(why))
+    }
+
+    /// That an object of the resource cannot be read.
+    pub(super) fn cannot_handle(&self, why: &str) -> ApiError {
+        let (kind, version) = (&self.resource.kind, &self.resource.version);
+        ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
     /// Checks and completes an object; what is told strictly comes back.
     pub(super) fn form(&self, value: &mut Value) -> Result<Vec<String>, WrongType> {
-        let unknown = into_form(&self.resource, value)?;
+        let unknown = into_form(&self.resource, value, Nulls::Go)?;
         Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
     }
 
@@ -143,8 +145,17 @@ fn schema_of(version: &str, kind: &str) -> Option<Typed<'static>> {
     builtin().kind(group, version, kind)
 }
 
+/// What becomes of nulls of a custom resource's fields that may be none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// They count as absent.
+    Go,
+    /// They stay, as appliers' do, and are refused.
+    Stay,
+}
+
 /// Brings an object into the form in which it is stored. Gives the unknown fields; an error is one of types.
-pub(crate) fn into_form(resource: &Resource, value: &mut Value) -> Result<Vec<String>, WrongType> {
+pub(crate) fn into_form(resource: &Resource, value: &mut Value, nulls: Nulls) -> Result<Vec<String>, WrongType> {
     let unknown = match resource.custom() {
         None => {
             let Problems { unknown, error } = decode::decode(value, resource.typed());
@@ -163,7 +174,10 @@ pub(crate) fn into_form(resource: &Resource, value: &mut Value) -> Result<Vec<St
                 }
                 unknown.extend(problems.unknown.into_iter().map(|path| format!("metadata.{path}")));
             }
-            custom.default(value);
+            match nulls {
+                Nulls::Go => custom.default(value),
+                Nulls::Stay => custom.default_beside_nulls(value),
+            }
             unknown
         }
     };

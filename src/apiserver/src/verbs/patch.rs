@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::decode::{Nulls, into_form};
 use super::{Scope, strategy};
 use crate::apply::{Writer, apply, drop_resets};
 use crate::meta;
@@ -105,7 +106,8 @@ impl Scope<'_> {
             let config = drop_resets(&config, typed, resets);
             let force = options.force.unwrap_or(false);
             let mut new = apply(live.unwrap_or_else(|| self.resource.empty()), &config, typed, &writer, force, resets)?;
-            self.bring_into_form(&mut new, &[])?;
+            // What an applier says of unknown fields was told before; those that it may write below free ones go unsaid.
+            into_form(&self.resource, &mut new, Nulls::Stay).map_err(|problem| self.cannot_handle(&problem.json))?;
             self.check_namespace(&mut new)?;
             Ok(new)
         })?;

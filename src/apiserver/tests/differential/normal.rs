@@ -231,6 +231,9 @@ pub(crate) fn differences(path: &str, theirs: &Value, ours: &Value, out: &mut Ve
             }
         }
         (a, b) if a == b => {}
+        (Value::Array(a), Value::Array(b)) if a.is_empty() || b.is_empty() => {
+            out.push(format!("{path}:\n      real {a:?}\n      ours {b:?}"));
+        }
         (Value::Array(a), Value::Array(b)) => {
             out.push(format!("{path}: real has {} items, ours {}", a.len(), b.len()));
             for (index, (a, b)) in a.iter().zip(b).enumerate() {

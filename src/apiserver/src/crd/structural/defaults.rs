@@ -92,8 +92,6 @@ pub(in crate::crd) fn default(value: &mut Value, schema: &Structural) {
                     }
                 }
             }
-            // A null that may not be one counts as absent.
-            map.retain(|key, child| !child.is_null() || schema.below(key).is_none_or(|schema| schema.nullable));
             for (key, child) in map.iter_mut() {
                 if let Some(schema) = schema.below(key) {
                     default(child, schema);
@@ -104,6 +102,28 @@ pub(in crate::crd) fn default(value: &mut Value, schema: &Structural) {
             if let Some(schema) = &schema.items {
                 for item in items {
                     default(item, schema);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops nulls of fields that may not be null: they count as absent.
+pub(in crate::crd) fn drop_nulls(value: &mut Value, schema: &Structural) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, child| !child.is_null() || schema.below(key).is_none_or(|schema| schema.nullable));
+            for (key, child) in map.iter_mut() {
+                if let Some(schema) = schema.below(key) {
+                    drop_nulls(child, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                for item in items {
+                    drop_nulls(item, schema);
                 }
             }
         }

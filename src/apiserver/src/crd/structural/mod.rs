@@ -13,7 +13,7 @@ use regex::Regex;
 use rustc_hash::FxBuildHasher;
 use serde_json::Value;
 
-pub(super) use defaults::{default, prune, prune_copy};
+pub(super) use defaults::{default, drop_nulls, prune, prune_copy};
 pub(super) use formats::Format;
 pub(super) use rules::{check_rules, check_rules_at};
 pub(super) use validate::validate;
