@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{BACKOFF, Command, Going, Phase, PutBack, tell};
 use crate::claim::{conditions, cordon, on};
-use crate::clock::after;
+use crate::clock::{after, elapsed};
 use crate::core::{Core, Job};
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -24,6 +24,8 @@ use crate::write::Op;
 const SETTLES: Duration = Duration::from_secs(2);
 /// How often it is asked whether the nodes may go.
 const RETRY: Duration = Duration::from_secs(2);
+/// How often that is asked although nothing changed: the schedules of budgets open and close.
+const ASKED_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// How long a command waits for its replacements and for its pods' places, as in Karpenter.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// And where nothing comes up that it could wait for.
@@ -152,6 +154,11 @@ impl Core {
             self.tell_going(command, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption", now);
             return self.queue.add_at(job, after(since, patience));
         }
+        let n_changes = self.disrupting.n_changes;
+        let is_answered = |(asked, at): (Timestamp, u64)| at == n_changes && elapsed(asked, now) < ASKED_AT_LEAST_EVERY;
+        if command.asked.is_some_and(is_answered) {
+            return self.queue.add_at(job, after(now, RETRY));
+        }
         let mut options = self.disruption_options(now);
         for going in &command.nodes {
             options.kept.remove(&*going.node.key.name);
@@ -169,7 +176,10 @@ impl Core {
                 self.queue.add(job);
             }
             Ok(Err(reasons)) => {
-                self.set_phase(id, Phase::Waiting(since, Some(sentence(&reasons))));
+                if let Some(command) = self.disrupting.commands.get_mut(&id) {
+                    command.phase = Phase::Waiting(since, Some(sentence(&reasons)));
+                    command.asked = Some((now, n_changes));
+                }
                 self.queue.add_at(job, after(now, RETRY));
             }
             Err(_) => self.queue.add_at(job, after(now, RETRY)),

@@ -61,6 +61,8 @@ pub(super) struct Disrupting {
     is_looking: bool,
     /// Whether something changed since the last round began.
     has_changed: bool,
+    /// How often something changed.
+    n_changes: u64,
     /// Since when nodes are not looked at, as pods come to new ones.
     put_off: Option<Timestamp>,
     /// When the last round began.
@@ -83,6 +85,8 @@ struct Command {
     phase: Phase,
     /// NodeClaims that were created in their place.
     replacements: Vec<String>,
+    /// When it was last asked whether the nodes may go, and after how many changes.
+    asked: Option<(Timestamp, u64)>,
 }
 
 /// A node that goes.
@@ -120,6 +124,7 @@ impl Disrupting {
     /// Something that decisions depend on changed.
     pub(super) fn changed(&mut self) {
         self.has_changed = true;
+        self.n_changes = self.n_changes.wrapping_add(1);
     }
 
     /// Whether something changed since this was asked last.
@@ -360,7 +365,8 @@ impl Core {
         let launches: Vec<&Launch> = command.replacements.iter().map(|(_, launch)| launch).collect();
         let text = tell::in_words(nodes.len(), &launches, command.savings, command.evictions);
         tracing::info!(id, method = command.method.as_str(), "{text}");
-        let begun = Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new() };
+        let begun =
+            Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new(), asked: None };
         self.disrupting.commands.insert(id, begun);
         self.queue.add(Job::Command(id));
         self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
