@@ -130,6 +130,15 @@ impl Outcome {
         }
     }
 
+    /// What the server or the way to it said; empty where there is nothing to tell.
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Self::Conflict(why) | Self::Refused(why) | Self::Unknown(why) | Self::TooMany { message: why, .. } => why,
+            Self::NotFound => "there is no such object or kind",
+            Self::Done(_) | Self::Fenced => "",
+        }
+    }
+
     /// The outcome that the client's answer tells.
     pub(crate) fn from_answer(answer: Result<String, kube::Error>) -> Self {
         match answer.map(Answered) {

@@ -152,7 +152,7 @@ impl Answer<'_> {
         for (node, placements) in on_nodes {
             let gives_way = !self.drawing.preempted(node).is_empty();
             for placement in placements {
-                self.place(node, placement, gives_way, decision)?;
+                self.place(node, placement, gives_way || placement.waits_for_room, decision)?;
             }
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
@@ -163,11 +163,21 @@ impl Answer<'_> {
             after_evictions: false,
         });
         decision.nominations.extend(settled);
-        for (node, pods) in self.drawing.all_preempted() {
+        for (node, pods) in self.drawing.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
             decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));
         }
         Ok(())
+    }
+
+    /// Whether any who is bound here makes others give way on a node. Those of another scheduler are evicted by that one,
+    /// which may well choose others.
+    fn makes_way_on(&self, node: usize) -> bool {
+        let mut waiting = self.drawing.placed_on(node).iter().filter(|placement| placement.waits_for_room);
+        waiting.any(|placement| {
+            placement.kind == MemberKind::Reservation
+                || self.is_bound_here(&self.member(placement.kind, &placement.name))
+        })
     }
 
     fn place(
@@ -183,8 +193,9 @@ impl Answer<'_> {
             return Ok(());
         }
         let node = self.node(node);
-        if after_evictions || (is_pod && !self.is_bound_here(&object)) {
-            decision.nominations.push(Nomination { object, node, after_evictions });
+        let is_others = is_pod && !self.is_bound_here(&object);
+        if after_evictions || is_others {
+            decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
             return Ok(());
         }
         let draws_from = placement.draws_from.and_then(|id| self.cluster.reservations.get(id as usize));

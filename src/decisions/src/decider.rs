@@ -37,6 +37,8 @@ pub(crate) struct Kept {
     pub(crate) launching: Launching,
     /// By finite supply: whether it has a free instance.
     pub(crate) supplies: Vec<bool>,
+    /// See [`Launching::within_limits`].
+    pub(crate) within_limits: Vec<bool>,
     pub(crate) classes: LiveUniverse,
     pub(crate) scheduler: Paused,
 }
@@ -183,12 +185,13 @@ impl Kept {
         let launchable = launching.launchable(cluster, classes.universe());
         let scheduler = Scheduler::new(cluster, classes.universe(), launchable).to_be_kept().pause();
         let (conversion, n_changes) = (tracked.conversion.clone(), tracked.n_changes());
-        Kept { conversion, n_changes, launching, supplies: with_instances(cluster), classes, scheduler }
+        let (supplies, within_limits) = (with_instances(cluster), launching.within_limits(cluster));
+        Kept { conversion, n_changes, launching, supplies, within_limits, classes, scheduler }
     }
 
     /// With what has changed since; `None` where it is made anew more easily.
     fn caught_up(self, tracked: Tracked<'_>) -> Option<Self> {
-        let Kept { mut classes, scheduler, n_changes, mut launching, .. } = self;
+        let Kept { mut classes, scheduler, n_changes, mut launching, mut within_limits, .. } = self;
         let supplies = with_instances(tracked.cluster);
         let n_counters = classes.universe().counters.len();
         let cluster: &Cluster = tracked.cluster;
@@ -241,11 +244,18 @@ impl Kept {
             launching = Launching::new(cluster);
         }
         let has_other_supplies = has_other_supplies && supplies != self.supplies;
-        if has_other_offers || has_other_supplies || classes.universe().counters.len() > n_counters {
+        let is_about_nodes = |step: &Step| !matches!(step, Step::Pod { .. } | Step::Room(_));
+        let has_other_limits = (has_other_offers || steps.iter().any(is_about_nodes)) && {
+            let before = std::mem::replace(&mut within_limits, launching.within_limits(tracked.cluster));
+            before != within_limits
+        };
+        if has_other_offers || has_other_supplies || has_other_limits || classes.universe().counters.len() > n_counters
+        {
             scheduler.set_launchable(launching.launchable(cluster, classes.universe()), n_counters);
         }
         let scheduler = scheduler.pause();
         let n_changes = tracked.n_changes();
-        Some(Kept { conversion: self.conversion, n_changes, launching, supplies, classes, scheduler })
+        let conversion = self.conversion;
+        Some(Kept { conversion, n_changes, launching, supplies, within_limits, classes, scheduler })
     }
 }

@@ -46,7 +46,7 @@ pub struct Nomination {
     pub object: ObjectRef,
     /// The node; for a NodeClaim in flight that has no node yet, the NodeClaim.
     pub node: ObjectRef,
-    /// Whether pods on the node give way first. Then the nomination is to be written.
+    /// Whether pods on the node give way first, or are being deleted and have to be gone. Then the nomination is to be written.
     pub after_evictions: bool,
 }
 

@@ -107,6 +107,11 @@ impl Drawing {
         self.existing.on_nodes.iter().map(|(node, placements)| (*node, placements.as_slice()))
     }
 
+    /// What was bound to an existing node.
+    pub(crate) fn placed_on(&self, node: usize) -> &[Placement] {
+        self.existing.on_nodes.get(&node).map_or(&[], Vec::as_slice)
+    }
+
     /// Who is to come to a node that was launched for it.
     pub(crate) fn settled(&self) -> &[(Box<str>, usize)] {
         &self.existing.settled

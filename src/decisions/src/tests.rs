@@ -201,6 +201,55 @@ fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
     assert_eq!(decision.nominations[0].object, pod_ref("high"));
 }
 
+/// Its own scheduler evicts, and chooses whom: both would evict twice as many.
+#[test]
+fn nobody_is_evicted_for_a_pod_of_another_scheduler() {
+    let first = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let urgent = json!({"spec": {"priority": 1000, "schedulerName": "other"}});
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), mk_pod("low", "1", first), mk_pod("high", "1", urgent)]);
+    let options = Options { scheduler_names: Some(["default-scheduler".to_owned()].into()), ..full() };
+    let decision = decide(&mut state, &options, NOW).unwrap();
+    assert!(decision.bindings.is_empty() && decision.evictions.is_empty(), "{:?}", decision.evictions);
+    let told: Vec<_> = decision.nominations.iter().map(|known| (&known.object, known.after_evictions)).collect();
+    assert_eq!(told, [(&pod_ref("high"), false)], "nothing is launched, and nothing is written of it");
+}
+
+#[test]
+fn a_pod_whose_room_is_still_being_left_is_not_bound_before_it_is_free() {
+    let going = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {
+        "deletionTimestamp": "1970-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}});
+    let plain = json!({"spec": {"priority": 1000}});
+    let nominated = json!({"spec": {"priority": 1000}, "status": {"nominatedNodeName": "n"}});
+    // Whether it is nominated already, or would preempt those that go.
+    for high in [nominated.clone(), plain] {
+        let objects = [mk_node("n", "1", &json!({})), mk_pod("low", "1", going.clone()), mk_pod("high", "1", high)];
+        for kept in [false, true] {
+            let mut state = state_of(&objects);
+            let decision = if kept {
+                Decider::new().decide(&mut state, &full(), NOW).unwrap()
+            } else {
+                decide(&mut state, &full(), NOW).unwrap()
+            };
+            assert!(decision.bindings.is_empty(), "kubelet would refuse it: {:?}", decision.bindings);
+            assert!(decision.evictions.is_empty() && decision.launches.is_empty() && decision.refusals.is_empty());
+            let waits: Vec<_> =
+                decision.nominations.iter().map(|known| (&known.object, known.after_evictions)).collect();
+            assert_eq!(waits, [(&pod_ref("high"), true)]);
+        }
+    }
+    // Room that is free elsewhere is not waited for.
+    let mut state = state_of(&[
+        mk_node("m", "1", &json!({})),
+        mk_node("n", "1", &json!({})),
+        mk_pod("low", "1", going),
+        mk_pod("high", "1", nominated),
+    ]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    let bound: Vec<_> = decision.bindings.iter().map(|binding| &binding.node).collect();
+    assert_eq!(bound, [&node_ref("m")]);
+}
+
 #[test]
 fn pods_of_a_node_that_goes_away_are_planned_but_not_bound_before_they_are_remade() {
     let owned = json!({"spec": {"nodeName": "n"}, "metadata": {"ownerReferences": [

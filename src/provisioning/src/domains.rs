@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
-use berth_model::{Cluster, ColumnTable, CounterId, Sym};
+use berth_model::{Cluster, ColumnTable, CounterId, NodePool, Sym};
 use berth_scheduling::{Passage, filter_admits_node};
 use fixedbitset::FixedBitSet;
 
+use crate::limits::is_within_limits;
 use crate::planner::Planner;
 
 /// Packings at most until the domains that pods chose are those that spreads counted with.
@@ -87,7 +88,7 @@ impl Planner<'_> {
                 continue;
             }
             let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
-            found.extend(values(self.cluster, table, definition.key, passages.map(Vec::as_slice)));
+            found.extend(values(self.cluster, (pool, table), definition.key, passages.map(Vec::as_slice)));
             let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
                 let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
                 (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
@@ -105,21 +106,30 @@ impl Planner<'_> {
 }
 
 /// The values of a label that nodes of a table have which pass a filter and could be launched.
-pub(crate) fn values(
-    cluster: &Cluster,
-    table: &ColumnTable,
+pub(crate) fn values<'a>(
+    cluster: &'a Cluster,
+    (pool, table): (&'a NodePool, &'a ColumnTable),
     key: Sym,
-    passages: Option<&[Passage]>,
+    passages: Option<&'a [Passage]>,
 ) -> impl Iterator<Item = Sym> {
-    let is_live = move |columns: &FixedBitSet| columns.ones().any(|at| is_live(cluster, table, at, passages));
-    let decided = table.values(key).iter().filter(move |(_, columns)| is_live(columns)).map(|(value, _)| *value);
-    let open = table.open.get(key).and_then(|requirement| requirement.finite_values());
+    let is_live = move |at: usize| is_live(cluster, (pool, table), at, passages);
+    let has_live = move |columns: &FixedBitSet| columns.ones().any(is_live);
+    let decided = table.values(key).iter().filter(move |(_, columns)| has_live(columns)).map(|(value, _)| *value);
+    // A pool that nothing may be launched from is in no domain at all.
+    let is_open = move || (0..table.columns.len()).any(is_live);
+    let open = table.open.get(key).and_then(|requirement| requirement.finite_values()).filter(|_| is_open());
     decided.chain(open.into_iter().flatten().copied())
 }
 
-/// Whether there is an instance of a column, and it passes a filter.
-pub(crate) fn is_live(cluster: &Cluster, table: &ColumnTable, at: usize, passages: Option<&[Passage]>) -> bool {
+/// Whether there is an instance of a column, the limits of its pool hold one more, and it passes a filter.
+pub(crate) fn is_live(
+    cluster: &Cluster,
+    (pool, table): (&NodePool, &ColumnTable),
+    at: usize,
+    passages: Option<&[Passage]>,
+) -> bool {
     let slots = table.columns.get(at).and_then(|column| column.slots);
     passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
         && slots.is_none_or(|slot| cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
+        && is_within_limits(cluster, (pool, table), at)
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use berth_model::{Cluster, ColumnTable, Constraint, CounterId, Sym, Universe};
+use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Universe};
 use berth_scheduling::{Launchable, Passage, filter_passages};
 use rustc_hash::FxHashMap;
 
 use crate::domains::{is_live, values};
+use crate::limits::is_within_limits;
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
 /// exist may be the first of a new one.
@@ -27,9 +28,19 @@ impl Launching {
         Launching { tables: cluster.node_pools.iter().map(|pool| ColumnTable::new(cluster, pool)).collect() }
     }
 
-    /// See [`launchable`]. It depends on which supplies have a free instance, not on nodes or pods.
+    /// See [`launchable`]. It depends on which supplies have a free instance and on what limits of NodePools leave, see
+    /// [`Launching::within_limits`], not on pods.
     pub fn launchable(&self, cluster: &Cluster, universe: &Universe) -> Launchable {
         of_tables(cluster, universe, &self.tables)
+    }
+
+    /// Of NodePools with limits, whether these hold one more node of each kind, beside the nodes that exist.
+    pub fn within_limits(&self, cluster: &Cluster) -> Vec<bool> {
+        let is_limited = |pool: &NodePool| pool.node_limit.is_some() || !pool.limits.is_empty();
+        let limited = cluster.node_pools.iter().zip(&*self.tables).filter(|(pool, _)| is_limited(pool));
+        let kinds = limited
+            .flat_map(|of_pool| (0..of_pool.1.columns.len()).map(move |at| is_within_limits(cluster, of_pool, at)));
+        kinds.collect()
     }
 }
 
@@ -59,17 +70,19 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
             let of_pools = pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter));
             Some(&*passages.entry(id).or_insert_with(|| of_pools.collect()))
         });
-        let with_ways = || pools().enumerate().map(|(at, (_, table))| (table, ways.and_then(|ways| ways.get(at))));
+        let with_ways = || pools().enumerate().map(|(at, of_pool)| (of_pool, ways.and_then(|ways| ways.get(at))));
         if key == cluster.well_known.hostname {
-            let is_any_live = |(table, ways): (&ColumnTable, Option<&Vec<Passage>>)| {
-                (0..table.columns.len()).any(|at| is_live(cluster, table, at, ways.map(Vec::as_slice)))
-            };
-            if with_ways().any(is_any_live) {
+            let mut of_all = with_ways().flat_map(|(of_pool, ways)| {
+                let ways = ways.map(Vec::as_slice);
+                (0..of_pool.1.columns.len()).map(move |at| is_live(cluster, of_pool, at, ways))
+            });
+            if of_all.any(|is_live| is_live) {
                 launchable.hosts.insert(counter);
             }
         } else {
             let domains = known.entry((key, filter)).or_insert_with(|| {
-                let found = with_ways().flat_map(|(table, ways)| values(cluster, table, key, ways.map(Vec::as_slice)));
+                let found =
+                    with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
                 let mut found: Vec<Sym> = found.collect();
                 found.sort_by_key(|&value| cluster.symbols.text(value));
                 found.dedup();

@@ -1,6 +1,6 @@
 //! NodePool limits: how many more nodes of a type a pool may hold.
 
-use berth_model::{Cluster, ColumnTable, Resources};
+use berth_model::{Cluster, ColumnTable, NodePool, Resources};
 
 use crate::planner::Planner;
 
@@ -14,6 +14,17 @@ pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
         }
     }
     largest
+}
+
+/// Whether a pool's limits hold one more node of a column beside the nodes that exist.
+pub(crate) fn is_within_limits(cluster: &Cluster, (pool, table): (&NodePool, &ColumnTable), at: usize) -> bool {
+    let known = table.columns.get(at).and_then(|column| cluster.instance_types.get(column.instance_type as usize));
+    let Some(capacity) = known.map(|known| &known.resources) else { return false };
+    pool.node_limit.is_none_or(|limit| pool.nodes < limit)
+        && pool.limits.iter().all(|(resource, limit)| {
+            let each = capacity.get(*resource);
+            each <= 0 || pool.used.get(*resource).saturating_add(each) <= *limit
+        })
 }
 
 impl Planner<'_> {

@@ -206,6 +206,8 @@ pub(crate) struct Core {
     awaited: Awaited,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
+    /// By name of the NodePool.
+    uncreatable: BTreeMap<String, provision::Uncreatable>,
     expected_nodes: ExpectedNodes,
     n_named: u64,
     /// Launches of the last hour.
@@ -274,6 +276,7 @@ impl Core {
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             unbindable: BTreeMap::new(),
+            uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
             n_named: 0,
             launches: Launches::new(),

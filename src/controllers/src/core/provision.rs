@@ -32,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const PATIENCE: u32 = 2;
 /// The first and the longest wait of such a pod.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
+/// The first and the longest wait of a NodePool whose NodeClaims the API server does not take.
+const CREATE_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The nodes that were launched for a pod or a Reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +149,14 @@ impl Core {
             self.counts.add(Counter::LaunchesPutOff, &labels);
             return Err(format!("the node class of NodePool {pool_name} is not ready"));
         }
+        if let Some(Uncreatable { until, why, .. }) = self.uncreatable.get(&pool_name)
+            && *until > now
+        {
+            let why = format!("its NodeClaims cannot be created: {why}");
+            self.queue.add_at(Job::Provision, *until);
+            self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "NotCreated")]);
+            return Err(why);
+        }
         if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
             self.tell_ceiling(&pool, &why, now);
             self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "LaunchCeiling")]);
@@ -249,12 +259,40 @@ impl Core {
         if let Some(id) = self.disrupting.of_claim(&write.key.name) {
             self.queue.add(Job::Command(id));
         }
-        if let Outcome::Done(_) = outcome {
-            self.count_created(write);
+        let Op::Create(body) = &write.op else { return };
+        let labels = body.pointer("/metadata/labels").and_then(serde_json::Value::as_object);
+        let pool = labels.and_then(|labels| labels.get(labels::NODEPOOL)?.as_str()).unwrap_or_default();
+        match outcome {
+            Outcome::Done(_) => {
+                self.count_created(write);
+                self.uncreatable.remove(pool);
+            }
+            Outcome::Fenced => {}
+            _ => {
+                tracing::warn!(object = %write.key, outcome = outcome.word(), why = outcome.why(), "a NodeClaim was not created");
+                // If it was after all, its watch will tell.
+                self.launch_was_refused(&write.key.name);
+                self.put_off_creating(pool, outcome.why(), now);
+            }
         }
-        if !matches!(outcome, Outcome::Done(_) | Outcome::Fenced) {
-            tracing::warn!(object = %write.key, outcome = outcome.word(), "a NodeClaim was not created");
-            self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
+    }
+
+    /// Leaves a NodePool alone for a while whose NodeClaim was not created, and says why.
+    fn put_off_creating(&mut self, pool: &str, why: &str, now: Timestamp) {
+        let before = self.uncreatable.get(pool);
+        let n_failures = match before {
+            // Of the same moment as another.
+            Some(before) if before.until > now => before.n_failures,
+            Some(before) => before.n_failures.saturating_add(1),
+            None => 0,
+        };
+        let delay = CREATE_RETRY.0.saturating_mul(2_u32.saturating_pow(n_failures)).min(CREATE_RETRY.1);
+        let until = after(now, delay);
+        self.queue.add_at(Job::Provision, until);
+        self.uncreatable.insert(pool.to_owned(), Uncreatable { n_failures, until, why: why.to_owned() });
+        if let Some(pool) = self.view.pools.get(&pool.to_owned()).cloned() {
+            let message = format!("a NodeClaim was not created: {why}");
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "FailedCreate", message), now);
         }
     }
 
@@ -356,6 +394,17 @@ fn planned_offering(launch: &Launch) -> Option<String> {
 fn planned_for(launch: &Launch) -> String {
     let planned = PlannedFor { pods: launch.pods.len(), reservations: launch.reservations.len() };
     serde_json::to_string(&planned).unwrap_or_default()
+}
+
+/// A NodePool whose NodeClaims the API server does not take now.
+#[derive(Debug)]
+pub(super) struct Uncreatable {
+    /// How often they were tried after the first.
+    n_failures: u32,
+    /// Until when none is tried.
+    until: Timestamp,
+    /// What the server said.
+    why: String,
 }
 
 /// By uid of the pod or Reservation.

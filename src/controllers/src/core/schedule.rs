@@ -78,7 +78,7 @@ impl Core {
             self.want_eviction(&Eviction { pod: pod_name(&eviction.pod), uid: uid.to_owned(), manner: Manner::Evict });
         }
         for nomination in &decision.nominations {
-            if nomination.after_evictions {
+            if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
                 self.nominate(nomination);
             } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
                 let (object, node) = (nomination.object.clone(), nomination.node.clone());

@@ -12,6 +12,7 @@ mod leaders;
 mod no_pool;
 mod plan_comes_true;
 mod planted;
+mod refused;
 mod restart;
 mod rooms;
 mod scenarios;

@@ -115,6 +115,43 @@ async fn pods_get_slots_first_then_paid_nodes_and_all_go_with_their_work() {
     assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 1)]), "{}", state_of(&world).await);
 }
 
+/// Victims take six seconds to stop: who makes them give way is not bound before they are gone.
+#[tokio::test(start_paused = true)]
+async fn who_preempts_is_bound_once_its_victims_are_gone() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    let mut limited = pool("web", &["on-demand"]);
+    limited["spec"]["limits"] = json!({"cpu": "4"});
+    limited["spec"]["disruption"]["consolidateAfter"] = json!("Never");
+    world.create::<berth_api::NodePool>(limited).await;
+    world
+        .create::<k8s_openapi::api::scheduling::v1::PriorityClass>(json!({"metadata": {"name": "high"}, "value": 1000}))
+        .await;
+    let mut low = web(3);
+    low["spec"]["template"]["metadata"]["annotations"] = json!({"berth.sh/stops-after": "6s"});
+    world.deploy(low).await;
+    run(&world, 3).await;
+    let mut high = web(2);
+    high["metadata"]["name"] = json!("high");
+    high["spec"]["selector"]["matchLabels"]["app"] = json!("high");
+    high["spec"]["template"]["metadata"]["labels"]["app"] = json!("high");
+    high["spec"]["template"]["spec"]["priorityClassName"] = json!("high");
+    world.deploy(high).await;
+    let there = world
+        .settles(10, async |world| {
+            let pods = world.pods().await;
+            let runs = |pod: &&Pod| {
+                let is_high = pod.metadata.labels.as_ref().is_some_and(|labels| labels["app"] == "high");
+                is_high && pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+            };
+            pods.iter().filter(runs).count() == 2
+        })
+        .await;
+    assert!(there, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+    assert_eq!(world.pods().await.len(), 5, "no pod was made in vain: {}", state_of(&world).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_reservation_lowered_while_launching_refuses_is_launched_elsewhere() {
     let slow = CloudFaults { latency: Duration::from_secs(3), ..CloudFaults::default() };

@@ -281,7 +281,7 @@ async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
     }
 }
 
-/// No pod may be on a second node.
+/// No pod may be on a second node, nor be bound to one that has no room for it.
 async fn observe_pods(client: Client, violations: Arc<Mutex<Vec<String>>>) {
     let stream = watcher(Api::<Pod>::all(client), watcher::Config::default());
     futures::pin_mut!(stream);
@@ -290,6 +290,11 @@ async fn observe_pods(client: Client, violations: Arc<Mutex<Vec<String>>>) {
         let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event else { continue };
         let Some(node) = pod.spec.and_then(|spec| spec.node_name) else { continue };
         let uid = pod.metadata.uid.unwrap_or_default();
+        let rejected = pod.status.and_then(|status| status.reason).filter(|reason| reason.starts_with("OutOf"));
+        if let Some(reason) = rejected {
+            let name = pod.metadata.name.clone().unwrap_or_default();
+            violations.lock().push(format!("{name} was bound to {node} before there was room: {reason}"));
+        }
         let before = bound.insert(uid, node.clone());
         if before.is_some_and(|before| before != node) {
             violations.lock().push(format!("{} is on a second node", pod.metadata.name.unwrap_or_default()));

@@ -250,3 +250,36 @@ fn new_nodes_are_planned_without_a_look_at_those_that_are_there() {
     assert!(kept.bindings.len() == 4 && !kept.launches.is_empty(), "{kept:#?}");
     assert_eq!(decider.n_whole(), 0);
 }
+
+/// The regression: a NodePool that was paused, or full, kept pods waiting for a zone in which it could launch nothing, where
+/// kube-scheduler binds them to the nodes that there are.
+#[test]
+fn zones_in_which_limits_let_nothing_be_launched_are_no_domains() {
+    let pool = |cpu: &str| {
+        Object::from(typed::<NodePool>(json!({"metadata": {"name": "limited", "uid": "limited"}, "spec": {
+            "limits": {"cpu": cpu}, "template": {"spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+                "requirements": [{"key": ZONE, "operator": "In", "values": ["z1", "z9"]}]}}}})))
+    };
+    let of_pool =
+        json!({"metadata": {"labels": {"karpenter.sh/nodepool": "limited", "karpenter.sh/initialized": "true"}}});
+    let spread = |app: &str| (0..3).map(|at| mk_spread(&format!("{app}-{at}"), app, json!({}))).collect::<Vec<_>>();
+    let n_bound = |followed: &mut Followed| {
+        followed.decider.decide(&mut followed.state, &Options::default(), NOW).unwrap().bindings.len()
+    };
+    // The node has 4 CPUs, the instance type 2.
+    for (limit, bound) in [("0", 3), ("5", 3), ("6", 1), ("100", 1)] {
+        let mut objects = vec![pool(limit), mk_zonal("a", "4", "z1", of_pool.clone())];
+        objects.extend(spread("x"));
+        let mut followed = Followed::new(&objects);
+        assert_eq!(n_bound(&mut followed), bound, "limits.cpu {limit}");
+    }
+    let mut objects = vec![pool("6"), mk_zonal("a", "4", "z1", of_pool.clone())];
+    objects.extend(spread("x"));
+    let mut followed = Followed::new(&objects);
+    followed.put("a node takes what the limit left", vec![mk_zonal("b", "4", "z1", of_pool)]);
+    assert_eq!(n_bound(&mut followed), 3);
+    followed.take(Kind::Node, "", "b");
+    followed.hold("it goes");
+    assert_eq!(n_bound(&mut followed), 1);
+}

@@ -16,6 +16,7 @@ struct Binding {
     spec: u32,
     draws_from: Option<u32>,
     assigned: Assigned,
+    waits_for_room: bool,
 }
 
 /// A Reservation that got a node.
@@ -26,6 +27,7 @@ struct PlacedReservation {
     /// Whether it waits there for pods to go.
     waits: bool,
     assigned: Assigned,
+    waits_for_room: bool,
 }
 
 /// What a scheduler bound and evicted.
@@ -54,6 +56,7 @@ impl Scheduler<'_> {
                 node,
                 waits: state.holding(id).is_some_and(|holding| holding.waits),
                 assigned: self.units_of(state, id),
+                waits_for_room: self.waits_for_room(node, MemberKind::Reservation),
             }));
             let held = before.holdings.iter().map(|holding| holding.reservation).chain(state.placed.iter().copied());
             bindings.spent.extend(held.filter(|&id| state.holding(id).is_none()));
@@ -70,12 +73,12 @@ impl Scheduler<'_> {
     fn bound_by_row(&self) -> Vec<(u32, Vec<Binding>)> {
         let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
         let mut came_to = FxHashMap::default();
-        for &Placed { row, class, node } in &self.log {
+        for &Placed { row, class, node, waits_for_room } in &self.log {
             let known = self.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
             let (Some((known, _)), Some(state)) = (known, self.state.nodes().get(node)) else { continue };
             let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
             let Some((draws_from, assigned)) = came.next() else { continue };
-            let bound = Binding { node, spec: known.spec, draws_from, assigned };
+            let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room };
             by_row.entry(row).or_default().push(bound);
         }
         for bound in by_row.values_mut() {
@@ -88,8 +91,9 @@ impl Scheduler<'_> {
     pub(super) fn placed_by_row(&self) -> Vec<Placement> {
         let mut placements = Vec::with_capacity(self.log.len());
         for (row, bound) in self.bound_by_row() {
-            for (name, Binding { node, draws_from, assigned, .. }) in Names::new(self.cluster, &[row]).zip(bound) {
-                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned });
+            for (name, bound) in Names::new(self.cluster, &[row]).zip(bound) {
+                let Binding { node, draws_from, assigned, waits_for_room, .. } = bound;
+                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
             }
         }
         placements
@@ -136,7 +140,7 @@ impl Bindings {
                 (node.free, node.holdings) = (free, holdings);
             }
         }
-        for PlacedReservation { id, node, waits, assigned } in self.reservations {
+        for PlacedReservation { id, node, waits, assigned, waits_for_room } in self.reservations {
             let name = cluster.nodes.get(node).map(|node| node.name);
             let Some(reservation) = cluster.reservations.get_mut(id as usize) else { continue };
             reservation.node = name;
@@ -152,6 +156,7 @@ impl Bindings {
                 node,
                 draws_from: None,
                 assigned,
+                waits_for_room,
             });
         }
         for reservation in self.spent {
@@ -161,10 +166,11 @@ impl Bindings {
         }
         for (row, bound) in self.pods {
             let members = take(cluster, &[row], bound.len());
-            for (member, Binding { node, spec, draws_from, assigned }) in members.into_iter().zip(bound) {
+            for (member, bound) in members.into_iter().zip(bound) {
+                let Binding { node, spec, draws_from, assigned, waits_for_room } = bound;
                 let name = member.full_name(cluster);
                 let own = (!assigned.is_empty()).then(|| Box::new(assigned.clone()));
-                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned });
+                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
                 if let Some(node) = cluster.nodes.get_mut(node) {
                     node.pods.push(BoundPod {
                         namespace: member.namespace,

@@ -111,10 +111,8 @@ impl Scheduler<'_> {
             return false;
         }
         self.put_on(id, node);
-        self.log.push(Placed { row, class: id, node });
-        if queue.counts_on_terminating {
-            self.put_back_terminating(node);
-        }
+        let waits_for_room = queue.counts_on_terminating && self.put_back_terminating(node);
+        self.log.push(Placed { row, class: id, node, waits_for_room });
         true
     }
 }

@@ -111,6 +111,8 @@ struct Placed {
     row: u32,
     class: ClassId,
     node: usize,
+    /// Whether it comes only once pods that are being deleted there, or give way to it, have gone.
+    waits_for_room: bool,
 }
 
 /// A scheduler over one cluster.

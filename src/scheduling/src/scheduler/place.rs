@@ -11,7 +11,7 @@ impl<'a> Scheduler<'a> {
     /// next Reservation of a class that stands in for some holds its room.
     pub fn bind(&mut self, id: ClassId, node: usize) {
         if let Some(row) = self.row_of_next(id) {
-            self.log.push(Placed { row, class: id, node });
+            self.log.push(Placed { row, class: id, node, waits_for_room: false });
         }
         self.put_on(id, node);
     }

@@ -18,6 +18,9 @@ pub struct Placement {
     pub draws_from: Option<u32>,
     /// The CPUs and devices that it has to itself.
     pub assigned: Assigned,
+    /// Whether it counts on the room of pods that are being deleted there, or that give way to it: whoever binds must wait
+    /// until they are gone.
+    pub waits_for_room: bool,
 }
 
 /// The names of the members of rows, one after another.
@@ -70,6 +73,7 @@ impl Scheduler<'_> {
                     node,
                     draws_from: None,
                     assigned: self.units_of(state, id),
+                    waits_for_room: self.waits_for_room(node, MemberKind::Reservation),
                 });
             }
             for &(class, count) in &state.added {
@@ -87,10 +91,17 @@ impl Scheduler<'_> {
                     node,
                     draws_from,
                     assigned,
+                    waits_for_room: self.waits_for_room(node, MemberKind::Pod),
                 }));
             }
         }
         placements
+    }
+
+    /// Whether any of a kind that came to a node waits for room, see [`Placement::waits_for_room`].
+    pub(super) fn waits_for_room(&self, node: usize, kind: MemberKind) -> bool {
+        let is_of_kind = |class: ClassId| self.universe.class(class).is_some_and(|class| class.kind == kind);
+        self.log.iter().any(|placed| placed.waits_for_room && placed.node == node && is_of_kind(placed.class))
     }
 
     /// What a Reservation that was placed on a node has of its CPUs and devices.

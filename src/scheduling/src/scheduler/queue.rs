@@ -176,15 +176,17 @@ impl Scheduler<'_> {
             if let Some(node) = nominated {
                 self.withdraw(id, node);
             }
-            let there = nominated.filter(|&node| self.may_come_to_nominated(id, node));
+            // As kube-scheduler asks: room that is there now comes before room that is still to be left.
+            let there = nominated.filter(|&node| self.may_come_to(id, node));
             let node = there.or_else(|| self.choose(id));
+            let node = node.or_else(|| nominated.filter(|&node| self.may_come_once_gone(id, node)));
+            let n_evicted = self.evicted.len();
             let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
             let Some(node) = node else { break };
+            let makes_way = self.evicted.len() > n_evicted;
             self.put_on(id, node);
-            self.log.push(Placed { row, class: id, node });
-            if self.counts_on_terminating {
-                self.put_back_terminating(node);
-            }
+            let counts_on_others = self.counts_on_terminating && self.put_back_terminating(node);
+            self.log.push(Placed { row, class: id, node, waits_for_room: makes_way || counts_on_others });
             nodes.push(node);
         }
         if let (Some(node), true) = (nominated, nodes.len() < count as usize) {

@@ -6,12 +6,9 @@ use berth_model::{ClassId, MemberKind};
 use super::{Scheduler, Verdict};
 
 impl Scheduler<'_> {
-    /// Whether a pod may come to the node that room was made on for it, now or, in a plan, once those that are being
-    /// deleted there have gone. In that case they are off the node until [`Scheduler::put_back_terminating`].
-    pub(super) fn may_come_to_nominated(&mut self, id: ClassId, node: usize) -> bool {
-        if self.may_come_to(id, node) {
-            return true;
-        }
+    /// Whether a pod may come, in a plan, to the node that room was made on for it once those that are being deleted
+    /// there have gone. Then they are off the node until [`Scheduler::put_back_terminating`].
+    pub(super) fn may_come_once_gone(&mut self, id: ClassId, node: usize) -> bool {
         if !self.counts_on_terminating || !self.take_off_terminating(node) {
             return false;
         }
@@ -45,11 +42,12 @@ impl Scheduler<'_> {
         !going.is_empty()
     }
 
-    /// Those that are being deleted on a node are there again, though a pod was placed that counts on their room.
-    pub(super) fn put_back_terminating(&mut self, node: usize) {
+    /// Those that are being deleted on a node are there again, though a pod was placed that counts on their room. Returns
+    /// whether any had been off.
+    pub(super) fn put_back_terminating(&mut self, node: usize) -> bool {
         let off: Vec<usize> = self.terminating(node).filter(|&pod| self.is_off(node, pod)).collect();
         if off.is_empty() {
-            return;
+            return false;
         }
         for &pod in &off {
             self.put_back(node, pod);
@@ -57,6 +55,7 @@ impl Scheduler<'_> {
         self.evicted.retain(|eviction| eviction.node != node || !off.contains(&eviction.pod));
         self.recount_units(node);
         self.regroup(node);
+        true
     }
 
     // By position among the node's pods.
