@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_api::labels;
+use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{LaunchToken, ProviderId};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -13,7 +13,7 @@ use super::conditions::{self, Status};
 use super::drain::{Drain, drain, is_waited_for};
 use super::initialize::is_ready;
 use super::launch::token_text;
-use super::memory::{InstanceEnd, Launch};
+use super::memory::{InstanceEnd, Launch, Memory};
 use super::{Facts, Question, Todo, has_finalizer, on, without_finalizer};
 use crate::clock::after;
 use crate::kind::Kind;
@@ -176,25 +176,41 @@ fn end_instance(facts: &Facts<'_>, id: ProviderId) -> Todo {
     match facts.memory.end {
         InstanceEnd::Asked(at) if after(at, POLL) > facts.now => Todo::wait(after(at, POLL)),
         // It cannot be trusted yet that the instance does not show.
-        InstanceEnd::Gone(_) if shows_at(facts) > facts.now => Todo::wait(shows_at(facts)),
+        InstanceEnd::Gone(_) if shows_at(facts.claim, facts.memory, facts.lag) > facts.now => {
+            Todo::wait(shows_at(facts.claim, facts.memory, facts.lag))
+        }
         _ => Todo::ask(Question::Delete(id)),
     }
 }
 
 /// Whether the cloud does not have the instance any more, said after it would have shown.
 fn is_gone(facts: &Facts<'_>) -> bool {
-    matches!(facts.memory.end, InstanceEnd::Gone(at) if at >= shows_at(facts))
+    has_ended(facts.claim, facts.memory, facts.lag)
+}
+
+/// The instance of a NodeClaim, where the cloud does not have it any more.
+pub(crate) fn ended_instance(claim: &NodeClaim, memory: &Memory, lag: Duration) -> Option<ProviderId> {
+    let written = || claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty()).map(ProviderId);
+    let launched = || match &memory.launch {
+        Launch::Done(instance) => Some(instance.provider_id.clone()),
+        _ => None,
+    };
+    has_ended(claim, memory, lag).then(|| written().or_else(launched)).flatten()
+}
+
+fn has_ended(claim: &NodeClaim, memory: &Memory, lag: Duration) -> bool {
+    matches!(memory.end, InstanceEnd::Gone(at) if at >= shows_at(claim, memory, lag))
 }
 
 /// When the launch of the instance shows at the latest.
-fn shows_at(facts: &Facts<'_>) -> Timestamp {
-    let launched = match &facts.memory.launch {
+fn shows_at(claim: &NodeClaim, memory: &Memory, lag: Duration) -> Timestamp {
+    let written = || conditions::true_since(&claim.status.as_ref()?.conditions, conditions::LAUNCHED);
+    let launched = match &memory.launch {
         Launch::Done(instance) => Some(instance.launched_at),
-        _ => conditions::true_since(&facts.status().conditions, conditions::LAUNCHED),
+        _ => written(),
     };
     // Conditions are kept in whole seconds.
-    let lag =
-        SignedDuration::try_from(facts.lag).unwrap_or(SignedDuration::MAX).saturating_add(SignedDuration::from_secs(1));
+    let lag = SignedDuration::try_from(lag).unwrap_or(SignedDuration::MAX).saturating_add(SignedDuration::from_secs(1));
     launched.map_or(Timestamp::MIN, |launched| launched.saturating_add(lag).unwrap_or(Timestamp::MAX))
 }
 

@@ -88,6 +88,7 @@ impl Core {
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
                 let exhausted = exhausted.collect();
                 self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
+                self.forget_ends();
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
                 let of_class =
@@ -132,6 +133,7 @@ impl Core {
 
     /// A reservation had no slot left: the cloud is asked again.
     fn is_full(&mut self, reservation: &str, now: Timestamp) {
+        self.distrust_ends(reservation);
         for (class, offers) in &mut self.offers {
             if offers.types.reservations.iter().any(|known| known.id == reservation) {
                 offers.full.insert(reservation.to_owned(), after(now, PERIOD));
