@@ -9,7 +9,8 @@ use crate::ProviderId;
 
 /// A capacity reservation and who uses it.
 ///
-/// Free slots are `total - used - launches that the observation did not see`: see [`CapacityReservation::free_after`].
+/// Free slots are `total - used - launches that the observation did not see`, and the ends that it did not see give theirs
+/// back: see [`CapacityReservation::free_after`] and [`CapacityReservation::used_without`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapacityReservation {
     /// Its id.
@@ -24,7 +25,8 @@ pub struct CapacityReservation {
     /// nobody says which of them are without a slot.
     pub used: u32,
     /// The instances of this account that `used` counts. A provider that cannot read both at once lists instances first
-    /// and counts afterwards, so that an instance that is listed here is always counted.
+    /// and counts afterwards, so that an instance that is listed here is counted, unless it ended in between: then a slot may
+    /// be promised twice, and the cloud refuses the second launch.
     pub includes: BTreeSet<ProviderId>,
     /// The account that owns it, where reservations are shared.
     pub owner: Option<String>,
@@ -107,6 +109,22 @@ impl CapacityReservation {
         let unseen: BTreeSet<&ProviderId> = launched.into_iter().filter(|id| !self.includes.contains(id)).collect();
         let unseen = u32::try_from(unseen.len()).unwrap_or(u32::MAX);
         self.total.saturating_sub(self.used).saturating_sub(unseen)
+    }
+
+    /// How many instances use it, without those that have ended since: a count that was made before shows them still. Only
+    /// instances that [`includes`](Self::includes) names are taken off, each once, so that a newer count loses nothing.
+    ///
+    /// ```
+    /// # use std::collections::BTreeSet;
+    /// # use berth_cloudprovider::*;
+    /// let id = |n: u32| ProviderId(format!("fake:///a/i-{n}"));
+    /// let observed = CapacityReservation { total: 5, used: 3, includes: [id(1), id(2)].into(), ..CapacityReservation::new("cr-1") };
+    /// // i-2 has ended, i-3 never counted.
+    /// assert_eq!(observed.used_without(&BTreeSet::from([id(2), id(3)])), 2);
+    /// ```
+    pub fn used_without(&self, ended: &BTreeSet<ProviderId>) -> u32 {
+        let counted = self.includes.intersection(ended).count();
+        self.used.saturating_sub(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
     /// How many more instances than slots it has.

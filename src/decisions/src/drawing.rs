@@ -9,6 +9,7 @@ use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, Place, join};
+use crate::released;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
@@ -57,15 +58,15 @@ pub(crate) fn solve_beside(
         before.restore(cluster, &mut drawing.draws);
         (universe, solution) = berth_provisioning::solve_with(cluster, options, launching);
     }
-    // Shares count those that were placed by themselves by what they request, whatever they draw.
-    if options.max_shares.is_empty() {
-        drawing.joined = join(cluster, &universe, &mut drawing.draws, &mut solution);
-    }
-    // Owners may have gone to others.
-    drawing.set_names(cluster);
-    let spent = solution.claims.iter().map(|claims| spent(cluster, &universe, &claims.contents)).collect::<Vec<_>>();
-    for (claims, spent) in solution.claims.iter_mut().zip(&spent) {
-        claims.requests.subtract(spent);
+    let may_fill = !cluster.reservations.is_empty() && !solution.unschedulable.is_empty();
+    let before = may_fill.then(|| (solution.clone(), drawing.draws.clone()));
+    drawing.let_owners_come(cluster, &universe, options, &mut solution);
+    if let Some((before, draws)) = before
+        && options.max_shares.is_empty()
+        && let Some(filled) = released::fill(cluster, &universe, &before, &solution)
+    {
+        (solution, drawing.draws) = (filled, draws);
+        drawing.let_owners_come(cluster, &universe, options, &mut solution);
     }
     for &node in drawing.existing.on_nodes.keys().chain(drawing.existing.preempted.keys()) {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
@@ -95,6 +96,19 @@ impl Drawing {
         let mut drawing = Drawing { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
         drawing.set_names(cluster);
         drawing
+    }
+
+    /// Says who draws on launched nodes: these request what Reservations hold once their owners have come.
+    fn let_owners_come(&mut self, cluster: &Cluster, universe: &Universe, options: &Options, solution: &mut Solution) {
+        // Shares count those that were placed by themselves by what they request, whatever they draw.
+        if options.max_shares.is_empty() {
+            self.joined = join(cluster, universe, &mut self.draws, solution);
+        }
+        // Owners may have gone to others.
+        self.set_names(cluster);
+        for claims in &mut solution.claims {
+            claims.requests.subtract(&spent(cluster, universe, &claims.contents));
+        }
     }
 
     /// Where nodes that exist alone were asked.

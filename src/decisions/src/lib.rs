@@ -25,6 +25,7 @@ mod existing;
 mod expected;
 mod joining;
 mod outlook;
+mod released;
 mod terms;
 #[cfg(test)]
 mod tests;

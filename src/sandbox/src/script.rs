@@ -235,3 +235,6 @@ fn reservation() -> Value {
                 "name": "room", "image": "registry.example/pause",
                 "resources": {"requests": {"cpu": "2", "memory": "3Gi"}}}]}}}})
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,7 +39,7 @@ pub(crate) use initialize::is_ready;
 pub(crate) use launch::TOKEN_ANNOTATION;
 pub(crate) use memory::{Launch, Memory, Verdict};
 pub(crate) use target::{Offers, planned_offering};
-pub(crate) use terminate::{cordon, is_disruption};
+pub(crate) use terminate::{cordon, ended_instance, is_disruption};
 
 /// A NodeClaim and what was observed around it.
 #[derive(Debug)]

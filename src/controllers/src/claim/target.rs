@@ -47,10 +47,19 @@ pub(crate) struct Nothing {
 }
 
 /// What a NodeClaim is launched as: a slot where its requirements leave one, else its paid offerings: the planned one first,
-/// as what is scarce elsewhere was planned for others, then the cheapest.
+/// as what is scarce elsewhere was planned for others, then the cheapest. One that is much dearer than the planned one is not
+/// among them: its pods are planned anew, knowing what has run out, rather than each node launched twice as large.
 pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget, Nothing> {
     let requirements = &claim.spec.requirements;
     let mut nothing = Nothing { matching: 0, fitting: 0 };
+    let planned = planned_offering(claim);
+    let is_planned = |key: &OfferingKey| {
+        planned.as_ref().is_some_and(|planned| {
+            (&*planned.instance_type, &planned.zone, &*planned.capacity_type)
+                == (&*key.instance_type, &key.zone, key.capacity_type.as_str())
+        })
+    };
+    let mut planned_price = None;
     let mut paid: Vec<(Money, OfferingKey)> = Vec::new();
     let mut slots: Vec<(Money, OfferingKey, &str)> = Vec::new();
     for of_type in offers.types.catalogue.types() {
@@ -70,6 +79,9 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget,
                 zone: offering.zone().map(str::to_owned),
                 capacity_type,
             };
+            if is_planned(&key) {
+                planned_price = Some(offering.price);
+            }
             match (capacity_type, offering.reservation_id()) {
                 (CapacityType::Reserved, Some(id)) => {
                     // Whether a slot is free the cloud says: its count may be older than what was just freed.
@@ -91,18 +103,22 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget,
             zone: key.zone,
         });
     }
-    let planned = planned_offering(claim);
-    let is_planned = |key: &OfferingKey| {
-        planned.as_ref().is_some_and(|planned| {
-            (&*planned.instance_type, &planned.zone, &*planned.capacity_type)
-                == (&*key.instance_type, &key.zone, key.capacity_type.as_str())
-        })
-    };
+    // A NodePool that asks for a number of types to choose from gets them at any price.
+    let asks_for_many = requirements.iter().any(|requirement| requirement.min_values.is_some());
+    if let Some(price) = planned_price.filter(|_| !asks_for_many) {
+        paid.retain(|(own, key)| is_planned(key) || !is_much_dearer(*own, price));
+    }
     paid.sort();
     paid.dedup_by(|a, b| a.1 == b.1);
     paid.sort_by_key(|(_, key)| !is_planned(key));
     paid.truncate(MAX_OFFERINGS);
     if paid.is_empty() { Err(nothing) } else { Ok(LaunchTarget::Paid(paid.into_iter().map(|(_, key)| key).collect())) }
+}
+
+/// Whether a price is half as high again as the planned one: other families of the same size are cheaper than that, the next
+/// size is not.
+fn is_much_dearer(price: Money, planned: Money) -> bool {
+    price + price > planned + planned + planned
 }
 
 /// What the plan that made a NodeClaim has it launched as.
@@ -226,8 +242,11 @@ mod tests {
         let mut planned = claim(&paid, "1");
         let offering = json!({"instanceType": "small", "zone": "a", "capacityType": "on-demand"});
         planned.metadata.annotations = Some([(labels::PLANNED_OFFERING.to_owned(), offering.to_string())].into());
-        let scarce_is_left = ["small on-demand in a", "small spot in b", "large on-demand in a"];
-        assert_eq!(names(choose(&planned, &offers)), scarce_is_left);
+        let scarce_is_left = ["small on-demand in a", "small spot in b"];
+        assert_eq!(names(choose(&planned, &offers)), scarce_is_left, "a larger one is another plan's to choose");
+        let mut of_many = planned.clone();
+        of_many.spec.requirements[0].min_values = Some(2);
+        assert_eq!(names(choose(&of_many, &offers)), [&scarce_is_left[..], &["large on-demand in a"]].concat());
         let spot = OfferingKey {
             instance_type: "small".to_owned(),
             zone: Some("b".to_owned()),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_api::labels;
+use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{LaunchToken, ProviderId};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -13,13 +13,13 @@ use super::conditions::{self, Status};
 use super::drain::{Drain, drain, is_waited_for};
 use super::initialize::is_ready;
 use super::launch::token_text;
-use super::memory::{InstanceEnd, Launch};
+use super::memory::{InstanceEnd, Launch, Memory};
 use super::{Facts, Question, Todo, has_finalizer, on, without_finalizer};
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
 use crate::view::PodName;
-use crate::write::Op;
+use crate::write::{Op, Write};
 
 /// Load balancers leave a node with this label alone.
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -85,27 +85,15 @@ fn leave(facts: &Facts<'_>, node: &Node, deadline: Option<Timestamp>, id: &Provi
     if let Some(patch) = cordon(node) {
         return Some(Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch))));
     }
-    let status = facts.status();
-    let mut todo = None;
-    if !conditions::is_true(&status.conditions, conditions::DRAINED) {
-        let drain = drain(facts.pods.iter().map(|pod| &***pod), deadline, facts.now);
-        if drain.n_waiting == 0 {
-            let write = facts.condition(conditions::DRAINED, Status::True, conditions::DRAINED, "")?;
-            return Some(Todo::write(write));
-        }
-        todo = Some(draining(facts, node, drain));
-    } else if !conditions::is_true(&status.conditions, conditions::VOLUMES_DETACHED) {
-        let n_attached = n_attached(facts);
-        if n_attached == 0 {
-            let reason = conditions::VOLUMES_DETACHED;
-            return Some(Todo::write(facts.condition(conditions::VOLUMES_DETACHED, Status::True, reason, "")?));
-        }
-        let message = format!("{n_attached} volume(s) are still attached");
-        let write =
-            facts.condition(conditions::VOLUMES_DETACHED, Status::Unknown, "AwaitingVolumeDetachment", &message);
-        todo = Some(write.map_or_else(Todo::default, Todo::write));
-    }
-    let mut todo = todo?;
+    let is_drained = conditions::is_true(&facts.status().conditions, conditions::DRAINED);
+    let drain = (!is_drained).then(|| drain(facts.pods.iter().map(|pod| &***pod), deadline, facts.now));
+    let mut todo = match drain.filter(|drain| drain.n_waiting > 0) {
+        Some(drain) => draining(facts, node, drain),
+        None => match n_awaited_volumes(facts) {
+            0 => return emptied(facts, 0).map(Todo::write),
+            n_attached => emptied(facts, n_attached).map_or_else(Todo::default, Todo::write),
+        },
+    };
     if let Some(deadline) = deadline {
         todo = super::earlier(todo, deadline);
     }
@@ -119,6 +107,30 @@ fn leave(facts: &Facts<'_>, node: &Node, deadline: Option<Timestamp>, id: &Provi
         }
     }
     Some(todo)
+}
+
+/// Says that no pod is waited for any more, nor a volume where none is left: then the instance ends, all in one write.
+fn emptied(facts: &Facts<'_>, n_attached: usize) -> Option<Write> {
+    let generation = facts.claim.metadata.generation;
+    facts.change_status(|status| {
+        let mut set = |type_: &str, is: Status, reason: &str, message: &str| {
+            conditions::set(&mut status.conditions, (type_, is), (reason, message), generation, facts.now);
+        };
+        set(conditions::DRAINED, Status::True, conditions::DRAINED, "");
+        if n_attached == 0 {
+            set(conditions::VOLUMES_DETACHED, Status::True, conditions::VOLUMES_DETACHED, "");
+            set(conditions::INSTANCE_TERMINATING, Status::True, conditions::INSTANCE_TERMINATING, "");
+        } else {
+            let message = format!("{n_attached} volume(s) are still attached");
+            set(conditions::VOLUMES_DETACHED, Status::Unknown, "AwaitingVolumeDetachment", &message);
+        }
+    })
+}
+
+/// The volumes that are waited for; none once they were said to be detached.
+fn n_awaited_volumes(facts: &Facts<'_>) -> usize {
+    let are_detached = conditions::is_true(&facts.status().conditions, conditions::VOLUMES_DETACHED);
+    if are_detached { 0 } else { n_attached(facts) }
 }
 
 fn draining(facts: &Facts<'_>, node: &Node, drain: Drain) -> Todo {
@@ -176,25 +188,41 @@ fn end_instance(facts: &Facts<'_>, id: ProviderId) -> Todo {
     match facts.memory.end {
         InstanceEnd::Asked(at) if after(at, POLL) > facts.now => Todo::wait(after(at, POLL)),
         // It cannot be trusted yet that the instance does not show.
-        InstanceEnd::Gone(_) if shows_at(facts) > facts.now => Todo::wait(shows_at(facts)),
+        InstanceEnd::Gone(_) if shows_at(facts.claim, facts.memory, facts.lag) > facts.now => {
+            Todo::wait(shows_at(facts.claim, facts.memory, facts.lag))
+        }
         _ => Todo::ask(Question::Delete(id)),
     }
 }
 
 /// Whether the cloud does not have the instance any more, said after it would have shown.
 fn is_gone(facts: &Facts<'_>) -> bool {
-    matches!(facts.memory.end, InstanceEnd::Gone(at) if at >= shows_at(facts))
+    has_ended(facts.claim, facts.memory, facts.lag)
+}
+
+/// The instance of a NodeClaim, where the cloud does not have it any more.
+pub(crate) fn ended_instance(claim: &NodeClaim, memory: &Memory, lag: Duration) -> Option<ProviderId> {
+    let written = || claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty()).map(ProviderId);
+    let launched = || match &memory.launch {
+        Launch::Done(instance) => Some(instance.provider_id.clone()),
+        _ => None,
+    };
+    has_ended(claim, memory, lag).then(|| written().or_else(launched)).flatten()
+}
+
+fn has_ended(claim: &NodeClaim, memory: &Memory, lag: Duration) -> bool {
+    matches!(memory.end, InstanceEnd::Gone(at) if at >= shows_at(claim, memory, lag))
 }
 
 /// When the launch of the instance shows at the latest.
-fn shows_at(facts: &Facts<'_>) -> Timestamp {
-    let launched = match &facts.memory.launch {
+fn shows_at(claim: &NodeClaim, memory: &Memory, lag: Duration) -> Timestamp {
+    let written = || conditions::true_since(&claim.status.as_ref()?.conditions, conditions::LAUNCHED);
+    let launched = match &memory.launch {
         Launch::Done(instance) => Some(instance.launched_at),
-        _ => conditions::true_since(&facts.status().conditions, conditions::LAUNCHED),
+        _ => written(),
     };
     // Conditions are kept in whole seconds.
-    let lag =
-        SignedDuration::try_from(facts.lag).unwrap_or(SignedDuration::MAX).saturating_add(SignedDuration::from_secs(1));
+    let lag = SignedDuration::try_from(lag).unwrap_or(SignedDuration::MAX).saturating_add(SignedDuration::from_secs(1));
     launched.map_or(Timestamp::MIN, |launched| launched.saturating_add(lag).unwrap_or(Timestamp::MAX))
 }
 

@@ -130,6 +130,9 @@ impl Core {
         if let Some((reason, message)) = &memory.trouble {
             tracing::warn!(claim = name, reason, message, "the cloud could not do it");
         }
+        if let Some(id) = claim::ended_instance(&claim, memory, self.provider.consistency_lag()) {
+            self.note_end(&claim, id, now);
+        }
         match verdict {
             Verdict::GoOn => self.queue.succeed(job),
             Verdict::Later(wait) => self.queue.fail(job, wait, now),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, NodeClaimStatus};
 use berth_state::{AssumptionId, Event, ObjectRef, Refused, Touched};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -84,15 +84,14 @@ impl Core {
     fn look_at_progress(&mut self, claim: &NodeClaim, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
         let known = self.view.claims.get(&name).and_then(|known| known.status.as_ref());
-        let (known, status) = (known.cloned().unwrap_or_default(), claim.status.clone().unwrap_or_default());
-        if known.conditions == status.conditions && known.last_pod_event_time == status.last_pod_event_time {
+        let status = claim.status.as_ref();
+        let event_time =
+            |status: Option<&NodeClaimStatus>| status.and_then(|status| status.last_pod_event_time.clone());
+        let (before, after) = (conditions_of(known), conditions_of(status));
+        if before == after && event_time(known) == event_time(status) {
             return;
         }
-        let progress = |conditions: &[Condition]| {
-            let is_progress = |one: &&Condition| one.type_ != conditions::CONSOLIDATABLE;
-            conditions.iter().filter(is_progress).map(|one| (one.type_.clone(), one.status.clone())).collect::<Vec<_>>()
-        };
-        if progress(&known.conditions) == progress(&status.conditions) {
+        if progress(before).eq(progress(after)) {
             self.disrupting.changed();
         } else {
             let objects = vec![berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name)];
@@ -231,6 +230,16 @@ impl Core {
         self.queue.done(&job);
         self.read_again();
     }
+}
+
+fn conditions_of(status: Option<&NodeClaimStatus>) -> &[Condition] {
+    status.map_or(&[][..], |status| &status.conditions)
+}
+
+/// What conditions say of how far a NodeClaim has come.
+fn progress(conditions: &[Condition]) -> impl Iterator<Item = (&str, &str)> {
+    let told = conditions.iter().filter(|one| one.type_ != conditions::CONSOLIDATABLE);
+    told.map(|one| (&*one.type_, &*one.status))
 }
 
 /// Whether a NodeClaim will be no node, or none much longer: what was planned for it needs another.

@@ -8,6 +8,7 @@ mod awaited;
 mod ceilings;
 mod claims;
 mod disruption;
+mod ended;
 mod evictions;
 mod expected;
 mod garbage;
@@ -221,6 +222,8 @@ pub(crate) struct Core {
     evictions: BTreeMap<PodName, Eviction>,
     /// What each node class offers.
     offers: BTreeMap<String, Offers>,
+    /// Instances that have ended, as long as a count of slots may include them.
+    ended: BTreeSet<ProviderId>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
@@ -286,6 +289,7 @@ impl Core {
             memories: BTreeMap::new(),
             evictions: BTreeMap::new(),
             offers: BTreeMap::new(),
+            ended: BTreeSet::new(),
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),

@@ -92,6 +92,7 @@ impl Core {
                 let exhausted = exhausted.collect();
                 let ends_as_before = self.offers.get(class).is_some_and(|known| known.ends_as(&types));
                 self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
+                self.forget_ends();
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
                 if !ends_as_before {
@@ -160,6 +161,7 @@ impl Core {
 
     /// A reservation had no slot left: the cloud is asked again.
     fn is_full(&mut self, reservation: &str, now: Timestamp) {
+        self.distrust_ends(reservation);
         for (class, offers) in &mut self.offers {
             if offers.types.reservations.iter().any(|known| known.id == reservation) {
                 offers.full.insert(reservation.to_owned(), after(now, PERIOD));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use berth_api::NodeClassRef;
 use berth_catalogue::{Availability, Catalogue};
-use berth_cloudprovider::{CapacityReservation, CloudError, NodeClassStatus, OfferingKey, ReservationState};
+use berth_cloudprovider::{
+    CapacityReservation, CloudError, NodeClassStatus, OfferingKey, ProviderId, ReservationState,
+};
 use berth_state::{Event, SlotCount, Touched};
 use jiff::Timestamp;
 
@@ -69,7 +71,7 @@ impl Core {
             return;
         }
         let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
-        let told = Told::new(classes, counts(&self.offers, now));
+        let told = Told::new(classes, counts(&self.offers, &self.ended, now));
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| !known.has_classes_of(&told)) {
                 self.state.set_class_catalogues(told.classes.clone());
@@ -116,13 +118,13 @@ impl Core {
 }
 
 /// The free slots of each reservation, by id: several node classes may use one, and the newest answer counts.
-fn counts(offers: &BTreeMap<String, Offers>, now: Timestamp) -> Vec<SlotCount> {
+fn counts(offers: &BTreeMap<String, Offers>, ended: &BTreeSet<ProviderId>, now: Timestamp) -> Vec<SlotCount> {
     let mut newest: BTreeMap<&str, (Timestamp, SlotCount)> = BTreeMap::new();
     for offers in offers.values() {
         for known in &offers.types.reservations {
             // Nobody moves into a capacity block that is being vacated.
             let is_over = vacated_at(known).is_some_and(|time| time <= now);
-            let counted = || (offers.at, count(known, is_over || offers.full.contains_key(&known.id)));
+            let counted = || (offers.at, count(known, is_over || offers.full.contains_key(&known.id), ended));
             let entry = newest.entry(&known.id).or_insert_with(counted);
             if entry.0 < offers.at {
                 *entry = counted();
@@ -148,12 +150,13 @@ fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Option<
     Catalogue::new(types).ok().map(Arc::new)
 }
 
-/// The free slots of a reservation, and whom the count has seen.
-fn count(known: &CapacityReservation, is_full: bool) -> SlotCount {
+/// The free slots of a reservation, and whom the count has seen. Instances that have ended use none, whether the count is
+/// older than their end or their NodeClaims are not gone yet.
+pub(super) fn count(known: &CapacityReservation, is_full: bool, ended: &BTreeSet<ProviderId>) -> SlotCount {
     let serves = known.state == ReservationState::Active && !is_full;
     SlotCount {
         reservation_id: known.id.clone(),
-        free: if serves { known.total.saturating_sub(known.used) } else { 0 },
-        seen: known.includes.iter().map(|id| id.0.clone()).collect(),
+        free: if serves { known.total.saturating_sub(known.used_without(ended)) } else { 0 },
+        seen: known.includes.union(ended).map(|id| id.0.clone()).collect(),
     }
 }

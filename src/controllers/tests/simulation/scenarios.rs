@@ -152,6 +152,32 @@ async fn who_preempts_is_bound_once_its_victims_are_gone() {
     assert_eq!(world.pods().await.len(), 5, "no pod was made in vain: {}", state_of(&world).await);
 }
 
+/// How long after its NodeClaim a slot is used again must not depend on when the cloud is asked for its counts.
+#[tokio::test(start_paused = true)]
+async fn slots_of_nodes_that_are_gone_are_used_at_once_though_the_last_count_is_old() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(3600);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.deploy(web(12)).await;
+    run(&world, 12).await;
+    let all_slots = fleet(&[("m5.xlarge", "cr-web", 4)]);
+    assert_eq!(world.fleet(), all_slots, "{}", state_of(&world).await);
+    world.scale("web", 0).await;
+    for _ in 0..6000 {
+        if world.claims().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The pods are planned together a second later: the cloud shows what has ended only four seconds after that.
+    world.scale("web", 12).await;
+    run(&world, 12).await;
+    assert_eq!(world.fleet(), all_slots, "{}", state_of(&world).await);
+    assert_eq!(world.claims().await.len(), 4, "each node was launched once");
+    assert_eq!((world.n_full(), world.violations()), (0, Vec::new()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_reservation_lowered_while_launching_refuses_is_launched_elsewhere() {
     let slow = CloudFaults { latency: Duration::from_secs(3), ..CloudFaults::default() };
@@ -222,6 +248,20 @@ async fn a_type_that_is_out_of_stock_gives_way_to_the_next() {
     world.deploy(web(3)).await;
     run(&world, 3).await;
     assert!(world.fleet().keys().all(|(of_type, _)| of_type != "m5.xlarge"), "{}", state_of(&world).await);
+}
+
+/// Pods for which a type ran out are packed anew: nodes that were planned for it are not all launched a size larger.
+#[tokio::test(start_paused = true)]
+async fn a_type_that_is_out_of_stock_gives_way_to_a_new_plan_and_not_to_twice_the_price() {
+    let world = world(CloudFaults::default(), &["on-demand"]).await;
+    for zone in ["port-1a", "port-1b"] {
+        world.cloud.set_stock(&on_demand("m5.xlarge", zone), Some(0));
+    }
+    // Planned are one of six and one of two, or three of three and less; without m5.xlarge, six and twice one cost least.
+    world.deploy(web(8)).await;
+    run(&world, 8).await;
+    let expected = fleet(&[("m5.2xlarge", "on-demand", 1), ("m5.large", "on-demand", 2)]);
+    assert_eq!(world.fleet(), expected, "{}", state_of(&world).await);
 }
 
 #[tokio::test(start_paused = true)]
