@@ -15,7 +15,7 @@ use crate::autoscalers::Autoscaler;
 use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet, PodRecord};
 use crate::capacity::{Links, Site};
 use crate::claims::Storage;
-use crate::live::{ImageNames, Known, Live, Place, Rooms, Supplies};
+use crate::live::{ImageNames, Known, Live, Place, Reservations, Rooms, Supplies};
 use crate::node::NodeRecord;
 use crate::ownership::{Ownership, Who};
 use crate::pod::Draft;
@@ -82,8 +82,8 @@ impl Builder {
             running_daemons::add(&self.pods, &self.owners, workloads, &mut resolver, &mut cluster, &mut warnings);
         }
         let valid = valid_seconds(self.reservations.values(), self.options.now);
-        let reservations: Vec<ReservationRecord> =
-            sorted(self.reservations.into_values().chain(operating), self.options.now, &cluster, &mut warnings);
+        let given = self.reservations.values().cloned().chain(operating);
+        let reservations: Vec<ReservationRecord> = sorted(given, self.options.now, &cluster, &mut warnings);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
         let mut ownership = Ownership::new(self.references, &cluster);
         let known: Vec<Known> = match self.expansion {
@@ -125,7 +125,6 @@ impl Builder {
         let mut reader = Builder::new(self.options);
         reader.expansion = self.expansion;
         reader.memo = self.memo;
-        let holders = cluster.reservations.iter().filter_map(|reservation| reservation.node).collect();
         let rooms = Rooms {
             owners: self.owners,
             owns_daemons: self.workloads.owns_daemons(),
@@ -138,7 +137,7 @@ impl Builder {
             drivers,
             supplies: Supplies { counted: self.counted, free: supplies },
             class_catalogues: self.class_catalogues,
-            holders,
+            reservations: Reservations::new(self.reservations, reservations),
             resolver,
             ownership,
         };
@@ -209,7 +208,7 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
 }
 
 /// The seconds of Unix time at which the same Reservations have expired as have by now.
-fn valid_seconds<'a>(
+pub(crate) fn valid_seconds<'a>(
     reservations: impl Iterator<Item = &'a ReservationRecord>,
     now: Option<Timestamp>,
 ) -> RangeInclusive<i64> {
@@ -391,29 +390,45 @@ fn add_reservations(
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) {
-    let mut alike: FxHashMap<(Reservation, u32), u32> = FxHashMap::default();
+    let mut alike = Alike::default();
     for (record, id) in records.iter().zip(0_u32..) {
-        let name = cluster.symbols.text(record.reservation.name).to_owned();
-        let spec = resolver.pending(record.draft, record.namespace, &name, cluster, warnings);
-        let mut reservation = record.reservation.clone();
-        let Some(mut stand_in) = cluster.specs.get(spec as usize).cloned() else { continue };
-        reservation.host_ports.clone_from(&stand_in.host_ports);
-        reservation.volumes.clone_from(&stand_in.volumes);
-        reservation.priority = stand_in.priority;
-        let mut template = Template { namespace: record.namespace, spec, labels: record.labels };
-        if record.is_pending() {
-            // Those that are alike in all but name and age are one class.
-            let mut key = reservation.clone();
-            (key.name, key.uid, key.created) = (cluster.well_known.hostname, None, None);
-            stand_in.reservation.reserves = Some(*alike.entry((key, spec)).or_insert(id));
-            let spec = cluster.intern_spec(stand_in);
-            template.spec = spec;
-            let run = MemberRun { name: name.into(), numbers: None };
-            add_member(MemberKind::Reservation, record.namespace, spec, record.labels, run, cluster);
-        }
-        reservation.template = Some(template);
+        let reservation = with_stand_in(record, id, &mut alike, resolver, cluster, warnings);
         cluster.reservations.push(reservation);
     }
+}
+
+/// Those that are to be placed, without name and age and with the spec of their stand-ins: the first of each.
+pub(crate) type Alike = FxHashMap<(Reservation, u32), u32>;
+
+/// A Reservation with what its stand-in adds; one that is to be placed is pending from now on.
+pub(crate) fn with_stand_in(
+    record: &ReservationRecord,
+    id: u32,
+    alike: &mut Alike,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> Reservation {
+    let name = cluster.symbols.text(record.reservation.name).to_owned();
+    let spec = resolver.pending(record.draft, record.namespace, &name, cluster, warnings);
+    let mut reservation = record.reservation.clone();
+    let Some(mut stand_in) = cluster.specs.get(spec as usize).cloned() else { return reservation };
+    reservation.host_ports.clone_from(&stand_in.host_ports);
+    reservation.volumes.clone_from(&stand_in.volumes);
+    reservation.priority = stand_in.priority;
+    let mut template = Template { namespace: record.namespace, spec, labels: record.labels };
+    if record.is_pending() {
+        // Those that are alike in all but name and age are one class.
+        let mut key = reservation.clone();
+        (key.name, key.uid, key.created) = (cluster.well_known.hostname, None, None);
+        stand_in.reservation.reserves = Some(*alike.entry((key, spec)).or_insert(id));
+        let spec = cluster.intern_spec(stand_in);
+        template.spec = spec;
+        let run = MemberRun { name: name.into(), numbers: None };
+        add_member(MemberKind::Reservation, record.namespace, spec, record.labels, run, cluster);
+    }
+    reservation.template = Some(template);
+    reservation
 }
 
 fn add_member(kind: MemberKind, namespace: Sym, spec: u32, labels: u32, run: MemberRun, cluster: &mut Cluster) {
@@ -449,7 +464,9 @@ pub(crate) fn place_pods(
                 if let Some(daemon) = pod.owner.and_then(&daemon_of) {
                     standing.expect_daemon(spec, daemon, cluster);
                 }
-                let nominated = pod.nominated_node.filter(|node| standing.position(*node).is_some());
+                // One whose node is going away comes again without what was decided for it.
+                let nominated = pod.nominated_node.filter(|_| pod.node.is_none());
+                let nominated = nominated.filter(|node| standing.position(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
@@ -664,7 +681,7 @@ fn add_run(workload: &Workload, name: &str, spec: u32, numbers: (u32, u32), clus
 }
 
 /// Adds the DaemonSets; the position of each among the cluster's daemons, by the workload's index.
-fn add_daemons(
+pub(crate) fn add_daemons(
     workloads: &Workloads,
     resolver: &mut Resolver,
     cluster: &mut Cluster,

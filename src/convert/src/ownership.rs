@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Sym};
+use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Reservation, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::builder::FxIndexSet;
@@ -43,6 +43,18 @@ impl Ownership {
             shapes: FxHashMap::default(),
             specs: FxHashMap::default(),
         }
+    }
+
+    /// A Reservation has other owners, or none any more.
+    pub(crate) fn owners_changed(&mut self, index: u32, reservation: Option<&Reservation>) {
+        for list in [&mut self.by_shape, &mut self.by_name] {
+            list.retain(|known| *known != index);
+        }
+        if let Some(reservation) = reservation {
+            let list = if reservation.names_pods() { &mut self.by_name } else { &mut self.by_shape };
+            list.insert(list.partition_point(|known| *known < index), index);
+        }
+        self.shapes.clear();
     }
 
     /// The numbers N of pods `name-N` of the namespace that some Reservation may name: these are looked at one by one.

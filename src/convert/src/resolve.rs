@@ -45,6 +45,11 @@ impl Resolver {
         self.drafts.get_index(draft as usize)
     }
 
+    /// Whether a draft's volumes stand for claims.
+    pub(crate) fn has_claims(&self, draft: u32) -> bool {
+        self.draft(draft).is_some_and(|draft| !draft.claims.is_empty())
+    }
+
     /// The index of a draft, new or known.
     pub(crate) fn intern(&mut self, draft: Draft) -> u32 {
         index(self.drafts.insert_full(draft).0)

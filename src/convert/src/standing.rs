@@ -148,6 +148,11 @@ impl Standing {
         (before == 0) != (after == 0)
     }
 
+    /// No DaemonSet has pods anywhere, until they are counted again.
+    pub(crate) fn forget_daemons(&mut self) {
+        self.daemons_on.iter_mut().for_each(BTreeMap::clear);
+    }
+
     /// What is left of one of the cluster's nodes, from what it has and what is on it.
     pub(crate) fn settle_room(&self, position: usize, cluster: &mut Cluster) {
         let Cluster { nodes, specs, daemons, symbols, .. } = cluster;
@@ -228,38 +233,48 @@ impl Standing {
         named: Option<(Sym, Option<Sym>)>,
         cluster: &Cluster,
     ) -> Option<u32> {
-        let (name, uid) = named?;
-        let holdings = &self.nodes.get(position)?.holdings;
-        let is_meant = |holding: &&Holding| {
-            let reservation = cluster.reservations.get(holding.reservation as usize);
-            // One that was made anew under the same name is another.
-            reservation.is_some_and(|r| r.name == name && r.uid.zip(uid).is_none_or(|(mine, theirs)| mine == theirs))
-        };
-        holdings.iter().find(is_meant).map(|holding| holding.reservation)
+        drawn_from(&self.nodes.get(position)?.holdings, named, cluster)
     }
 
-    /// Takes what Reservations hold off what is free. Owners that are not in the input count by the Reservation's
-    /// status; one for one owner alone that has come holds nothing any more.
+    /// Takes what Reservations hold off what is free.
     pub(crate) fn settle_holdings(&mut self, records: &[ReservationRecord]) {
         for node in &mut self.nodes {
-            for holding in &mut node.holdings {
-                let record = records.get(holding.reservation as usize);
-                if let Some(record) = record.filter(|_| holding.owners() == 0) {
-                    holding.draw_in_sum(&record.allocated);
-                }
-            }
-            node.holdings.retain(|holding| {
-                let record = records.get(holding.reservation as usize);
-                let is_open = |r: &ReservationRecord| {
-                    r.reservation.phase != Phase::Available || !r.reservation.allocate_once || holding.owners() == 0
-                };
-                record.is_some_and(is_open)
-            });
+            settle_holdings(&mut node.holdings, |id| records.get(id as usize));
             for holding in &node.holdings {
                 node.free.subtract(&holding.held());
             }
         }
     }
+}
+
+/// Of the Reservations on a node the one of that name, and uid where it is known.
+pub(crate) fn drawn_from(holdings: &[Holding], named: Option<(Sym, Option<Sym>)>, cluster: &Cluster) -> Option<u32> {
+    let (name, uid) = named?;
+    let is_meant = |holding: &&Holding| {
+        let reservation = cluster.reservations.get(holding.reservation as usize);
+        // One that was made anew under the same name is another.
+        reservation.is_some_and(|r| r.name == name && r.uid.zip(uid).is_none_or(|(mine, theirs)| mine == theirs))
+    };
+    holdings.iter().find(is_meant).map(|holding| holding.reservation)
+}
+
+/// Owners that are not in the input count by the Reservation's status; one for one owner alone that has come holds nothing
+/// any more.
+pub(crate) fn settle_holdings<'r>(
+    holdings: &mut Vec<Holding>,
+    record_of: impl Fn(u32) -> Option<&'r ReservationRecord>,
+) {
+    for holding in &mut *holdings {
+        if let Some(record) = record_of(holding.reservation).filter(|_| holding.owners() == 0) {
+            holding.draw_in_sum(&record.allocated);
+        }
+    }
+    holdings.retain(|holding| {
+        let is_open = |r: &ReservationRecord| {
+            r.reservation.phase != Phase::Available || !r.reservation.allocate_once || holding.owners() == 0
+        };
+        record_of(holding.reservation).is_some_and(is_open)
+    });
 }
 
 /// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster. Daemons beyond the

@@ -281,6 +281,13 @@ impl Workloads {
         }
     }
 
+    /// The same by kind, namespace and name.
+    pub(crate) fn want_none_of(&mut self, id: (WorkloadKind, Sym, Sym)) {
+        if let Some(index) = self.list.get_index_of(&id) {
+            self.want_none(index);
+        }
+    }
+
     fn above(&self, index: usize) -> Option<usize> {
         self.above.get(index).copied().flatten()
     }

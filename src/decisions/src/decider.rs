@@ -223,6 +223,7 @@ impl Kept {
                 Change::Budgets => has_other_budgets = true,
                 Change::Supplies => has_other_supplies = true,
                 Change::Offers => has_other_offers = true,
+                Change::Reservations => return None,
                 Change::Namespaces => {
                     if !classes.set_namespaces(cluster) {
                         return None;

@@ -164,14 +164,14 @@ impl Built {
             Kind::Namespace => live.namespace_changed(objects.position(key), typed(before), typed(after)),
             Kind::PriorityClass => live.priority_class_changed(typed(before), typed(after)),
             Kind::StorageClass => live.storage_class_changed(name, typed(before), typed(after), &objects),
+            Kind::DaemonSet => live.daemon_set_changed(typed(before), typed(after)),
+            Kind::Reservation => live.reservation_changed(typed(before), typed(after), &objects),
             Kind::CronJob
-            | Kind::DaemonSet
             | Kind::Deployment
             | Kind::Job
             | Kind::ReplicaSet
             | Kind::ReplicationController
-            | Kind::Reservation
-            | Kind::StatefulSet => live.other_changed(before.and_then(other), after.and_then(other)),
+            | Kind::StatefulSet => live.other_changed(after.and_then(other)),
         }
     }
 }
@@ -183,12 +183,10 @@ fn typed<T: Typed>(object: Option<&Object>) -> Option<&T> {
 fn other(object: &Object) -> Option<Other<'_>> {
     Some(match object {
         Object::CronJob(object) => Other::CronJob(object),
-        Object::DaemonSet(object) => Other::DaemonSet(object),
         Object::Deployment(object) => Other::Deployment(object),
         Object::Job(object) => Other::Job(object),
         Object::ReplicaSet(object) => Other::ReplicaSet(object),
         Object::ReplicationController(object) => Other::ReplicationController(object),
-        Object::Reservation(object) => Other::Reservation(object),
         Object::StatefulSet(object) => Other::StatefulSet(object),
         _ => return None,
     })

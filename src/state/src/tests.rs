@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod assumptions;
+mod in_place;
 
 const NOW: Time = Time::UNIX_EPOCH;
 

@@ -30,7 +30,7 @@ pub enum Change {
     NodeCame(usize),
     /// The node of this index went, which had no pods any more; the last one took its place.
     NodeWent(usize, Box<Node>),
-    /// The node of this index is another, its name and pods aside: what it was.
+    /// The node of this index is another, its name and pods aside, or Reservations hold other room there: what it was.
     NodeChanged(usize, Box<Node>),
     /// PodDisruptionBudgets let go of more or fewer.
     Budgets,
@@ -40,6 +40,8 @@ pub enum Change {
     Offers,
     /// Namespaces, or their labels.
     Namespaces,
+    /// Reservations in more than what is drawn from them: their number, order, templates or owners.
+    Reservations,
 }
 
 /// The changes since a conversion.

@@ -6,11 +6,13 @@
 //! ([`Patched::NeedsRebuild`]).
 
 mod classes;
+mod daemons;
 mod log;
 mod nodes;
 mod offers;
 mod others;
 mod pods;
+mod reservations;
 mod storage;
 
 use std::cmp::Ordering;
@@ -38,6 +40,7 @@ pub use offers::Offers;
 pub use others::Other;
 use pods::Entry;
 pub(crate) use pods::{Known, Place};
+pub(crate) use reservations::Reservations;
 
 /// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside as many as there
 /// were at first.
@@ -112,8 +115,7 @@ pub(crate) struct Rooms {
     pub(crate) supplies: Supplies,
     /// The node classes with a catalogue of their own.
     pub(crate) class_catalogues: FxIndexSet<Sym>,
-    /// The nodes that Reservations name.
-    pub(crate) holders: FxHashSet<Sym>,
+    pub(crate) reservations: Reservations,
     pub(crate) resolver: Resolver,
     pub(crate) ownership: Ownership,
 }
@@ -133,6 +135,8 @@ pub struct Live {
     naming: FxHashMap<Sym, BTreeSet<(Sym, Box<str>)>>,
     /// By claim: the pods whose volumes stand for it.
     by_claim: FxHashMap<(Sym, Sym), BTreeSet<Box<str>>>,
+    /// By controller that is a DaemonSet: the pods that name it.
+    by_daemon_set: FxHashMap<u32, BTreeSet<(Sym, Box<str>)>>,
     /// How many specs, label sets and strings there were at first.
     at_first: [usize; 3],
     /// Whether the order of pending rows may not be theirs.
@@ -168,6 +172,7 @@ impl Live {
             pods: KeyedMap::default(),
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
+            by_daemon_set: FxHashMap::default(),
             at_first,
             is_untidy: false,
             unsorted: BTreeSet::new(),
@@ -261,7 +266,7 @@ impl Live {
         self.created(a.0, a.1).cmp(&self.created(b.0, b.1)).then_with(names)
     }
 
-    /// Rows as a conversion of everything has them: Reservations first, then pods by the oldest of each row. It costs what
+    /// Rows as a conversion of everything has them: Reservations by name, then pods by the oldest of each row. It costs what
     /// came, and the number of rows; all members are looked at only where rows change places.
     fn tidy(&mut self) {
         let mut rows = std::mem::take(&mut self.cluster.pending);
@@ -271,21 +276,24 @@ impl Live {
             row.members.sort_by_cached_key(|member| (self.created(namespace, &member.name), member.name.clone()));
         }
         let place = |row: &PendingRow| {
-            let oldest = row.members.first().filter(|_| row.kind == MemberKind::Pod);
             let key = |member: &MemberRun| {
-                let namespace = self.cluster.symbols.shared(row.namespace);
-                (self.created(row.namespace, &member.name), namespace, member.name.clone())
+                let age = match row.kind {
+                    MemberKind::Pod => Some(self.created(row.namespace, &member.name)),
+                    MemberKind::Reservation => None,
+                };
+                // Reservations have no namespace of their own.
+                let namespace = age.map(|_| self.cluster.symbols.shared(row.namespace));
+                (age, namespace, member.name.clone())
             };
-            (row.kind == MemberKind::Pod, oldest.map(key))
+            (row.kind == MemberKind::Pod, row.members.first().map(key))
         };
         let places: Vec<_> = rows.iter().map(place).collect();
-        let is_gone = |row: &PendingRow| row.kind == MemberKind::Pod && row.members.is_empty();
+        let is_gone = |row: &PendingRow| row.members.is_empty();
         if places.is_sorted() && !rows.iter().any(is_gone) {
             self.cluster.pending = rows;
             return;
         }
         let mut order: Vec<_> = places.into_iter().zip((0_u32..).zip(rows)).collect();
-        // Reservations are of equal places, and stay as they are.
         order.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut sorted = Vec::with_capacity(order.len());
         for (_, (before, row)) in order.into_iter().filter(|(_, (_, row))| !is_gone(row)) {

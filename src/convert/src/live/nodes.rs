@@ -274,10 +274,7 @@ impl Live {
             (None, None) if was_leaving == is_leaving => return Ok(()),
             (_, node) => node,
         };
-        // Reservations are held where their node is, pods are where theirs is.
-        if self.rooms.holders.contains(&name) {
-            return Err(Rebuild);
-        }
+        // Pods are where their node is.
         let on_node = position.and_then(|position| self.cluster.nodes.get(position)).map(|node| &node.pods);
         let mut pods: Vec<(Sym, Box<str>)> =
             on_node.into_iter().flatten().map(|pod| (pod.namespace, pod.name.clone())).collect();
@@ -295,6 +292,10 @@ impl Live {
             self.push_node(*node);
         }
         let again = self.again(&pods, objects);
+        // Reservations are held where theirs is.
+        if let Some(position) = self.rooms.standing.position(name).filter(|_| self.rooms.reservations.are_on(name)) {
+            self.settle_holdings(position);
+        }
         if again == Patched::Done { Ok(()) } else { Err(Rebuild) }
     }
 

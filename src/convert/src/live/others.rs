@@ -1,7 +1,7 @@
 //! Objects that rarely change in what decisions depend on: most of their changes are of a status.
 
-use berth_api::{NodeOverlay, Reservation};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use berth_api::NodeOverlay;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -10,57 +10,27 @@ use super::{Change, Live, Patched};
 use crate::ConvertError;
 use crate::builder::Builder;
 
-/// An object of a kind of which most changes decide nothing.
+/// An object that makes pods: these are planned as they are, and nothing else of it decides.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each variant is named for its kind")]
 pub enum Other<'o> {
     CronJob(&'o CronJob),
-    DaemonSet(&'o DaemonSet),
     Deployment(&'o Deployment),
     Job(&'o Job),
     ReplicaSet(&'o ReplicaSet),
     ReplicationController(&'o ReplicationController),
-    Reservation(&'o Reservation),
     StatefulSet(&'o StatefulSet),
 }
 
-/// Whether two versions of an object read the same; neither is kept.
-fn is_alike<T, R: PartialEq>(
-    reader: &mut Builder,
-    (a, b): (T, T),
-    read: impl Fn(&mut Builder, T) -> Result<R, ConvertError>,
-) -> Result<bool, ConvertError> {
-    Ok(read(reader, a)? == read(reader, b)?)
-}
-
 impl Live {
-    /// An object was created, changed or deleted.
-    pub fn other_changed(&mut self, before: Option<Other<'_>>, after: Option<Other<'_>>) -> Patched {
-        let makes_pods = |object: &Other<'_>| {
-            matches!(
-                object,
-                Other::CronJob(_)
-                    | Other::Deployment(_)
-                    | Other::Job(_)
-                    | Other::ReplicaSet(_)
-                    | Other::ReplicationController(_)
-                    | Other::StatefulSet(_)
-            )
-        };
-        // Their pods are planned as they are, and nothing else of them decides; a DaemonSet that one owns is of another kind.
-        if before.iter().chain(&after).all(makes_pods) && !self.rooms.owns_daemons {
-            let known = self.read(|reader| {
-                let done = after.map_or(Ok(()), |after| add_workload(reader, after));
-                reader.workloads.pop();
-                done
-            });
-            return if known.is_some() { Patched::Done } else { Patched::NeedsRebuild };
-        }
-        let (Some(before), Some(after)) = (before, after) else { return Patched::NeedsRebuild };
-        match self.read(|reader| alike(reader, before, after)) {
-            Some(true) => Patched::Done,
-            _ => Patched::NeedsRebuild,
-        }
+    /// An object was created, changed or deleted. A DaemonSet that one owns is of another kind than others.
+    pub fn other_changed(&mut self, after: Option<Other<'_>>) -> Patched {
+        let known = self.read(|reader| {
+            let done = after.map_or(Ok(()), |after| add_workload(reader, after));
+            reader.workloads.pop();
+            done
+        });
+        if known.is_some() && !self.rooms.owns_daemons { Patched::Done } else { Patched::NeedsRebuild }
     }
 
     /// Whether a NodeOverlay that was created, changed or deleted changes what prices or capacities are.
@@ -126,26 +96,10 @@ impl Live {
 fn add_workload(reader: &mut Builder, object: Other<'_>) -> Result<(), ConvertError> {
     match object {
         Other::CronJob(object) => reader.add_cron_job(object),
-        Other::DaemonSet(object) => reader.add_daemon_set(object),
         Other::Deployment(object) => reader.add_deployment(object),
         Other::Job(object) => reader.add_job(object),
         Other::ReplicaSet(object) => reader.add_replica_set(object),
         Other::ReplicationController(object) => reader.add_replication_controller(object),
         Other::StatefulSet(object) => reader.add_stateful_set(object),
-        Other::Reservation(_) => Ok(()),
-    }
-}
-
-fn alike(reader: &mut Builder, before: Other<'_>, after: Other<'_>) -> Result<bool, ConvertError> {
-    match (before, after) {
-        (Other::DaemonSet(a), Other::DaemonSet(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_daemon_set(object)?;
-            Ok(reader.workloads.pop())
-        }),
-        (Other::Reservation(a), Other::Reservation(b)) => is_alike(reader, (a, b), |reader, object| {
-            reader.add_reservation(object)?;
-            Ok(reader.reservations.pop())
-        }),
-        _ => Ok(false),
     }
 }

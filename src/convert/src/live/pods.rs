@@ -10,7 +10,7 @@ use crate::builder::{Expansion, FxIndexSet, PodRecord};
 use crate::claims::Storage;
 use crate::finish::{Fate, fates, place_pods};
 use crate::resolve::Resolver;
-use crate::workloads::{Owner, Workloads};
+use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 
 /// Where a pod went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,18 +29,22 @@ pub(super) struct Entry {
     pub(super) created: i64,
     pub(super) place: Place,
     /// What few pods have.
-    more: Option<Box<More>>,
+    pub(super) more: Option<Box<More>>,
 }
 
 /// What others have to do with a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct More {
+pub(super) struct More {
     /// Whether others depend on it in ways that are not followed.
     concerns_others: bool,
     /// The node that it names without being on it, and the one on which room was made for it.
     named: [Option<Sym>; 2],
+    /// The controller that it names, by index, where that is a DaemonSet.
+    daemon_set: Option<u32>,
     /// The position of its DaemonSet among the cluster's daemons.
-    daemon: Option<usize>,
+    pub(super) daemon: Option<usize>,
+    /// The Reservation on its node that it says it draws from, and the uid of that.
+    pub(super) draws_from: Option<(Sym, Option<Sym>)>,
     /// The claims that its volumes stand for.
     claims: Vec<Sym>,
 }
@@ -68,11 +72,9 @@ impl Known {
         let claims = draft.map_or(&[][..], |draft| &draft.claims);
         // One that runs where nothing is planned may have a claim to itself.
         let concerns_others = !pod.is_gone
-            && (pod.draws_from.is_some()
-                || pod.operating.is_some()
-                || fate == Fate::Holds
-                || (fate == Fate::Elsewhere && !claims.is_empty()));
+            && (pod.operating.is_some() || fate == Fate::Holds || (fate == Fate::Elsewhere && !claims.is_empty()));
         let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+        let is_of_daemon_set = owner.is_some_and(|owner| owner.kind == OwnerKind::Workload(WorkloadKind::DaemonSet));
         let daemon = owner.and_then(|owner| daemons.get(&workloads.root(owner)?).copied());
         let more = More {
             concerns_others,
@@ -80,7 +82,9 @@ impl Known {
                 pod.node.filter(|_| !matches!(fate, Fate::Bound(_))),
                 pod.nominated_node.filter(|_| pod.node.is_none()),
             ],
+            daemon_set: pod.owner.filter(|_| is_of_daemon_set && !pod.is_gone),
             daemon: daemon.filter(|_| !pod.is_gone),
+            draws_from: pod.draws_from.filter(|_| matches!(fate, Fate::Bound(_))),
             claims: Storage::names(claims, &pod.name, &mut cluster.symbols),
         };
         Known { namespace: pod.namespace, name: pod.name.clone(), created: pod.created, more }
@@ -98,6 +102,9 @@ impl Live {
         }
         for claim in &more.claims {
             self.by_claim.entry((namespace, *claim)).or_default().insert(name.clone());
+        }
+        if let Some(daemon_set) = more.daemon_set {
+            self.by_daemon_set.entry(daemon_set).or_default().insert((namespace, name.clone()));
         }
         let more = (more != More::default()).then(|| Box::new(more));
         self.pods.insert((namespace, name), Entry { created, place, more });
@@ -134,12 +141,15 @@ impl Live {
             self.is_untidy = true;
             self.unsorted.insert(row);
         }
-        let daemon = known.more.daemon;
+        let (daemon, draws) = (known.more.daemon, known.more.draws_from.is_some());
         self.keep(known, place);
         if let Place::Node(name) = place
             && let Some(position) = self.rooms.standing.position(name)
         {
             self.sort_last(position);
+            if draws {
+                self.settle_holdings(position);
+            }
         }
         if let Some(daemon) = daemon {
             self.count_daemon(daemon, place, true);
@@ -176,15 +186,27 @@ impl Live {
                 }
             }
         }
+        if let Some(of) = more.daemon_set
+            && let Some(users) = self.by_daemon_set.get_mut(&of)
+        {
+            users.remove(&key);
+            if users.is_empty() {
+                self.by_daemon_set.remove(&of);
+            }
+        }
         if let Some(daemon) = more.daemon {
             self.count_daemon(daemon, place, false);
         }
         let was_there = match place {
             Place::Nowhere => true,
             Place::Row(row) => self.take_member(row, name, created),
-            Place::Node(node) => {
-                self.rooms.standing.position(node).is_some_and(|position| self.take_off(position, namespace, name))
-            }
+            Place::Node(node) => self.rooms.standing.position(node).is_some_and(|position| {
+                let was_there = self.take_off(position, namespace, name);
+                if more.draws_from.is_some() {
+                    self.settle_holdings(position);
+                }
+                was_there
+            }),
         };
         if was_there { Patched::Done } else { Patched::NeedsRebuild }
     }
@@ -203,19 +225,23 @@ impl Live {
 
     /// A pod of a DaemonSet is on a node or on its way there, or is not any more.
     fn count_daemon(&mut self, daemon: usize, place: Place, comes: bool) {
-        let standing = &mut self.rooms.standing;
-        let positions = match place {
+        for position in self.expected_on(place) {
+            if self.rooms.standing.count_daemon(position, daemon, comes) {
+                self.room_changed(position);
+            }
+        }
+    }
+
+    /// The nodes that a pod is on, or on its way to as it names them.
+    pub(super) fn expected_on(&self, place: Place) -> Vec<usize> {
+        let standing = &self.rooms.standing;
+        match place {
             Place::Node(name) => standing.position(name).into_iter().collect(),
             Place::Row(row) => {
                 let row = self.cluster.pending.get(row as usize);
                 row.map_or_else(Vec::new, |row| standing.expected_on(row.spec, &self.cluster))
             }
             Place::Nowhere => Vec::new(),
-        };
-        for position in positions {
-            if self.rooms.standing.count_daemon(position, daemon, comes) {
-                self.room_changed(position);
-            }
         }
     }
 

@@ -66,6 +66,13 @@ impl Live {
     /// The pods of claims mean something else now.
     pub(super) fn look_again(&mut self, claims: &[(Sym, Sym)], objects: &impl Objects) -> Patched {
         self.rooms.resolver.forget_specs();
+        // Stand-ins may name these claims as pods do.
+        if self.rooms.reservations.have_claims(&self.rooms.resolver) {
+            return Patched::NeedsRebuild;
+        }
+        if self.daemons_have_claims() {
+            self.keep_room_again();
+        }
         let of_claim = |id: &(Sym, Sym)| {
             let users = self.by_claim.get(id).into_iter().flatten();
             users.map(|pod| (id.0, pod.clone())).collect::<Vec<_>>()

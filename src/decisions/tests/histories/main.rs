@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
 mod objects;
+mod seen;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,8 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
         let cluster = state.cluster(now);
         cluster.slots.iter().map(|slots| (cluster.symbols.text(slots.id).to_owned(), slots.free)).collect()
     };
-    format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}", state.warnings(now))
+    let seen = seen::seen(state.cluster(now));
+    format!("{decision:#?}\n{bound:#?}\n{refused:#?}\n{free:?}\n{:#?}\n{seen}", state.warnings(now))
 }
 
 /// Beside pods that are expected on nodes that are up or come up, what is kept decides as what is made anew, too: where all of
@@ -92,8 +94,13 @@ pub(crate) fn rebuilt(objects: &[Object], reversed: bool) -> State {
 }
 
 fn object() -> impl Strategy<Value = (usize, u8, u8)> {
-    // Pods more often than the rest: all else is converted anew.
-    let kind = prop_oneof![12 => Just(Kind::Pod), 1 => Just(Kind::Node), 3 => prop::sample::select(Kind::ALL)];
+    // Pods more often than the rest, and what they depend on.
+    let kind = prop_oneof![
+        12 => Just(Kind::Pod),
+        1 => Just(Kind::Node),
+        3 => prop::sample::select(REFERRED),
+        3 => prop::sample::select(Kind::ALL)
+    ];
     let position = |kind: Kind| Kind::ALL.iter().position(|known| *known == kind).unwrap();
     (kind.prop_map(position), any::<u8>(), any::<u8>())
 }
@@ -124,9 +131,45 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What happens to few objects that are written again and again.
+fn write_step() -> impl Strategy<Value = Step> {
+    let kinds = &[Kind::Pod, Kind::Pod, Kind::Node, Kind::NodeClaim, Kind::NodeClaim, Kind::Reservation][..];
+    let written = || (prop::sample::select(kinds), 0..2_u8, any::<u8>());
+    prop_oneof![
+        4 => written().prop_map(|(kind, name, variant)| Step::Put(kind, name, variant)),
+        2 => written().prop_map(|(kind, name, _)| Step::Delete(kind, name)),
+        2 => written().prop_map(|(kind, name, variant)| Step::Recreate(kind, name, variant)),
+        8 => any::<u8>().prop_map(Step::Deliver),
+        1 => any::<u8>().prop_map(Step::Redeliver),
+        1 => (written(), any::<bool>()).prop_map(|((kind, ..), versioned)| Step::Relist(kind, versioned)),
+        1 => written().prop_map(|(kind, ..)| Step::List(kind)),
+        1 => Just(Step::Listed),
+        6 => (any::<u8>(), 0..2_u8, any::<u8>()).prop_map(|(what, a, b)| Step::Assume(what, a, b)),
+        6 => (any::<u8>(), any::<u8>()).prop_map(|(which, outcome)| Step::Write(which, outcome)),
+        4 => any::<u8>().prop_map(Step::Answer),
+        1 => Just(Step::ReadAgain),
+        1 => Just(Step::Ask),
+        1 => any::<u8>().prop_map(Step::Read),
+        2 => (prop::collection::vec((any::<u8>(), 0..2_u8, any::<u8>()), 1..4), any::<bool>())
+            .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
+    ]
+}
+
+/// Kinds that pods refer to, and that hold room for them.
+const REFERRED: &[Kind] = &[
+    Kind::DaemonSet,
+    Kind::DaemonSet,
+    Kind::Reservation,
+    Kind::Reservation,
+    Kind::PersistentVolumeClaim,
+    Kind::PriorityClass,
+    Kind::StorageClass,
+];
+
 /// Kinds of which changes are taken in where they are, and some others.
 fn followed() -> impl Strategy<Value = Kind> {
     prop_oneof![
+        4 => prop::sample::select(REFERRED),
         6 => Just(Kind::Pod),
         3 => Just(Kind::Node),
         2 => Just(Kind::NodeClaim),
@@ -177,6 +220,22 @@ proptest! {
         let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
         let is = world.decision();
         prop_assert!(is == expected, "{}", difference(&is, &expected));
+    }
+
+    #[test]
+    fn any_history_of_writes_ends_in_what_there_is(
+        // No decision is made, so that there is time for many.
+        histories in prop::collection::vec((prop::collection::vec(write_step(), 1..50), any::<u64>()), 20),
+    ) {
+        for (steps, end) in histories {
+            let mut world = World::new();
+            world.decides = false;
+            for step in steps {
+                world.take(step);
+            }
+            world.settle(end);
+            world.expect_what_there_is();
+        }
     }
 
     #[test]

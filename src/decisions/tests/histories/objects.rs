@@ -195,6 +195,11 @@ fn pod_spec(v: u64) -> Value {
         1 => {
             spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
                 {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "app1"}}}]}});
+            if v.is_multiple_of(2) {
+                let teams = json!({"matchLabels": {"team": "zone-a"}});
+                spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["namespaceSelector"] =
+                    teams;
+            }
         }
         2 => {
             spec["volumes"] = json!([{"name": "d", "persistentVolumeClaim": {"claimName": format!("v{}", v % 2)}}]);

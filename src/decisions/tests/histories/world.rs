@@ -7,7 +7,7 @@ use std::sync::Arc;
 use berth_api::ReservationPhase;
 use berth_catalogue::Catalogue;
 use berth_decisions::Decider;
-use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Write};
+use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Typed, Write};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as MetaTime};
 use serde_json::json;
@@ -52,6 +52,8 @@ pub(crate) struct World {
     pub(crate) state: State,
     decider: Decider,
     pub(crate) now: Time,
+    /// Whether decisions are made in forks.
+    pub(crate) decides: bool,
     truth: BTreeMap<Key, Object>,
     version: u64,
     n_uids: u64,
@@ -82,6 +84,7 @@ impl World {
             state: rebuilt(&[], false),
             decider: Decider::new(),
             now: NOW,
+            decides: true,
             truth: BTreeMap::new(),
             version: 10,
             n_uids: 0,
@@ -387,7 +390,24 @@ impl World {
         for node in nodes {
             let _ = fork.remove_node(&node, now);
         }
-        decision_of(fork.state(), &mut self.decider, now);
+        if self.decides {
+            decision_of(fork.state(), &mut self.decider, now);
+        }
+    }
+
+    /// Holds each object, and who is on which node, to what there is.
+    pub(crate) fn expect_what_there_is(&self) {
+        for &kind in Kind::ALL {
+            let known: Vec<&Object> = self.state.objects(kind).map(|(_, object)| object).collect();
+            let expected: Vec<&Object> = self.truth.values().filter(|object| object.kind() == kind).collect();
+            assert_eq!(known, expected);
+        }
+        let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        for node in self.truth.values().filter_map(Node::of).filter_map(|node| node.metadata.name.clone()) {
+            let is_there = |pod: &Pod| node_of(pod).as_ref() == Some(&node);
+            let expected = self.truth.values().filter_map(Pod::of).filter(|pod| is_there(pod)).count();
+            assert_eq!(self.state.pods_on(&node).count(), expected, "on {node}");
+        }
     }
 
     fn write(&mut self, write: Write, outcome: u8) {

@@ -32,7 +32,7 @@ pub enum Step<'c> {
     Came,
     /// The node of this index went, which had no pods any more; the last one took its place.
     Went(usize, &'c Node),
-    /// The node of this index became another one, its name, pods and Reservations aside: what it was.
+    /// The node of this index became another one, its name and pods aside, or Reservations hold other room there: what it was.
     Changed(usize, &'c Node),
 }
 
@@ -209,6 +209,7 @@ impl Scheduler<'_> {
         for &now in &touched {
             let tables = &self.tables;
             self.state.count_node(cluster, universe, now, |counter| tables.counts_on(counter, now));
+            self.note_holdings(now);
         }
         for (id, step) in history.pods.iter().filter(|(id, _)| history.was_there(*id) && !anew.contains_key(id)) {
             let Some(now) = history.position(*id) else { continue };
@@ -240,12 +241,20 @@ impl Scheduler<'_> {
             known.set(now, filter_admits_node(cluster, node, filter));
         }
         self.note_node(node, now, true);
-        for holding in &node.holdings {
+        self.groups.set_node(now, cluster)
+    }
+
+    /// Which Reservations hold room on a node.
+    fn note_holdings(&mut self, now: usize) {
+        let at = u32::try_from(now).ok();
+        for place in self.places.iter_mut().filter(|place| **place == at) {
+            *place = None;
+        }
+        for holding in self.cluster.nodes.get(now).into_iter().flat_map(|node| &node.holdings) {
             if let Some(place) = self.places.get_mut(holding.reservation as usize) {
-                *place = u32::try_from(now).ok();
+                *place = at;
             }
         }
-        self.groups.set_node(now, cluster)
     }
 
     /// Whether sums tell what a pod leaves or takes: of ports and volumes that Reservations may hold, and of units, nothing
