@@ -173,8 +173,10 @@ class Case:
                       "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 5000, "burst": 5000},
                       "leaderElection": {"leaderElect": False}}
             (self.folder / "scheduler.json").write_text(json.dumps(config))
-            program = self.start("kube-scheduler", [self.tools["testenv"], "kube-scheduler", "--secure-port=0",
-                                                    f"--config={self.folder / 'scheduler.json'}"])
+            # Programs call themselves by the name that they were started as.
+            program = self.start("kube-scheduler", ["kube-scheduler", "kube-scheduler", "--secure-port=0",
+                                                    f"--config={self.folder / 'scheduler.json'}"],
+                                 executable=str(self.tools["testenv"]))
             self.scheduler = program.process.pid
 
     def start_side(self):
