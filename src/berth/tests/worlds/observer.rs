@@ -50,7 +50,7 @@ impl Observer {
     }
 }
 
-/// No pod comes to a second node.
+/// No pod comes to a second node, nor to one that has no room for it.
 async fn pods(client: Client, seen: Seen) {
     let stream = watcher(Api::<Pod>::all(client), watcher::Config::default());
     futures::pin_mut!(stream);
@@ -58,6 +58,13 @@ async fn pods(client: Client, seen: Seen) {
     while let Some(event) = stream.next().await {
         let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
         let Some(node) = pod.spec.and_then(|spec| spec.node_name) else { continue };
+        let rejected = pod.status.and_then(|status| status.reason).filter(|reason| reason.starts_with("OutOf"));
+        if let Some(reason) = rejected {
+            seen.add(format!(
+                "pod {} came to {node} too early: {reason}",
+                pod.metadata.name.as_deref().unwrap_or_default()
+            ));
+        }
         let before = bound.insert(pod.metadata.uid.unwrap_or_default(), node.clone());
         if before.is_some_and(|before| before != node) {
             seen.add(format!("pod {} is on a second node", pod.metadata.name.unwrap_or_default()));

@@ -9,9 +9,11 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -22,13 +24,14 @@ type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 pub(crate) const SLOW: &str = "an instance vanishes";
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 9] = [
+pub(crate) const ALL: [(&str, Scenario); 10] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
     ("a Reservation with an owner", |world| reservation_with_owner(world).boxed_local()),
     ("a drain blocked by a PDB, then freed", |world| blocked_drain(world).boxed_local()),
     ("a limit of a NodePool", |world| limit(world).boxed_local()),
+    ("preemption waits for its victims", |world| preemption(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
     (SLOW, |world| instance_vanishes(world).boxed_local()),
@@ -83,6 +86,44 @@ async fn shared_reservation(world: &mut World) {
     }
     world.run(18).await;
     assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+}
+
+/// Room for six pods, which take three seconds to stop; two of a higher priority come.
+async fn preemption(world: &mut World) {
+    let mut own = pool("web", &["on-demand"]);
+    own["spec"]["limits"] = json!({"nodes": "2"});
+    own["spec"]["disruption"]["consolidateAfter"] = json!("Never");
+    let types = json!({"key": labels::INSTANCE_TYPE, "operator": "In", "values": ["m5.xlarge"]});
+    own["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(types);
+    world.create::<NodePool>(own).await;
+    let classes = Api::<PriorityClass>::all(world.client.clone());
+    let high = json!({"metadata": {"name": "high"}, "value": 1000});
+    classes.create(&PostParams::default(), &serde_json::from_value(high).unwrap()).await.unwrap();
+    let mut low = web("low", 6);
+    low["spec"]["template"]["metadata"]["annotations"] = json!({"berth.sh/stops-after": "3s"});
+    low["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(10);
+    world.create_in::<Deployment>(low).await;
+    world.run(6).await;
+    let before: BTreeSet<String> = world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).collect();
+    let mut high = web("high", 2);
+    high["spec"]["template"]["spec"]["priorityClassName"] = json!("high");
+    world.create_in::<Deployment>(high).await;
+    let runs = |pod: &&Pod| {
+        let app = pod.metadata.labels.as_ref().and_then(|labels| labels.get("app"));
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        app.is_some_and(|app| app == "high") && phase == Some("Running")
+    };
+    world
+        .comes("two of high", async |world| {
+            let pods = world.pods().await;
+            // Two of the others wait, since nothing more is launched.
+            pods.len() == 8 && pods.iter().filter(runs).count() == 2
+        })
+        .await;
+    let stay =
+        world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).filter(|uid| before.contains(uid)).count();
+    assert_eq!(stay, 4, "two make way for two");
+    classes.delete("high", &DeleteParams::default()).await.unwrap();
 }
 
 async fn lowered_count(world: &mut World) {

@@ -12,6 +12,7 @@ use berth_cloudprovider_remote::RemoteCloud;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
@@ -70,7 +71,7 @@ impl World {
     /// `None` where there is no binary of it.
     pub(crate) async fn real() -> Option<Self> {
         let mut child = Command::new(testenv()?)
-            .args(["start", "--controller-manager", "--node-lifecycle"])
+            .args(["start", "--controller-manager", "--node-lifecycle", "--authorization-mode", "RBAC"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -96,7 +97,30 @@ impl World {
                 && Api::<Reservation>::all(own.clone()).list(&ListParams::default()).await.is_ok()
         })
         .await;
-        Some(Self::around("real", cluster, kubeconfig).await)
+        let mut world = Self::around("real", cluster, kubeconfig).await;
+        world.limit_rights().await;
+        Some(world)
+    }
+
+    /// Berths have the rights that docs/run.md gives them, and no others.
+    async fn limit_rights(&mut self) {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        let role = docs.split("```yaml\n").find(|block| block.contains("kind: ClusterRole\n")).unwrap();
+        let role: ClusterRole = serde_saphyr::from_str(role.split("```").next().unwrap()).unwrap();
+        Api::all(self.client.clone()).create(&PostParams::default(), &role).await.unwrap();
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({
+            "metadata": {"name": "berth"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role.metadata.name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "berth"}]}))
+        .unwrap();
+        Api::all(self.client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+        let mut own: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig).unwrap()).unwrap();
+        for user in own["users"].as_array_mut().unwrap() {
+            user["user"]["as"] = json!("berth");
+        }
+        self.kubeconfig = folder("worlds-real").join("kubeconfig");
+        std::fs::write(&self.kubeconfig, own.to_string()).unwrap();
     }
 
     async fn around(name: &'static str, cluster: Cluster, kubeconfig: PathBuf) -> Self {
