@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::{ObjectReference, PodTemplateSpec, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
-use serde::{Deserialize, Serialize};
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::fmt::temporal::Pieces;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::object::cluster_object;
 use crate::{GoDuration, ResourceList};
@@ -30,7 +32,7 @@ pub struct ReservationSpec {
     #[serde(default = "default_ttl")]
     pub ttl: GoDuration,
     /// When it expires, whatever the ttl says.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "far_time")]
     pub expires: Option<Time>,
     /// Whether it is bound to pods that already run, to inherit the room that they free.
     #[serde(default)]
@@ -55,6 +57,18 @@ pub struct ReservationSpec {
 fn default_ttl() -> GoDuration {
     // Written in hours as in the schema's default.
     "24h".parse().unwrap_or_else(|_| GoDuration::from_secs(24 * 3600))
+}
+
+/// A time, of which `9999-12-31T23:59:59Z` is often written for never. Clocks here end some hours before that: then it is
+/// their last second.
+fn far_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let time = text.parse::<Timestamp>().or_else(|error| {
+        let pieces = Pieces::parse(&text).ok().filter(|pieces| pieces.time().is_some() && pieces.offset().is_some());
+        let is_last = pieces.is_some_and(|pieces| pieces.date().year() == 9999);
+        if is_last { Timestamp::from_second(Timestamp::MAX.as_second()) } else { Err(error) }
+    });
+    time.map(|time| Some(Time(time))).map_err(serde::de::Error::custom)
 }
 
 const fn default_true() -> bool {

@@ -95,6 +95,24 @@ fn a_reservations_defaults_are_koordinators() {
     assert_eq!(reservation.status.unwrap().phase, ReservationPhase::Pending);
 }
 
+/// The regression: one Reservation that never ends made a whole cluster unreadable.
+#[test]
+fn the_end_of_the_last_year_is_a_time_and_what_is_none_is_refused() {
+    let read = |expires: &str| {
+        let text = format!(r#"{{"metadata": {{}}, "spec": {{"template": {{}}, "owners": [], "expires": {expires}}}}}"#);
+        serde_json::from_str::<Reservation>(&text).map(|known| known.spec.expires.map(|time| time.0.to_string()))
+    };
+    for never in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00+14:00"] {
+        let read = read(&format!("\"{never}\"")).unwrap().unwrap();
+        assert!(read.starts_with("9999-12-30"), "{never}: {read}");
+    }
+    assert_eq!(read("\"2026-01-31T12:00:00Z\"").unwrap().unwrap(), "2026-01-31T12:00:00Z");
+    assert_eq!(read("null").unwrap(), None);
+    for bad in ["\"9999-12-31\"", "\"9999-12-31T23:59:59\"", "\"10000-01-01T00:00:00Z\"", "\"soon\"", "7"] {
+        assert!(read(bad).is_err(), "{bad}");
+    }
+}
+
 #[test]
 fn unknown_fields_are_seen_at_every_depth_and_the_objects_frame_is_not_one() {
     let (_, unknown) = read::<Reservation>(

@@ -77,7 +77,9 @@ impl Notices {
         if notice.message.chars().count() > MAX_MESSAGE {
             notice.message = notice.message.chars().take(MAX_MESSAGE - 1).chain(['…']).collect();
         }
-        if self.told.get(&notice).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
+        // Two commands may read alike, and each is told; other notices tell a state.
+        let is_state = notice.reason != "Disrupting";
+        if is_state && self.told.get(&notice).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
             return None;
         }
         if self.told.len() >= FEW.max(self.n_left.saturating_mul(2)) {
@@ -133,7 +135,10 @@ mod tests {
         assert!(notices.tell(notice.clone(), now).is_some());
         assert!(notices.tell(notice.clone(), now).is_none());
         assert!(notices.tell(Notice { message: "two pods".to_owned(), ..notice.clone() }, now).is_some());
-        assert!(notices.tell(notice, Notices::again_at(now)).is_some());
+        assert!(notices.tell(notice.clone(), Notices::again_at(now)).is_some());
+        // Two nodes that make way alike are two.
+        let command = Notice { reason: "Disrupting", message: "1 node → 1 × m5.xlarge".to_owned(), ..notice };
+        assert!(notices.tell(command.clone(), now).is_some() && notices.tell(command, now).is_some());
     }
 
     #[test]

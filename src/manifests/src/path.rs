@@ -40,8 +40,12 @@ pub(crate) fn shorten_to(text: &str, most: usize) -> String {
     short
 }
 
-fn printable(char: char) -> char {
-    if char.is_control() { char::REPLACEMENT_CHARACTER } else { char }
+/// What is safe to print: neither control characters nor those that turn the direction of what follows, or are not seen.
+pub(crate) fn printable(char: char) -> char {
+    let is_unseen = matches!(char,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    if char.is_control() || is_unseen { char::REPLACEMENT_CHARACTER } else { char }
 }
 
 /// As [`shorten`], for whole messages.

@@ -44,7 +44,7 @@ pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>
     let tracked = serde_path_to_error::Deserializer::new(Watched::new(value, &open), &mut track);
     match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
         Ok(object) => Ok(Typed { object, unknown_fields }),
-        Err(error) => Err(problem(&track.path(), &error.to_string())),
+        Err(error) => Err(problem(value, &track.path(), &error.to_string())),
     }
 }
 
@@ -73,17 +73,28 @@ fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
     }
 }
 
-fn problem(at: &serde_path_to_error::Path, message: &str) -> Problem {
+fn problem(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Problem {
     use serde_path_to_error::Segment;
-    let mut field = String::new();
+    let (mut field, mut found, mut name) = (String::new(), Some(value), "");
     for segment in at {
         match segment {
-            Segment::Seq { index } => path::push_index(&mut field, *index),
-            Segment::Map { key } => path::push_key(&mut field, key),
+            Segment::Seq { index } => {
+                path::push_index(&mut field, *index);
+                found = found.and_then(|found| found.get(index));
+            }
+            Segment::Map { key } => {
+                path::push_key(&mut field, key);
+                (found, name) = (found.and_then(|found| found.get(key)), key);
+            }
             Segment::Enum { .. } | Segment::Unknown => {}
         }
     }
-    Problem::new(field, in_plain_words(message))
+    let is_time = name == "expires" || name.ends_with("Time") || name.ends_with("Timestamp");
+    let message = match found.and_then(Value::as_str).filter(|_| is_time) {
+        Some(found) => format!("found {:?}, expected a time such as 2026-01-31T12:00:00Z", path::shorten(found)),
+        None => in_plain_words(message),
+    };
+    Problem::new(field, message)
 }
 
 /// serde's "invalid type: string "x", expected i32" as "found string "x", expected an integer".
@@ -94,7 +105,10 @@ fn in_plain_words(message: &str) -> String {
     let Some((found, expected)) = found.and_then(|found| found.rsplit_once(", expected ")) else {
         return path::shorten_long(message);
     };
+    let is_too_large = message.starts_with("invalid value: integer");
     let expected = match expected {
+        "i32" if is_too_large => "an integer from -2147483648 to 2147483647",
+        "u32" if is_too_large => "a whole number from 0 to 4294967295",
         "i32" | "i64" => "an integer",
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "f64" => "a number",

@@ -42,8 +42,17 @@ pub(crate) fn from_yaml(text: &str, max_object_bytes: usize) -> Result<Value, Sy
         let position = error.location().map(|at| (at.line(), at.column()));
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
-        SyntaxError { message: message.trim().to_owned(), position }
+        SyntaxError { message: without_options(message.trim()), position }
     })
+}
+
+/// A message of the YAML library without what its caller could have set.
+fn without_options(message: &str) -> String {
+    let float = message.strip_prefix("non-finite float ").and_then(|rest| rest.split_once(" rejected"));
+    match float {
+        Some((found, _)) => format!("found {found}, expected a finite number"),
+        None => message.split(", set DuplicateKeyPolicy").next().unwrap_or_default().to_owned(),
+    }
 }
 
 /// `apiVersion` and `kind` of part of a YAML document, as far as they can be read.

@@ -117,6 +117,10 @@ fn refusals_of_documents(#[case] text: &str, #[case] expected: &str) {
 )]
 #[case("{containers: [{name: a}], priority: high}", "spec.priority: found string \"high\", expected an integer")]
 #[case(
+    "{containers: [{name: a}], priority: 99999999999}",
+    "spec.priority: found integer `99999999999`, expected an integer from -2147483648 to 2147483647"
+)]
+#[case(
     "{containers: [{name: a, ports: [{containerPort: 70000}]}]}",
     "spec.containers[0].ports[0].containerPort: found 70000, expected 1 to 65535"
 )]
@@ -164,7 +168,32 @@ fn position_of_malformed_yaml_counts_from_the_start_of_the_file() {
 fn duplicate_yaml_keys_are_refused_with_their_line() {
     let error = error("apiVersion: v1\nkind: Pod\nkind: Pod\n");
     assert!(error.starts_with("f.yaml: document 1, line 3, column 1: malformed YAML: "), "{error}");
-    assert!(error.contains("duplicate"), "{error}");
+    assert!(error.contains("duplicate mapping key: kind") && !error.contains("Options"), "{error}");
+}
+
+#[test]
+fn numbers_and_times_that_are_none_are_told_without_a_librarys_words() {
+    let error = error("apiVersion: v1\nkind: Pod\nmetadata: {name: a, generation: .nan}\n");
+    assert!(error.contains("malformed YAML: found `.nan`, expected a finite number"), "{error}");
+    let time = |text: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: a, creationTimestamp: {text}}}, spec: {{containers: [{{name: a}}]}}}}"
+        );
+        error_with(text.as_bytes(), &Options::default())
+    };
+    let error = time("2026-13-45T00:00:00Z");
+    let expected =
+        "metadata.creationTimestamp: found \"2026-13-45T00:00:00Z\", expected a time such as 2026-01-31T12:00:00Z";
+    assert!(error.contains(expected), "{error}");
+}
+
+/// The regression: what turns the direction of text, or is not seen, reached the terminal.
+#[test]
+fn names_are_told_without_characters_that_are_not_seen() {
+    let error = error(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: \"\u{202e}web\u{200b}\"}\nspec: {containers: [{name: a}]}\n",
+    );
+    assert!(!error.contains(['\u{202e}', '\u{200b}']), "{error:?}");
 }
 
 #[test]

@@ -65,12 +65,18 @@ impl Planner<'_> {
         } else {
             self.pack_within_shares_or_tighter(effort);
         }
-        if effort != Effort::Low {
+        // What more search finds may break what the packing program does not see, as spreads: then what less finds stands.
+        let searches: &[Effort] = match effort {
+            Effort::Low => &[],
+            Effort::Default => &[Effort::Default],
+            Effort::High => &[Effort::Default, Effort::High],
+        };
+        for &search in searches {
             let has_left = self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class));
             if has_left {
-                self.pack_anew(effort, true);
+                self.pack_anew(search, true);
             }
-            self.pack_anew(effort, false);
+            self.pack_anew(search, false);
         }
     }
 

@@ -122,31 +122,37 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
     if let Some(bound) = first["summary"]["lowerBound"].as_f64().filter(|bound| *bound > cost) {
         failures.push(failure("bound", &format!("{bound} $/h is said to be the least, and {cost} is paid")));
     }
-    if options.effort != Effort::Low {
-        match plan(&Options { effort: Effort::Low, bound: false, ..options.clone() }) {
-            Ok(low) => failures.extend(worse_than(&low, &first, case)),
+    let lower: &[Effort] = match options.effort {
+        Effort::Low => &[],
+        Effort::Default => &[Effort::Low],
+        Effort::High => &[Effort::Low, Effort::Default],
+    };
+    for &effort in lower {
+        match plan(&Options { effort, bound: false, ..options.clone() }) {
+            Ok(less) => failures.extend(worse_than(&less, &first, case, effort)),
             Err(error) => failures.push(failure("refused", &error)),
         }
     }
     failures
 }
 
-// What is worse in a plan than in that of first fit. Weights and wishes come before cost, so cost is compared where
+// What is worse in a plan than in that of less effort. Weights and wishes come before cost, so cost is compared where
 // there are none; priorities before numbers, so numbers where all are the same.
-fn worse_than(low: &Value, plan: &Value, case: &Case) -> Option<Failure> {
+fn worse_than(low: &Value, plan: &Value, case: &Case, effort: Effort) -> Option<Failure> {
     let text = serde_json::to_string(&case.objects).unwrap_or_default();
     let has = |word: &str| text.contains(word);
     let number = |plan: &Value, name: &str| plan["summary"][name].as_f64().unwrap_or(f64::NAN);
     let of_both = |name| (number(low, name), number(plan, name));
     let (placed_low, placed) = of_both("placed");
     if placed < placed_low && !has("priority") {
-        return Some(failure("fewer-than-first-fit", &format!("{placed} pods are placed, {placed_low} by first fit")));
+        let detail = format!("{placed} pods are placed, {placed_low} by effort {effort:?}");
+        return Some(failure("fewer-than-with-less-effort", &detail));
     }
     let has_wishes = ["\"weight\"", "ScheduleAnyway", "PreferNoSchedule"].into_iter().any(has);
     let (cost_low, cost) = of_both("hourlyCost");
     let is_dearer = placed <= placed_low && cost > cost_low * (1.0 + 1e-9) && !has_wishes;
     (is_dearer && !(has("priority") && placed < placed_low))
-        .then(|| failure("dearer-than-first-fit", &format!("{cost} $/h, {cost_low} by first fit")))
+        .then(|| failure("dearer-than-with-less-effort", &format!("{cost} $/h, {cost_low} by effort {effort:?}")))
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {

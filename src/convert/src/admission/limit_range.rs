@@ -75,6 +75,24 @@ pub(super) fn apply_defaults(item: &LimitRangeItem, shape: &mut Shape) -> bool {
     is_changed
 }
 
+/// Why the API server takes no pod of the shape once defaults are set: a default limit below what a container requests.
+pub(super) fn contradiction(shape: &Shape) -> Option<String> {
+    shape.containers().find_map(|container| {
+        let resources = container.resources.as_ref()?;
+        let limits = resources.limits.as_ref()?;
+        resources.requests.iter().flatten().find_map(|(name, request)| {
+            let limit = limits.get(name)?;
+            let is_less = parse(&limit.0).ok()? < parse(&request.0).ok()?;
+            is_less.then(|| {
+                format!(
+                    "default {name} limit {} is less than the request {} (container {})",
+                    limit.0, request.0, container.name
+                )
+            })
+        })
+    })
+}
+
 /// Why an item lets no pod of the shape in, if so.
 pub(super) fn violation(
     item: &LimitRangeItem,

@@ -243,8 +243,14 @@ impl Admission {
             refusal = class.apply(&mut shape).err().map(|says| format!("RuntimeClass {name}: {says}"));
         }
         let of_namespace = || self.limit_ranges.iter().filter(|((of, _), _)| *of == namespace);
-        let items = || of_namespace().flat_map(|(_, items)| items);
-        let n_changed = items().filter(|item| limit_range::apply_defaults(item, &mut shape)).count();
+        let mut n_changed = 0;
+        for ((_, name), items) in of_namespace() {
+            let n_set = items.iter().filter(|item| limit_range::apply_defaults(item, &mut shape)).count();
+            n_changed += n_set;
+            let contradicts = if n_set > 0 { limit_range::contradiction(&shape) } else { None };
+            let name = || to.cluster.symbols.text(*name);
+            refusal = refusal.or_else(|| contradicts.map(|says| format!("LimitRange {}: {says}", name())));
+        }
         for ((_, name), items) in of_namespace() {
             let name = to.cluster.symbols.text(*name).to_owned();
             let violated =

@@ -101,6 +101,7 @@ fn a_pod_that_exists_and_one_of_another_namespace_are_left_alone() {
 #[case::the_pod_has_no_limit(json!({"requests": {"cpu": "1"}}), json!({"type": "Pod", "max": {"cpu": "2"}}), Some("maximum cpu usage per Pod is 2, but no limit is specified"))]
 #[case::the_ratio_is_more(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "3"}}), json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}), Some("cpu max limit to request ratio per Container is 2"))]
 #[case::the_ratio_is_as_much(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}), json!({"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}), None)]
+#[case::the_default_limit_is_less(json!({"requests": {"cpu": "1"}}), json!({"type": "Container", "default": {"cpu": "500m"}}), Some("default cpu limit 500m is less than the request 1"))]
 fn a_limit_range_keeps_new_pods_out(#[case] resources: Value, #[case] item: Value, #[case] says: Option<&str>) {
     let converted = convert([pod_of(resources), limit_range(json!([item]))]);
     assert_eq!(converted.cluster.pending.is_empty(), says.is_some(), "{:?}", converted.warnings);

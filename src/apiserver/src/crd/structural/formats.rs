@@ -110,7 +110,7 @@ impl Format {
                 })
             }),
             Self::Date => text.parse::<jiff::civil::Date>().is_ok(),
-            Self::DateTime => text.contains(['T', 't']) && text.parse::<jiff::Timestamp>().is_ok(),
+            Self::DateTime => is_date_time(text),
             Self::Duration => is_duration(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
             Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
@@ -119,6 +119,12 @@ impl Format {
             _ => true,
         }
     }
+}
+
+/// A date and a time with its offset, to the end of the year 9999, which is beyond what a clock here counts.
+fn is_date_time(text: &str) -> bool {
+    let pieces = jiff::fmt::temporal::Pieces::parse(text);
+    text.contains(['T', 't']) && pieces.is_ok_and(|pieces| pieces.time().is_some() && pieces.offset().is_some())
 }
 
 /// A duration of Go, or numbers with units in words, such as `2 days`.
@@ -163,6 +169,7 @@ mod tests {
     fn formats_hold_of_what_the_real_server_takes() {
         for (format, good, bad) in [
             ("date-time", "2026-01-02T03:04:05Z", "2026-01-02"),
+            ("date-time", "9999-12-31T23:59:59Z", "2026-01-02T03:04:05"),
             ("date", "2026-01-02", "2026-13-02"),
             ("duration", "1h30m", "an hour"),
             ("duration", "2 days", "2"),
