@@ -26,7 +26,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -64,8 +63,9 @@ async fn main() {
     tokio::spawn(host(client.clone(), epoch));
     let pods = Arc::new(Mutex::new(Pods::default()));
     tokio::spawn(look(client, Arc::clone(&pods)));
-    let mut commands = BufReader::new(tokio::io::stdin()).lines();
-    while let Ok(Some(command)) = commands.next_line().await {
+    let (said, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+    while let Some(command) = commands.recv().await {
         println!("{}", answer(&command, &pods, &calls).await);
     }
 }
