@@ -62,11 +62,16 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget,
     let mut planned_price = None;
     let mut paid: Vec<(Money, OfferingKey)> = Vec::new();
     let mut slots: Vec<(Money, OfferingKey, &str)> = Vec::new();
+    let (of_types, of_offerings): (Vec<_>, Vec<_>) =
+        requirements.iter().partition(|requirement| is_of_types(&requirement.key));
     for of_type in offers.types.catalogue.types() {
+        if !of_types.iter().all(|requirement| admits_type(requirement, of_type)) {
+            continue;
+        }
         let fits = fits(of_type, &claim.spec.resources.requests);
         for offering in &of_type.offerings {
             let Some(capacity_type) = offering.capacity_type() else { continue };
-            if !requirements.iter().all(|requirement| admits(requirement, of_type, offering)) {
+            if !of_offerings.iter().all(|requirement| admits(requirement, offering)) {
                 continue;
             }
             nothing.matching += 1;
@@ -133,15 +138,27 @@ fn fits(of_type: &InstanceTypeEntry, requests: &BTreeMap<String, Quantity>) -> b
         .all(|(name, amount)| amount.is_zero() || of_type.resources.get(name).is_some_and(|has| has >= amount))
 }
 
-/// Whether a node of an offering can meet a requirement. A label that the offering says nothing of comes from the
-/// NodeClaim.
-fn admits(requirement: &Requirement, of_type: &InstanceTypeEntry, offering: &OfferingEntry) -> bool {
+/// Whether all offerings of an instance type meet a requirement alike.
+fn is_of_types(key: &str) -> bool {
+    matches!(labels::normalized(key), labels::INSTANCE_TYPE | labels::ARCH | labels::OS)
+}
+
+/// Whether a node of an instance type can meet a requirement of types.
+fn admits_type(requirement: &Requirement, of_type: &InstanceTypeEntry) -> bool {
+    let one = |value: &str| value_admitted(requirement, Some(value));
+    match labels::normalized(&requirement.key) {
+        labels::INSTANCE_TYPE => one(&of_type.name),
+        labels::ARCH => one(&of_type.architecture),
+        _ => of_type.operating_systems.iter().any(|os| one(os)),
+    }
+}
+
+/// Whether a node of an offering can meet a requirement that is not of types. A label that the offering says nothing of
+/// comes from the NodeClaim.
+fn admits(requirement: &Requirement, offering: &OfferingEntry) -> bool {
     let key = labels::normalized(&requirement.key);
     let one = |value: &str| value_admitted(requirement, Some(value));
     match key {
-        labels::INSTANCE_TYPE => return one(&of_type.name),
-        labels::ARCH => return one(&of_type.architecture),
-        labels::OS => return of_type.operating_systems.iter().any(|os| one(os)),
         labels::NODEPOOL | labels::HOSTNAME => return true,
         _ if labels::RESERVATION_IDS.contains(&key) => return value_admitted(requirement, offering.reservation_id()),
         _ => {}

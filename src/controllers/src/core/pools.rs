@@ -71,8 +71,11 @@ impl Core {
             nodes += 1;
             is_healthy |= conditions::is_true(&claim.conditions, conditions::REGISTERED);
             for (name, amount) in &claim.capacity {
-                let sum = resources.entry(name.clone()).or_insert(Quantity::ZERO);
-                *sum = sum.checked_add(*amount).unwrap_or(*sum);
+                if let Some(sum) = resources.get_mut(name) {
+                    *sum = sum.checked_add(*amount).unwrap_or(*sum);
+                } else {
+                    resources.insert(name.clone(), Quantity::ZERO.checked_add(*amount).unwrap_or(*amount));
+                }
             }
         }
         resources.insert("nodes".to_owned(), Quantity::from_value(nodes));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::Reservation;
+use berth_cloudprovider::CapacityReservation;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use serde_json::{Value, json};
@@ -81,8 +82,12 @@ fn reservation(at: usize) -> Object {
 
 /// A cluster of so many nodes that has nothing to do, each with two pods and a Reservation.
 fn at_rest(n: usize) -> Core {
+    at_rest_with(n, Options::default())
+}
+
+fn at_rest_with(n: usize, options: Options) -> Core {
     let cloud = FakeCloud::new(CloudConfig::default(), berth_cloudprovider_fake::catalogue());
-    let mut core = Core::new(Options::default(), Arc::new(cloud));
+    let mut core = Core::new(options, Arc::new(cloud));
     for kind in WATCHED {
         let objects: Vec<Object> = match kind {
             Kind::Node => (0..n).map(|at| node(at, 1, "2026-01-01T00:00:00Z")).collect(),
@@ -141,4 +146,68 @@ fn a_heartbeat_of_one_node_looks_at_no_other() {
     let (few, many) = (heartbeat(10), heartbeat(200));
     assert_eq!((few.1, many.1), (Vec::new(), Vec::new()));
     assert_eq!((few.0, many.0), (0, 0), "objects that tables are gone through for");
+}
+
+/// The node class of all NodeClaims here.
+const CLASS: &str = "berth.sh/FakeNodeClass/default";
+
+/// How many NodeClaims ask whether they have drifted once the cloud has given an answer. Each is answered.
+fn asks_after(core: &mut Core, job: Job, answer: Answer, now: Timestamp) -> usize {
+    core.handle(Input::Answered(job, Box::new(answer)), now);
+    let effects = core.work(now).into_iter();
+    let asked = effects.filter_map(|effect| match effect {
+        Effect::Ask(job, question) => matches!(*question, Question::Drift(_)).then_some(job),
+        Effect::Write(..) => None,
+    });
+    let asked: Vec<Job> = asked.collect();
+    let count = asked.len();
+    for job in asked {
+        core.handle(Input::Answered(job, Box::new(Answer::Drift(Ok(None)))), now);
+    }
+    settle(core, now);
+    count
+}
+
+#[test]
+fn drift_is_asked_for_again_where_the_node_class_has_changed() {
+    let timings = crate::options::Timings { drift_period: None, ..crate::options::Timings::default() };
+    let mut core = at_rest_with(5, Options { timings, ..Options::default() });
+    let now = after(start(), Duration::from_secs(3600));
+    let mut asks = |hash: &str| {
+        let status = Answer::Status(Ok(NodeClassStatus::Ready { hash: hash.to_owned() }));
+        asks_after(&mut core, Job::ClassStatus(CLASS.to_owned()), status, now)
+    };
+    asks("first");
+    assert_eq!((asks("first"), asks("second"), asks("second")), (0, 5, 0));
+}
+
+#[test]
+fn nodes_are_looked_at_where_their_reservations_end_at_another_time() {
+    let mut core = at_rest(5);
+    let now = after(start(), Duration::from_secs(1));
+    let catalogue = Arc::new(berth_cloudprovider_fake::catalogue());
+    let reservation = |used: u32, end: Option<Timestamp>| CapacityReservation {
+        id: "cr".to_owned(),
+        instance_types: vec!["m5.large".to_owned()],
+        zones: Vec::new(),
+        total: 3,
+        used,
+        includes: BTreeSet::new(),
+        owner: None,
+        kind: berth_cloudprovider::ReservationKind::CapacityBlock,
+        matching: berth_cloudprovider::ReservationMatching::Targeted,
+        state: berth_cloudprovider::ReservationState::Active,
+        start: None,
+        end,
+    };
+    let mut asks = |reservation: CapacityReservation| {
+        for memory in core.memories.values_mut() {
+            memory.drift_asked_at = None;
+        }
+        let types = InstanceTypes { catalogue: Arc::clone(&catalogue), reservations: vec![reservation] };
+        asks_after(&mut core, Job::Offers(CLASS.to_owned()), Answer::Types(Ok(types)), now)
+    };
+    asks(reservation(0, None));
+    let other_end = after(now, Duration::from_secs(86_400));
+    assert_eq!((asks(reservation(1, None)), asks(reservation(1, Some(other_end)))), (0, 5));
 }
