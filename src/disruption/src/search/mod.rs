@@ -1,5 +1,6 @@
 //! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
 
+mod anew;
 mod drifted;
 mod proposed;
 mod whole;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_decisions::{DecideError, Decider, ExpectedNodes};
+use berth_decisions::{DecideError, Decider, ExpectedNodes, Launch};
 use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
@@ -392,6 +393,14 @@ impl<'s> Search<'s> {
         what_if((self.state, self.decider), gone, &decisions, (&self.prices, baseline), self.now).map(Some)
     }
 
+    /// The pods that nodes are launched for come to these nodes, before others choose.
+    fn expect_on(&mut self, launches: &[(String, &Launch)]) {
+        for (name, launch) in launches {
+            let names = launch.pods.iter().map(|pod| format!("{}/{}", pod.key.namespace, pod.key.name).into());
+            Arc::make_mut(self.moves.entry(name.as_str().into()).or_default()).extend(names);
+        }
+    }
+
     /// How pods are placed, which may have their nodes named.
     fn decisions(&self) -> Cow<'s, berth_decisions::Options> {
         if self.moves.is_empty() {
@@ -421,8 +430,14 @@ impl<'s> Search<'s> {
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
+            self.expect_on(&launches);
             let decisions = self.decisions();
-            let Some(played) = play((self.state, self.decider), gone, &launches, &decisions, self.now)? else {
+            let has_moves = !launches.is_empty();
+            let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
+            if has_moves {
+                self.moves.clear();
+            }
+            let Some(played) = played? else {
                 let text = "its pods would not all find the places that were planned for them".to_owned();
                 for candidate in gone {
                     self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
