@@ -136,7 +136,10 @@ impl Program {
         program.problem.most = limits;
         let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
         program.problem.items = sorts.into_items(&nodes)?;
-        program.add_new_nodes(cluster, &specs, survey, options);
+        // In a cluster no place is held for who comes to a new node, and a look is to be quick.
+        if !options.only_now {
+            program.add_new_nodes(cluster, &specs, survey, options);
+        }
         Some(program)
     }
 

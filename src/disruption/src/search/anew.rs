@@ -35,7 +35,7 @@ impl Search<'_> {
         if steps.is_empty() || self.is_spent() {
             return Ok(());
         }
-        let known = |step: &Step| self.survey.candidates.iter().find(|known| known.node == step.0);
+        let known = |step: &Step| self.survey.of_node(&step.0);
         let may_go = |known: &&Candidate| known.blocked.is_empty();
         let gone: Option<Vec<Candidate>> = steps.iter().map(|step| known(step).filter(may_go).cloned()).collect();
         let verdict = match &gone {

@@ -364,7 +364,7 @@ impl<'s> Search<'s> {
 
     /// A candidate as the commands since leave it: pods may have come to it.
     fn as_it_is(&self, candidate: &Candidate) -> Option<Candidate> {
-        let known = self.survey.candidates.iter().find(|known| known.node == candidate.node);
+        let known = self.survey.of_node(&candidate.node);
         known.filter(|known| known.blocked.is_empty()).cloned()
     }
 

@@ -19,7 +19,7 @@ use crate::command::Method;
 use crate::play::Played;
 use crate::program::{Leaving, Program};
 use crate::simulate::Verdict;
-use crate::worth::{below, worth};
+use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
 pub(super) const COMMANDS: usize = 64;
@@ -62,9 +62,9 @@ impl Search<'_> {
         let verdict = self.try_out(&gone);
         self.moves.clear();
         Ok(match verdict? {
-            Some(Verdict::Fits(replacement)) => {
-                let before: Money = gone.iter().map(|candidate| below(candidate, self.options)).sum();
-                before - replacement.price.marginal > least
+            Some(Verdict::Fits(mut replacement)) => {
+                let worth = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey));
+                worth.is_ok_and(|worth| worth.net > least)
             }
             Some(Verdict::Fails(_)) => true,
             None => false,
@@ -112,7 +112,7 @@ impl Search<'_> {
     fn together(&self, steps: &[Step], most: usize) -> usize {
         let mut of_pool: BTreeMap<String, usize> = BTreeMap::new();
         let fit = steps.iter().take(most).take_while(|(node, _)| {
-            let candidate = self.survey.candidates.iter().find(|known| known.node == *node);
+            let candidate = self.survey.of_node(node);
             candidate.is_some_and(|candidate| {
                 let count = of_pool.entry(candidate.pool.clone()).or_default();
                 *count += 1;
@@ -124,7 +124,7 @@ impl Search<'_> {
 
     /// Removes nodes together, if their pods all find places and that pays; whether it did.
     fn leave(&mut self, steps: &[Step]) -> Result<bool, DecideError> {
-        let known = |node: &ObjectRef| self.survey.candidates.iter().find(|known| known.node == *node).cloned();
+        let known = |node: &ObjectRef| self.survey.of_node(node).cloned();
         let gone: Option<Vec<Candidate>> = steps.iter().map(|(node, _)| known(node)).collect();
         let Some(gone) = gone else { return Ok(false) };
         let gone: Vec<&Candidate> = gone.iter().collect();

@@ -1,4 +1,5 @@
-//! The search over the whole cluster: any number of nodes make way for any number of others.
+//! The search over the whole cluster: any number of nodes make way for any number of others. The program proposes; where it
+//! does not know all, or nothing comes of that, sets are looked for by rank.
 //!
 //! Nodes are ranked by how much more they cost than their pods are worth, for each unit of disruption: the pods' worth is
 //! what they would cost at least on new nodes, at dual prices that are the same for all. The set that goes is a first part
@@ -12,11 +13,10 @@ use berth_decisions::DecideError;
 use berth_model::Money;
 
 use super::Search;
-use crate::Options;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods::DisruptionCost;
-use crate::program::{Leaving, Program};
+use crate::program::Program;
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::{Worth, below, disrupted, worth};
 
@@ -37,35 +37,29 @@ struct Set {
 }
 
 impl Search<'_> {
-    /// The best set of several nodes that is found; whether there is one, and it was carried out. Where the program's
-    /// proposal, which launches nothing, saves no less than the best set by rank, it is taken.
+    /// The best set of several nodes that is found; whether there is one, and it was carried out. What the program proposes
+    /// with new nodes is taken where it saves more than without, and without where it saves no less than the best set by rank.
     pub(super) fn several(&mut self) -> Result<bool, DecideError> {
+        let options = self.options;
         let (candidates, program) = self.program();
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
         let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
         // A program that knows all says so where nothing is to be found.
-        if !self.options.only_now && is_whole && leaving.is_empty() && with_new.is_none() {
+        if !options.only_now && is_whole && leaving.is_empty() && with_new.is_none() {
             return Ok(false);
         }
-        let saved_by = |leaving: &[Leaving], options: &Options| -> Money {
-            leaving.iter().filter_map(|known| candidates.get(known.candidate)).map(|known| below(known, options)).sum()
-        };
-        if let Some(with_new) = with_new.as_ref().filter(|_| !self.options.only_now)
-            && self.saves_more_than(&candidates, with_new, saved_by(&leaving, self.options))?
+        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
+        let saved: Money = proposed.map(|known| below(known, options)).sum();
+        if let Some(with_new) = &with_new
+            && self.saves_more_than(&candidates, with_new, saved)?
             && self.leave_all(&candidates, with_new)?
         {
             return Ok(true);
         }
         let ranked = self.ranked()?;
         let mut best = self.best_part(&ranked)?;
-        let saved = saved_by(&leaving, self.options);
-        if let Some(with_new) = with_new.filter(|_| self.options.only_now) {
-            let proposed = with_new.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
-            let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;
-            best = best.into_iter().chain(proposed).max_by_key(|set| set.worth);
-        }
         if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
-            if self.options.only_now {
+            if options.only_now {
                 // What begins at once is one command, which waits until all its pods would find a place.
                 let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
                 let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;
