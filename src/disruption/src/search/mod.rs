@@ -430,9 +430,12 @@ impl<'s> Search<'s> {
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
-            self.expect_on(&launches);
+            // In a cluster nobody sends them there.
+            let has_moves = !launches.is_empty() && !self.options.only_now;
+            if has_moves {
+                self.expect_on(&launches);
+            }
             let decisions = self.decisions();
-            let has_moves = !launches.is_empty();
             let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
             if has_moves {
                 self.moves.clear();
