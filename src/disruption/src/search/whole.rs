@@ -56,6 +56,10 @@ impl Search<'_> {
         {
             return Ok(true);
         }
+        // One that knows all has weighed what a rank could find.
+        if !options.only_now && is_whole && self.leave_all(&candidates, &leaving)? {
+            return Ok(true);
+        }
         let ranked = self.ranked()?;
         let mut best = self.best_part(&ranked)?;
         if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
