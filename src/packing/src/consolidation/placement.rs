@@ -113,7 +113,9 @@ impl<'p> Placement<'p> {
             self.set_empty(*bin, true);
         }
         for (bin, moved) in start.moved.iter().enumerate() {
-            moved.iter().for_each(|&(item, count)| (0..count).for_each(|_| self.put(item, bin)));
+            for &(item, count) in moved {
+                (0..count).for_each(|_| self.put(item, bin));
+            }
         }
         for (item, count) in (0_u32..).zip(&start.anew) {
             (0..*count).for_each(|_| self.put(item, NEW));
