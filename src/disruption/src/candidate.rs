@@ -90,6 +90,8 @@ pub(crate) struct Pool {
 pub(crate) struct Survey {
     /// By name of the node.
     pub(crate) candidates: Vec<Candidate>,
+    /// By node: its index among the candidates.
+    by_node: BTreeMap<ObjectRef, usize>,
     pub(crate) pools: BTreeMap<String, Pool>,
     /// The list price of the smallest node that is paid for and that nothing keeps.
     smallest_paid: Option<Money>,
@@ -138,6 +140,7 @@ impl Survey {
             survey.faults.extend(facts.faults());
             let candidate = facts.candidate(prices, &limits);
             survey.count(pool.map(|pool| &**pool), &facts, &candidate);
+            survey.by_node.insert(candidate.node.clone(), survey.candidates.len());
             survey.candidates.push(candidate);
         }
         expiring::mark(&mut survey, now);
@@ -145,6 +148,11 @@ impl Survey {
         let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
         survey.smallest_paid = paid.map(|price| price.list).min();
         survey
+    }
+
+    /// What is known of a node; `None` where no NodePool has it.
+    pub(crate) fn of_node(&self, node: &ObjectRef) -> Option<&Candidate> {
+        self.candidates.get(*self.by_node.get(node)?)
     }
 
     /// Whether a node that is paid for may move to the slot that this one would free: one that is no larger by the price

@@ -75,8 +75,10 @@ impl Prices {
 
     /// The least that an instance type costs for paid, with these capacity types, anywhere.
     pub(crate) fn paid(&self, instance_type: &str, capacity_type: &str) -> Option<Money> {
-        let known = self.known.iter().filter(|((name, _, of), _)| name == instance_type && *of == capacity_type);
-        known.map(|(_, price)| price.marginal).min()
+        // Those of one type are side by side.
+        let known = self.known.range((instance_type.to_owned(), String::new(), "")..);
+        let of_type = known.take_while(|((name, ..), _)| name == instance_type);
+        of_type.filter(|((.., of), _)| *of == capacity_type).map(|(_, price)| price.marginal).min()
     }
 
     fn get(&self, instance_type: &str, zone: &str, capacity_type: &'static str) -> Option<Price> {

@@ -151,7 +151,7 @@ fn chosen<'s>(
     let mut reasons = Vec::new();
     let mut of_pool: BTreeMap<&str, usize> = BTreeMap::new();
     for node in nodes {
-        let Some(candidate) = survey.candidates.iter().find(|candidate| candidate.node == *node) else {
+        let Some(candidate) = survey.of_node(node) else {
             reasons.push(Reason { reason: format!("node {} is gone", node.key.name), count: 0 });
             continue;
         };

@@ -53,6 +53,11 @@ fn n_refused(decision: &Decision) -> usize {
 }
 
 impl Baseline {
+    /// Whether nothing is launched while every node stays.
+    pub(crate) fn launches_nothing(&self) -> bool {
+        self.n_launches == 0
+    }
+
     pub(crate) fn of(
         (state, decider): (&mut State, &mut Decider),
         options: &berth_decisions::Options,

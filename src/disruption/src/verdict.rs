@@ -78,7 +78,7 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     let options = options.for_what_ifs();
     let prices = Prices::of(state.cluster(now));
     let survey = Survey::of(state, &prices, &options, now);
-    let Some(candidate) = survey.candidates.iter().find(|candidate| candidate.node == *node) else {
+    let Some(candidate) = survey.of_node(node) else {
         let reason = Reason { reason: "no node of a NodePool has this name".to_owned(), count: 0 };
         return Ok(Verdict::Blocked(vec![reason]));
     };

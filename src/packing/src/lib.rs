@@ -65,6 +65,15 @@ pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> An
     Answer { plan: merged.split(problem, plan), bound: generator.bound, relaxed: solution.value, stop: generator.stop }
 }
 
+/// What one more of each item costs, shared with others in its bin: the dual prices of [`search`]'s program, without its
+/// plan. `None` where there is nothing to pack, or no solver finds an answer. Items that no bin takes have a price above any.
+pub fn prices(problem: &Problem, budget: Budget) -> Option<Vec<f64>> {
+    let merged = Merged::new(problem);
+    let mut generator = Generator::new(&merged.problem, []);
+    let solution = generator.solve_all(budget)?;
+    Some(solution.duals.items)
+}
+
 /// What no packing of all items costs less than: the bound of [`search`], without its plan.
 pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {
     let merged = Merged::new(problem);

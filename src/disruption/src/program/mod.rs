@@ -1,9 +1,12 @@
-//! The cluster as a packing program: which nodes may go, what their pods ask for, and what room other nodes have.
+//! The cluster as a packing program: which nodes may go, what their pods ask for, what room other nodes have, and what
+//! new nodes would cost.
 //!
 //! It sees what does not depend on other pods: requests, taints, labels, volumes. Topology, ports and the scheduler's own
 //! choice are beyond it, so what it finds is a proposal that what-ifs check.
 
+mod anew;
 mod bound;
+mod offers;
 
 pub(crate) use bound::lower_bound;
 
@@ -17,7 +20,7 @@ use fixedbitset::FixedBitSet;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::Options;
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, Survey};
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
 const MOST_CELLS: usize = 20_000_000;
@@ -40,6 +43,8 @@ pub(crate) struct Program {
     pods: Vec<Vec<(Box<str>, u32)>>,
     /// By bin: the candidate, by index.
     candidates: Vec<Option<usize>>,
+    /// Whether it knows all about every candidate, but what depends on other pods.
+    is_whole: bool,
 }
 
 /// A node that is to go, as the program would have it.
@@ -47,8 +52,10 @@ pub(crate) struct Program {
 pub(crate) struct Leaving {
     /// The candidate, by index.
     pub(crate) candidate: usize,
-    /// Where its pods go.
+    /// Where its pods go that come to nodes that are there.
     pub(crate) moves: Vec<Move>,
+    /// Whether some of its pods come to new nodes.
+    pub(crate) launches: bool,
 }
 
 /// What makes pods of one sort: what they ask for, and by whom they may not be joined.
@@ -63,7 +70,7 @@ impl Program {
         state: &State,
         candidates: &[Candidate],
         most: impl Fn(&str) -> usize,
-        options: &Options,
+        (survey, options): (&Survey, &Options),
     ) -> Option<Self> {
         let cluster = state.last_cluster()?;
         let nodes = nodes_by_name(cluster);
@@ -91,6 +98,7 @@ impl Program {
             names: Vec::new(),
             pods: Vec::new(),
             candidates: Vec::new(),
+            is_whole: true,
         };
         for &node in &nodes {
             let candidate = by_name.get(&node.name).copied();
@@ -106,6 +114,7 @@ impl Program {
                 pods.push((format!("{}/{}", symbols.text(pod.namespace), pod.name).into(), id));
             }
             let is_told = node.holdings.is_empty() && !node.pods.iter().any(|pod| is_beyond(state, cluster, pod));
+            program.is_whole &= is_told || known.is_none();
             let pool = known.filter(|_| is_told).and_then(|known| pools.get(known.pool.as_str()).copied());
             let room: Vec<i64> = node.free.amounts().to_vec();
             program.problem.bins.push(Standing {
@@ -125,13 +134,36 @@ impl Program {
         let least = LEAST_PRICE * all / disruption.max(1.0);
         program.problem.price = options.eviction_price.dollars().max(least);
         program.problem.most = limits;
+        let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
         program.problem.items = sorts.into_items(&nodes)?;
+        // In a cluster no place is held for who comes to a new node, and a look is to be quick.
+        if !options.only_now {
+            program.add_new_nodes(cluster, &specs, survey, options);
+        }
         Some(program)
     }
 
-    /// The nodes to remove without a replacement, those first that save most for what they disrupt.
-    pub(crate) fn solve(&self) -> Vec<Leaving> {
-        let Consolidated { emptied, moved, .. } = consolidate(&self.problem, self.work);
+    /// Whether it knows all about every candidate, but what depends on other pods.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The nodes to remove, those first that save most for what they disrupt: without new nodes, and with them where that
+    /// saves more.
+    pub(crate) fn solve(&self) -> (Vec<Leaving>, Option<Vec<Leaving>>) {
+        let mut standing = self.problem.clone();
+        standing.bins.truncate(self.names.len());
+        standing.items.iter_mut().for_each(|item| item.anew = None);
+        let without = consolidate(&standing, None, self.work);
+        let has_new =
+            self.problem.bins.len() > self.names.len() || self.problem.items.iter().any(|item| item.anew.is_some());
+        let with_new = has_new.then(|| consolidate(&self.problem, Some(&without), self.work));
+        let with_new = with_new.map(|answer| self.leaving(answer));
+        let with_new = with_new.filter(|leaving| leaving.iter().any(|leaving| leaving.launches));
+        (self.leaving(without), with_new)
+    }
+
+    fn leaving(&self, Consolidated { emptied, moved, .. }: Consolidated) -> Vec<Leaving> {
         // Places by sort, to be given to pods one after another.
         let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (bin, moved) in moved.iter().enumerate() {
@@ -139,6 +171,8 @@ impl Program {
                 places.entry(item).or_default().extend((0..count).map(|_| bin));
             }
         }
+        // Free slots come last: the first nodes to go need none, as far as that is the same.
+        places.values_mut().for_each(|places| places.sort_by_key(|bin| *bin < self.names.len()));
         let mut leaving = Vec::with_capacity(emptied.len());
         for bin in emptied {
             let Some(candidate) = self.candidates.get(bin).copied().flatten() else { continue };
@@ -147,7 +181,8 @@ impl Program {
                 let to = places.get_mut(item)?.pop()?;
                 Some((pod.clone(), self.names.get(to)?.clone()))
             });
-            leaving.push(Leaving { candidate, moves: moves.collect() });
+            let moves: Vec<Move> = moves.collect();
+            leaving.push(Leaving { candidate, launches: moves.len() < pods.len(), moves });
         }
         leaving
     }
@@ -224,6 +259,7 @@ impl<'c> Sorts<'c> {
             size: spec.requests.amounts().to_vec(),
             admitted_by: admits(spec),
             at_most: if *is_apart { 1 } else { u32::MAX },
+            anew: None,
         };
         Some(self.movables.iter().map(movable).collect())
     }

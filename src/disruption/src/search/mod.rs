@@ -1,5 +1,6 @@
 //! Karpenter's methods, one after another, each command considered in the cluster that those before it leave.
 
+mod anew;
 mod drifted;
 mod proposed;
 mod whole;
@@ -8,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_decisions::{DecideError, Decider, ExpectedNodes};
+use berth_decisions::{DecideError, Decider, ExpectedNodes, Launch};
 use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
@@ -363,7 +364,7 @@ impl<'s> Search<'s> {
 
     /// A candidate as the commands since leave it: pods may have come to it.
     fn as_it_is(&self, candidate: &Candidate) -> Option<Candidate> {
-        let known = self.survey.candidates.iter().find(|known| known.node == candidate.node);
+        let known = self.survey.of_node(&candidate.node);
         known.filter(|known| known.blocked.is_empty()).cloned()
     }
 
@@ -390,6 +391,14 @@ impl<'s> Search<'s> {
         let decisions = self.decisions();
         let Some(baseline) = &self.baseline else { return Ok(None) };
         what_if((self.state, self.decider), gone, &decisions, (&self.prices, baseline), self.now).map(Some)
+    }
+
+    /// The pods that nodes are launched for come to these nodes, before others choose.
+    fn expect_on(&mut self, launches: &[(String, &Launch)]) {
+        for (name, launch) in launches {
+            let names = launch.pods.iter().map(|pod| format!("{}/{}", pod.key.namespace, pod.key.name).into());
+            Arc::make_mut(self.moves.entry(name.as_str().into()).or_default()).extend(names);
+        }
     }
 
     /// How pods are placed, which may have their nodes named.
@@ -421,8 +430,17 @@ impl<'s> Search<'s> {
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
+            // In a cluster nobody sends them there.
+            let has_moves = !launches.is_empty() && !self.options.only_now;
+            if has_moves {
+                self.expect_on(&launches);
+            }
             let decisions = self.decisions();
-            let Some(played) = play((self.state, self.decider), gone, &launches, &decisions, self.now)? else {
+            let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
+            if has_moves {
+                self.moves.clear();
+            }
+            let Some(played) = played? else {
                 let text = "its pods would not all find the places that were planned for them".to_owned();
                 for candidate in gone {
                     self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);

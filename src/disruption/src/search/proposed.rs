@@ -1,4 +1,4 @@
-//! Nodes that go by the program over the whole cluster, without a replacement: see [`crate::program`].
+//! Nodes that go by the program over the whole cluster: see [`crate::program`].
 //!
 //! The program says which nodes are to go and where each of their pods is to come, so that all fit. What it proposes is cut
 //! into commands, the largest saving for what is disrupted first, and each is a whole decision: its pods are sent to
@@ -22,38 +22,65 @@ use crate::simulate::Verdict;
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
-const COMMANDS: usize = 64;
+pub(super) const COMMANDS: usize = 64;
 /// The taint of a node that is to go later. No cluster has it: in what-ifs it keeps pods off.
 const LEAVING: &str = "berth.sh/leaving";
 
 /// A node that is to go, and where its pods are to come.
-type Step = (ObjectRef, ExpectedNodes);
+pub(super) type Step = (ObjectRef, ExpectedNodes);
 
 impl Search<'_> {
-    /// Which of the nodes that cost something are to go, by the program, those first that save most for what they disrupt.
-    pub(super) fn proposal(&mut self) -> (Vec<Candidate>, Vec<Leaving>) {
+    /// The nodes that cost something, and the program in which they may go. `None` where there is nothing to choose, or the
+    /// cluster is too large.
+    pub(super) fn program(&mut self) -> (Vec<Candidate>, Option<Program>) {
         let mut candidates = self.consolidatable();
         candidates.retain(|candidate| candidate.price.is_some_and(|price| price.marginal > Money::ZERO));
         if candidates.len() < 2 || self.is_spent() {
-            return (candidates, Vec::new());
+            return (candidates, None);
         }
         self.state.cluster(self.now);
         // Where later rounds are decided now, budgets bound each command.
         let most = |pool: &str| {
             if self.options.only_now { self.batches.most(pool, Method::MultiNodeConsolidation) } else { usize::MAX }
         };
-        let program = Program::of(self.state, &candidates, most, self.options);
-        (candidates, program.map(|program| program.solve()).unwrap_or_default())
+        let program = Program::of(self.state, &candidates, most, (&self.survey, self.options));
+        (candidates, program)
+    }
+
+    /// Whether a whole decision says that these nodes save more together, where its pods go as the program would have it.
+    /// Where it fails, parts of it may.
+    pub(super) fn saves_more_than(
+        &mut self,
+        candidates: &[Candidate],
+        leaving: &[Leaving],
+        least: Money,
+    ) -> Result<bool, DecideError> {
+        let known = leaving.iter().filter_map(|known| Some((known, candidates.get(known.candidate)?)));
+        let (steps, gone): (Vec<Step>, Vec<&Candidate>) =
+            known.map(|(leaving, known)| ((known.node.clone(), expected(leaving)), known)).unzip();
+        self.send(&steps);
+        let verdict = self.try_out(&gone);
+        self.moves.clear();
+        Ok(match verdict? {
+            Some(Verdict::Fits(mut replacement)) => {
+                let worth = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey));
+                worth.is_ok_and(|worth| worth.net > least)
+            }
+            Some(Verdict::Fails(_)) => true,
+            None => false,
+        })
     }
 
     /// Removes these nodes, as far as what-ifs say the same as the program; whether any went.
     pub(super) fn leave_all(&mut self, candidates: &[Candidate], leaving: &[Leaving]) -> Result<bool, DecideError> {
-        let steps = leaving.iter().filter_map(|leaving| {
+        let step = |leaving: &Leaving| {
             let candidate = candidates.get(leaving.candidate)?;
             Some((candidate.node.clone(), expected(leaving)))
-        });
-        let steps: Vec<Step> = steps.collect();
-        for (node, _) in &steps {
+        };
+        let (launching, others): (Vec<&Leaving>, Vec<&Leaving>) = leaving.iter().partition(|known| known.launches);
+        let launching: Vec<Step> = launching.into_iter().filter_map(step).collect();
+        let steps: Vec<Step> = others.into_iter().filter_map(step).collect();
+        for (node, _) in steps.iter().chain(&launching) {
             self.keep_pods_off(node);
         }
         let n_before = self.commands.len();
@@ -73,7 +100,9 @@ impl Search<'_> {
                 }
             }
         }
-        for (node, _) in left {
+        // They come last: the rooms that are left by then are nobody's.
+        self.leave_for_new(&launching)?;
+        for (node, _) in left.iter().chain(&launching) {
             self.let_pods_come(node);
         }
         Ok(self.commands.len() > n_before)
@@ -83,7 +112,7 @@ impl Search<'_> {
     fn together(&self, steps: &[Step], most: usize) -> usize {
         let mut of_pool: BTreeMap<String, usize> = BTreeMap::new();
         let fit = steps.iter().take(most).take_while(|(node, _)| {
-            let candidate = self.survey.candidates.iter().find(|known| known.node == *node);
+            let candidate = self.survey.of_node(node);
             candidate.is_some_and(|candidate| {
                 let count = of_pool.entry(candidate.pool.clone()).or_default();
                 *count += 1;
@@ -95,21 +124,32 @@ impl Search<'_> {
 
     /// Removes nodes together, if their pods all find places and that pays; whether it did.
     fn leave(&mut self, steps: &[Step]) -> Result<bool, DecideError> {
-        let known = |node: &ObjectRef| self.survey.candidates.iter().find(|known| known.node == *node).cloned();
+        let known = |node: &ObjectRef| self.survey.of_node(node).cloned();
         let gone: Option<Vec<Candidate>> = steps.iter().map(|(node, _)| known(node)).collect();
         let Some(gone) = gone else { return Ok(false) };
         let gone: Vec<&Candidate> = gone.iter().collect();
         let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
-        let has_budget = |candidate: &&Candidate| self.batches.most(&candidate.pool, method) > 0;
-        if !gone.iter().all(has_budget) || gone.iter().any(|candidate| !candidate.blocked.is_empty()) {
+        if !self.has_budget_for(&gone, method) || gone.iter().any(|candidate| !candidate.blocked.is_empty()) {
             return Ok(false);
         }
-        for (node, pods) in steps.iter().flat_map(|(_, moves)| moves) {
-            Arc::make_mut(self.moves.entry(Arc::clone(node)).or_default()).extend(pods.iter().cloned());
-        }
+        self.send(steps);
         let found = self.leave_by_moves(method, &gone);
         self.moves.clear();
         found
+    }
+
+    /// Whether budgets let these nodes go together.
+    pub(super) fn has_budget_for(&self, gone: &[&Candidate], method: Method) -> bool {
+        let mut of_pool: BTreeMap<&str, usize> = BTreeMap::new();
+        gone.iter().for_each(|candidate| *of_pool.entry(&candidate.pool).or_default() += 1);
+        of_pool.into_iter().all(|(pool, count)| count <= self.batches.most(pool, method))
+    }
+
+    /// From now on, pods of these nodes go where they are sent.
+    pub(super) fn send(&mut self, steps: &[Step]) {
+        for (node, pods) in steps.iter().flat_map(|(_, moves)| moves) {
+            Arc::make_mut(self.moves.entry(Arc::clone(node)).or_default()).extend(pods.iter().cloned());
+        }
     }
 
     fn leave_by_moves(&mut self, method: Method, gone: &[&Candidate]) -> Result<bool, DecideError> {
@@ -145,7 +185,7 @@ impl Search<'_> {
     }
 
     /// Puts a node back that was to go.
-    fn let_pods_come(&mut self, node: &ObjectRef) {
+    pub(super) fn let_pods_come(&mut self, node: &ObjectRef) {
         if let Some(tainted) = self.leaving.remove(node) {
             tainted.undo(self.state, self.now);
             self.baseline = None;

@@ -1,4 +1,5 @@
-//! The search over the whole cluster: any number of nodes make way for any number of others.
+//! The search over the whole cluster: any number of nodes make way for any number of others. The program proposes; where it
+//! does not know all, or nothing comes of that, sets are looked for by rank.
 //!
 //! Nodes are ranked by how much more they cost than their pods are worth, for each unit of disruption: the pods' worth is
 //! what they would cost at least on new nodes, at dual prices that are the same for all. The set that goes is a first part
@@ -15,6 +16,7 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods::DisruptionCost;
+use crate::program::Program;
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::{Worth, below, disrupted, worth};
 
@@ -35,16 +37,33 @@ struct Set {
 }
 
 impl Search<'_> {
-    /// The best set of several nodes that is found; whether there is one, and it was carried out. Where the program's
-    /// proposal, which launches nothing, saves no less than the best set by rank, it is taken.
+    /// The best set of several nodes that is found; whether there is one, and it was carried out. What the program proposes
+    /// with new nodes is taken where it saves more than without, and without where it saves no less than the best set by rank.
     pub(super) fn several(&mut self) -> Result<bool, DecideError> {
-        let (candidates, leaving) = self.proposal();
+        let options = self.options;
+        let (candidates, program) = self.program();
+        let is_whole = program.as_ref().is_some_and(Program::is_whole);
+        let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
+        // A program that knows all says so where nothing is to be found.
+        if !options.only_now && is_whole && leaving.is_empty() && with_new.is_none() {
+            return Ok(false);
+        }
+        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
+        let saved: Money = proposed.map(|known| below(known, options)).sum();
+        if let Some(with_new) = &with_new
+            && self.saves_more_than(&candidates, with_new, saved)?
+            && self.leave_all(&candidates, with_new)?
+        {
+            return Ok(true);
+        }
+        // One that knows all has weighed what a rank could find.
+        if !options.only_now && is_whole && self.leave_all(&candidates, &leaving)? {
+            return Ok(true);
+        }
         let ranked = self.ranked()?;
         let mut best = self.best_part(&ranked)?;
-        let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate));
-        let saved: Money = proposed.map(|candidate| below(candidate, self.options)).sum();
         if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
-            if self.options.only_now {
+            if options.only_now {
                 // What begins at once is one command, which waits until all its pods would find a place.
                 let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
                 let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;

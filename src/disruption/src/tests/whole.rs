@@ -91,6 +91,42 @@ fn a_node_that_costs_nothing_is_no_reason_to_replace_spot_by_spot() {
     assert!(disrupted(&objects, &[], &gate).lower_bound.unwrap().dollars() < 0.33);
 }
 
+/// Some spot nodes of each large type, each with a few pods, at random.
+fn half_full(case: u64) -> Vec<Object> {
+    let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
+    let mut seed = case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |n: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % n
+    };
+    for i in 0..14 {
+        let (name, is_huge) = (format!("n{i:02}"), below(3) > 0);
+        let mut free = if is_huge { 16 } else { 8 };
+        objects.push(node(&name, if is_huge { "huge" } else { "large" }, "spot"));
+        for j in 0..=below(3) {
+            let cpu = [1, 2, 4, 5, 6][usize::try_from(below(5)).unwrap()];
+            if cpu <= free {
+                free -= cpu;
+                objects.push(pod(&format!("p{i:02}-{j}"), &name, &cpu.to_string(), &json!({})));
+            }
+        }
+    }
+    objects
+}
+
+#[test]
+fn sets_of_nodes_make_way_for_sets_of_others_that_cost_hardly_more_than_any_must() {
+    let (mut settled, mut bound, mut what_ifs) = (0.0, 0.0, 0);
+    for case in 0..12 {
+        let options = Options { spot_to_spot: true, ..at(0.0) };
+        let found = disrupted(&half_full(case), &[("large", 0, "cr-1", 1)], &options);
+        settled += found.settled_hourly_cost.dollars();
+        bound += found.lower_bound.unwrap().dollars();
+        what_ifs += found.what_ifs;
+    }
+    assert!(settled <= 1.05 * bound, "{settled} {bound} {what_ifs}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 

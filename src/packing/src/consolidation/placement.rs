@@ -1,6 +1,7 @@
 //! The state of a search: which bins are empty, and where their items are.
 
 use super::problem::Consolidation;
+use super::search::Consolidated;
 use crate::numbers::float;
 
 /// A bin, as the search has it now.
@@ -21,9 +22,16 @@ pub(super) struct State {
     left: Vec<i64>,
     /// How many bins of each pool may be emptied yet.
     most: Vec<u32>,
-    /// What all emptied bins save.
+    /// By item: how many are in new bins.
+    pub(super) anew: Vec<u32>,
+    /// What all emptied bins save, less what items in new bins cost.
     pub(super) saved: f64,
 }
+
+/// Stands for new bins, where there is the index of a bin.
+const NEW: usize = usize::MAX;
+/// A saving that is larger than errors of rounding.
+const LEAST_SAVING: f64 = 1e-9;
 
 /// One change, so that it can be taken back.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +103,24 @@ impl<'p> Placement<'p> {
             Site { is_empty: false, room, moved: Vec::new() }
         };
         let sites = problem.bins.iter().map(as_it_stands).collect();
-        let state = State { sites, left, most: problem.most.clone(), saved: 0.0 };
+        let state = State { sites, left, most: problem.most.clone(), anew: vec![0; problem.items.len()], saved: 0.0 };
         Placement { problem, state, steps: Vec::new(), weights, sizes: by_item, work: 0 }
+    }
+
+    /// Empties bins as an answer has it.
+    pub(super) fn begin_with(&mut self, start: &Consolidated) {
+        for bin in &start.emptied {
+            self.set_empty(*bin, true);
+        }
+        for (bin, moved) in start.moved.iter().enumerate() {
+            for &(item, count) in moved {
+                (0..count).for_each(|_| self.put(item, bin));
+            }
+        }
+        for (item, count) in (0_u32..).zip(&start.anew) {
+            (0..*count).for_each(|_| self.put(item, NEW));
+        }
+        self.settle();
     }
 
     /// Whether a bin may be emptied, and that saves something.
@@ -115,7 +139,7 @@ impl<'p> Placement<'p> {
         self.steps.clear();
     }
 
-    /// Empties a bin, if all that is in it finds a place elsewhere; else nothing changes.
+    /// Empties a bin, if all that is in it finds a place elsewhere and that saves something; else nothing changes.
     pub(super) fn empty(&mut self, bin: usize) -> bool {
         let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get(bin)) else { return false };
         let mut again = known.holds.clone();
@@ -128,14 +152,15 @@ impl<'p> Placement<'p> {
         if !self.may_have_room(bin, &again) {
             return false;
         }
-        let mark = self.steps.len();
+        let (mark, before) = (self.steps.len(), self.state.saved);
         for (item, count) in site.moved.clone() {
             (0..count).for_each(|_| self.take(item, bin));
         }
         self.set_empty(bin, true);
         let weight = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
         again.sort_by(|(a, _), (b, _)| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
-        if again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item))) {
+        let all_placed = again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item)));
+        if all_placed && self.state.saved > before + LEAST_SAVING {
             return true;
         }
         self.take_back(mark);
@@ -149,6 +174,10 @@ impl<'p> Placement<'p> {
         self.set_empty(bin, false);
         for &(item, count) in self.problem.holds(bin) {
             for _ in 0..count {
+                if self.state.anew.get(item as usize).is_some_and(|count| *count > 0) {
+                    self.take(item, NEW);
+                    continue;
+                }
                 // From the bin that is fullest, which makes room where that is rare.
                 let sites = self.state.sites.iter().enumerate();
                 let has = sites.filter(|(_, site)| site.moved.iter().any(|(moved, _)| *moved == item));
@@ -168,7 +197,7 @@ impl<'p> Placement<'p> {
     fn may_have_room(&self, bin: usize, again: &[(u32, u32)]) -> bool {
         let Some(site) = self.state.sites.get(bin) else { return false };
         let mut asked = vec![0_i64; self.weights.len()];
-        for &(item, count) in again {
+        for &(item, count) in again.iter().filter(|(item, _)| self.problem.anew(*item).is_none()) {
             add(&mut asked, self.problem.size(item), i64::from(count));
         }
         asked
@@ -192,12 +221,69 @@ impl<'p> Placement<'p> {
         }
     }
 
-    // Finds a place for one item; where there is none, one that was moved before makes way for it.
+    /// Moves items from new bins to where there is room, those first that cost most.
+    pub(super) fn fill_rooms(&mut self) {
+        let is_anew = |(_, count): &(u32, u32)| *count > 0;
+        let mut items: Vec<(u32, u32)> = (0_u32..).zip(self.state.anew.iter().copied()).filter(is_anew).collect();
+        items.sort_by(|(a, _), (b, _)| {
+            self.problem.anew(*b).unwrap_or(0.0).total_cmp(&self.problem.anew(*a).unwrap_or(0.0)).then(a.cmp(b))
+        });
+        for (item, count) in items {
+            for _ in 0..count {
+                let Some(bin) = self.best_fit(item, None) else { break };
+                self.take(item, NEW);
+                self.put(item, bin);
+            }
+        }
+    }
+
+    // Finds a place for one item; where there is none, one that was moved before makes way for it, or it comes to a new bin.
     fn place(&mut self, item: u32) -> bool {
         if let Some(bin) = self.best_fit(item, None) {
             self.put(item, bin);
             return true;
         }
+        match self.problem.anew(item) {
+            Some(cost) => self.place_anew(item, cost),
+            None => self.displace(item),
+        }
+    }
+
+    // Puts an item into a new bin, or in the place of one that costs less there.
+    fn place_anew(&mut self, item: u32, cost: f64) -> bool {
+        match self.cheapest_to_displace(item).filter(|(least, ..)| *least < cost - LEAST_SAVING) {
+            Some((_, other, at)) => {
+                self.take(other, at);
+                self.put(item, at);
+                let to = self.best_fit(other, None).unwrap_or(NEW);
+                self.put(other, to);
+            }
+            None => self.put(item, NEW),
+        }
+        true
+    }
+
+    // The item whose place another could take that costs least in new bins, and where it is.
+    fn cheapest_to_displace(&mut self, item: u32) -> Option<(f64, u32, usize)> {
+        let problem = self.problem;
+        let asking = problem.items.get(item as usize)?;
+        self.work += problem.bins.len() as u64;
+        let mut best: Option<(f64, u32, usize)> = None;
+        for (at, (bin, site)) in problem.bins.iter().zip(&self.state.sites).enumerate() {
+            if site.moved.is_empty() || !asking.admitted_by.contains(at) || !fits(&asking.size, &bin.free) {
+                continue;
+            }
+            for &(other, _) in &site.moved {
+                let Some(cost) = problem.anew(other).filter(|_| other != item) else { continue };
+                if best.is_none_or(|(least, ..)| cost < least) && self.fits_without(item, other, at) {
+                    best = Some((cost, other, at));
+                }
+            }
+        }
+        best
+    }
+
+    fn displace(&mut self, item: u32) -> bool {
         let problem = self.problem;
         let Some(asking) = problem.items.get(item as usize) else { return false };
         for (at, bin) in problem.bins.iter().enumerate() {
@@ -217,7 +303,11 @@ impl<'p> Placement<'p> {
                 }
             }
         }
-        false
+        let Some((_, other, at)) = self.cheapest_to_displace(item) else { return false };
+        self.take(other, at);
+        self.put(other, NEW);
+        self.put(item, at);
+        true
     }
 
     fn fits_without(&self, item: u32, other: u32, bin: usize) -> bool {
@@ -273,6 +363,14 @@ impl<'p> Placement<'p> {
     }
 
     fn change(&mut self, item: u32, bin: usize, comes: bool) {
+        if bin == NEW {
+            let cost = self.problem.anew(item).unwrap_or(0.0);
+            self.state.saved += if comes { -cost } else { cost };
+            if let Some(count) = self.state.anew.get_mut(item as usize) {
+                *count = if comes { count.saturating_add(1) } else { count.saturating_sub(1) };
+            }
+            return;
+        }
         let asked = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
         let Some(site) = self.state.sites.get_mut(bin) else { return };
         let times = if comes { -1 } else { 1 };

@@ -24,6 +24,8 @@ pub struct Movable {
     pub admitted_by: FixedBitSet,
     /// How many a bin may hold; `u32::MAX` for no limit.
     pub at_most: u32,
+    /// What one costs in new bins, of which there are any number, shared with others there; `None` where none takes one.
+    pub anew: Option<f64>,
 }
 
 /// A bin that is there.
@@ -49,6 +51,11 @@ impl Consolidation {
 
     pub(super) fn size(&self, item: u32) -> &[i64] {
         self.items.get(item as usize).map_or(&[], |item| &item.size)
+    }
+
+    /// What one of an item costs in new bins.
+    pub(super) fn anew(&self, item: u32) -> Option<f64> {
+        self.items.get(item as usize).and_then(|item| item.anew)
     }
 
     pub(super) fn holds(&self, bin: usize) -> &[(u32, u32)] {

@@ -12,7 +12,9 @@ pub struct Consolidated {
     pub emptied: Vec<usize>,
     /// By bin that stays: the items that come to it, and how many.
     pub moved: Vec<Vec<(u32, u32)>>,
-    /// What that saves, less the price of what it disrupts.
+    /// By item: how many come to new bins.
+    pub anew: Vec<u32>,
+    /// What that saves, less the price of what it disrupts and of what comes to new bins.
     pub saved: f64,
     /// Why the search stopped.
     pub stop: Stop,
@@ -30,9 +32,13 @@ pub enum Stop {
     Work,
 }
 
-/// Looks for the bins to empty. `work` is how many bins may be looked at, once for each item that is placed.
-pub fn consolidate(problem: &Consolidation, work: u64) -> Consolidated {
+/// Looks for the bins to empty. `work` is how many bins may be looked at, once for each item that is placed. It begins with
+/// `start`, an answer to this problem or to the same with fewer bins that stay, and is no worse.
+pub fn consolidate(problem: &Consolidation, start: Option<&Consolidated>, work: u64) -> Consolidated {
     let mut placement = Placement::new(problem);
+    if let Some(start) = start {
+        placement.begin_with(start);
+    }
     let ranked = ranked(problem);
     empty_all(&mut placement, &ranked, usize::MAX);
     placement.settle();
@@ -43,7 +49,7 @@ pub fn consolidate(problem: &Consolidation, work: u64) -> Consolidated {
         site.moved.sort_unstable();
         site.moved
     });
-    Consolidated { emptied, moved: moved.collect(), saved: best.saved, stop }
+    Consolidated { emptied, moved: moved.collect(), anew: best.anew, saved: best.saved, stop }
 }
 
 /// Bins that may be emptied and save something, the largest cost for a unit of disruption first.
@@ -83,7 +89,8 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
         placement.work += problem.bins.len() as u64 * COPY;
         let is_empty = |state: &State, bin: usize| state.sites.get(bin).is_some_and(|site| site.is_empty);
         let mut emptied: Vec<usize> = ranked.iter().copied().filter(|bin| is_empty(&placement.state, *bin)).collect();
-        if emptied.is_empty() || emptied.len() == ranked.len() {
+        let is_all = emptied.len() == ranked.len() && placement.state.anew.iter().all(|count| *count == 0);
+        if emptied.is_empty() || is_all {
             return Stop::Nothing;
         }
         for _ in 0..=random.below(MOST_BACK) {
@@ -92,6 +99,8 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
             }
             placement.put_back(emptied.swap_remove(random.below(emptied.len())));
         }
+        // Else what was put back would go again for want of what comes to it.
+        placement.fill_rooms();
         // By what is saved, each more or less by a half at most.
         let mut order: Vec<(f64, usize)> = Vec::with_capacity(ranked.len());
         for &bin in ranked {
@@ -102,6 +111,7 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
         order.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.cmp(y)));
         let order: Vec<usize> = order.into_iter().map(|(_, bin)| bin).collect();
         empty_all(placement, &order, MOST_TRIES);
+        placement.fill_rooms();
         placement.settle();
         if placement.state.saved > best.saved + f64::EPSILON * best.saved.abs() {
             best.clone_from(&placement.state);

@@ -1,0 +1,103 @@
+//! New nodes in the program: free slots are bins that cost nothing, and what is paid for is a price of each pod.
+//!
+//! A pod that comes to a new node costs what one more of it adds to the cheapest packing of all pods that could move: the
+//! dual price of that packing program. Shared nodes are in that price, so that whole sets of nodes are replaced by whole
+//! sets of others; which nodes these are, the provisioner decides.
+
+use berth_model::{Cluster, PodSpec};
+use berth_packing::{BinType, Budget, Item, Offer, Problem, Standing, prices};
+
+use super::offers::offers;
+use super::{MOST_CELLS, Program};
+use crate::Options;
+use crate::candidate::Survey;
+
+/// How exact the prices are: they choose what a whole decision is asked about.
+const BUDGET: Budget = Budget {
+    work: 30_000,
+    rounds: 60,
+    dive_rounds: 0,
+    types: 24,
+    fills: 0,
+    exact_fills: false,
+    dives: 0,
+    share: 0.1,
+    repairs: 0,
+    branches: 0,
+    steps: 200,
+    deep_steps: 20_000,
+    nodes: 0,
+    proof_nodes: 0,
+    proofs: 0,
+    prices: 200,
+    gap: 5e-3,
+};
+
+/// By how much a pod costs more on a new node than its price says, as a share: prices are of nodes that are shared to the
+/// last, and where all is the same no node is launched.
+const MARGIN: f64 = 0.01;
+
+impl Program {
+    /// Lets pods of these specs, by sort, come to new nodes.
+    pub(super) fn add_new_nodes(&mut self, cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) {
+        let offers = offers(cluster, specs, survey, options, 0);
+        let (free, paid): (Vec<Offer>, Vec<Offer>) = offers.into_iter().partition(|offer| offer.cost <= 0.0);
+        self.price_pods(&paid);
+        self.add_slots(&free);
+    }
+
+    fn price_pods(&mut self, offers: &[Offer]) {
+        let problem = &mut self.problem;
+        let mut counts = vec![0_u32; problem.items.len()];
+        for &(item, count) in problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds) {
+            counts.get_mut(item as usize).into_iter().for_each(|all| *all = all.saturating_add(count));
+        }
+        let offers: Vec<&Offer> = offers.iter().filter(|offer| offer.stock.is_none()).collect();
+        let takes = |offer: &Offer, item: usize, size: &[i64]| {
+            let mut needs = size.iter().enumerate().filter(|(_, need)| **need > 0);
+            offer.admits.contains(item) && needs.all(|(at, need)| offer.room.get(at).is_some_and(|room| need <= room))
+        };
+        let has_any =
+            |(at, item): (usize, &berth_packing::Movable)| offers.iter().any(|offer| takes(offer, at, &item.size));
+        let has_any: Vec<bool> = problem.items.iter().enumerate().map(has_any).collect();
+        let item = |((item, count), has_any): ((&berth_packing::Movable, &u32), &bool)| Item {
+            count: if *has_any { *count } else { 0 },
+            size: item.size.clone(),
+            at_most: item.at_most,
+            load: 0.0,
+        };
+        let items = problem.items.iter().zip(&counts).zip(&has_any).map(item).collect();
+        let bin = |offer: &&Offer| BinType {
+            cost: offer.cost,
+            bias: 0.0,
+            room: offer.room.clone(),
+            admits: offer.admits.clone(),
+            draws: Vec::new(),
+            loads: Vec::new(),
+        };
+        let packing = Problem { items, bins: offers.iter().map(bin).collect(), ..Problem::default() };
+        let Some(prices) = prices(&packing, BUDGET) else { return };
+        for (((item, price), count), has_any) in problem.items.iter_mut().zip(prices).zip(counts).zip(has_any) {
+            item.anew = (has_any && count > 0 && price.is_finite()).then_some(price.max(0.0) * (1.0 + MARGIN));
+        }
+    }
+
+    /// Free slots are bins that stand, cost nothing, and stay.
+    fn add_slots(&mut self, offers: &[Offer]) {
+        let problem = &mut self.problem;
+        let n_pods: u32 =
+            problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds).map(|held| held.1).sum();
+        for offer in offers {
+            for _ in 0..offer.stock.unwrap_or(0).min(n_pods) {
+                let at = problem.bins.len();
+                if at.saturating_mul(problem.items.len()) >= MOST_CELLS {
+                    return;
+                }
+                for item in offer.admits.ones() {
+                    problem.items.get_mut(item).into_iter().for_each(|item| item.admitted_by.grow_and_insert(at));
+                }
+                problem.bins.push(Standing { free: offer.room.clone(), ..Standing::default() });
+            }
+        }
+    }
+}
