@@ -202,6 +202,29 @@ fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
     assert_eq!(decision.nominations[0].object, pod_ref("high"));
 }
 
+/// The regression: between an eviction and its answer others were chosen to give way, and evicted beside the first.
+#[test]
+fn who_is_nominated_makes_the_same_pods_give_way_until_they_do() {
+    let owned = |node: &str, started: &str| {
+        json!({"spec": {"nodeName": node, "priority": 0}, "status": {"startTime": started}, "metadata": {"ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}})
+    };
+    // By itself a pod would make the one give way that started last.
+    let mut objects = vec![
+        mk_node("m", "1", &json!({})),
+        mk_node("n", "1", &json!({})),
+        mk_pod("early", "1", owned("m", "1970-01-01T00:00:00Z")),
+        mk_pod("late", "1", owned("n", "1970-01-01T00:10:00Z")),
+    ];
+    for (nominated, evicted, on) in [(json!({}), "late", "n"), (json!({"nominatedNodeName": "m"}), "early", "m")] {
+        let high = json!({"spec": {"priority": 1000}, "status": nominated});
+        objects.push(mk_pod("high", "1", high));
+        let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+        assert_eq!(decision.evictions, [Eviction { pod: pod_ref(evicted), node: node_ref(on) }]);
+        objects.pop();
+    }
+}
+
 /// Its own scheduler evicts, and chooses whom: both would evict twice as many.
 #[test]
 fn nobody_is_evicted_for_a_pod_of_another_scheduler() {

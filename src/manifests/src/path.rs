@@ -41,7 +41,7 @@ pub(crate) fn shorten_to(text: &str, most: usize) -> String {
 }
 
 /// What is safe to print: neither control characters nor those that turn the direction of what follows, or are not seen.
-pub(crate) fn printable(char: char) -> char {
+fn printable(char: char) -> char {
     let is_unseen = matches!(char,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');

@@ -84,7 +84,7 @@ fn problem(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Prob
             }
             Segment::Map { key } => {
                 path::push_key(&mut field, key);
-                (found, name) = (found.and_then(|found| found.get(key)), key);
+                (found, name) = (found.and_then(|found| found.get(key)), key.as_str());
             }
             Segment::Enum { .. } | Segment::Unknown => {}
         }

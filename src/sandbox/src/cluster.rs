@@ -12,7 +12,7 @@ use berth_kubelet::NodeSpec;
 use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -110,6 +110,7 @@ pub async fn run(
         is_cloud: !options.without_berth,
         observer: Observer::default(),
         replacements: BTreeSet::new(),
+        not_created: BTreeSet::new(),
         listed: <[BTreeSet<String>; 2]>::default(),
         moment,
     };
@@ -186,6 +187,8 @@ struct State {
     observer: Observer,
     /// NodeClaims that are to be launched in place of nodes that go.
     replacements: BTreeSet<String>,
+    /// UIDs of those of which it was told that what they want cannot be created.
+    not_created: BTreeSet<String>,
     /// UIDs of pods and of nodes that a list under way has shown.
     listed: [BTreeSet<String>; 2],
     moment: Moment,
@@ -244,6 +247,14 @@ impl State {
                         let claim = claim.and_then(|rest| rest.split_once(':')).map(|(claim, _)| claim.to_owned());
                         self.replacements.extend(claim);
                     }
+                    (Some("FailedCreate"), Some(message)) => {
+                        let of = told.involved_object;
+                        if self.not_created.insert(of.uid.clone().unwrap_or_default()) {
+                            let message = not_created(&of, &message);
+                            self.moment
+                                .add(Happened::Said { event: "NotCreated", message }, of.name.unwrap_or_default());
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -255,6 +266,14 @@ impl State {
             | Seen::Slots(_) => {}
         }
     }
+}
+
+/// Why what an object wants is not created, without the name of the one that was tried.
+fn not_created(of: &ObjectReference, message: &str) -> String {
+    let (kind, name) = (of.kind.as_deref().unwrap_or_default(), of.name.as_deref().unwrap_or_default());
+    let why = [" is invalid: ", " is forbidden: "].iter().find_map(|before| message.split_once(before));
+    let what = if kind == "NodePool" { "NodeClaims" } else { "pods" };
+    format!("{what} of {kind} {name} cannot be created: {}", why.map_or(message, |(_, why)| why))
 }
 
 /// Watches of all that the loop looks at. A watch that fails is taken up again by itself.

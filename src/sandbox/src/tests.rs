@@ -85,6 +85,37 @@ spec: {nodeSelector: {there-is: none}, containers: [{name: c, image: i, resource
     );
 }
 
+/// The regression: where a quota let no pod in, nothing was said at all.
+#[tokio::test(start_paused = true)]
+async fn pods_that_cannot_be_created_are_told_with_the_reason_once() {
+    let (_, lines) = play(
+        "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: few}
+spec: {hard: {pods: '1'}}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+",
+    )
+    .await;
+    let told: Vec<&String> = lines.iter().filter(|line| line.contains("cannot be created")).collect();
+    assert_eq!(
+        told,
+        [
+            "pods of ReplicaSet web cannot be created: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1"
+        ]
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_ceiling_keeps_waiting_is_left_over_with_the_reason() {
     let pod = "

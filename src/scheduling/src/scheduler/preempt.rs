@@ -30,6 +30,12 @@ impl Scheduler<'_> {
     /// Makes room for a pod of the class where the least important pods have to go, and evicts them; the node. `None`,
     /// and nothing changes, where it does not help, or the pod never preempts.
     pub fn preempt(&mut self, id: ClassId) -> Option<usize> {
+        self.preempt_on(id, None)
+    }
+
+    /// The same, on one node alone where that is given: who was to give way to a pod that is nominated there, and has not
+    /// gone yet, is to be the same as before.
+    pub(super) fn preempt_on(&mut self, id: ClassId, node: Option<usize>) -> Option<usize> {
         let (_, spec) = self.class_and_spec(id)?;
         let is_reservation = self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
         if spec.never_preempts || (is_reservation && !self.tables.rules.preempts) || !is_open(spec) {
@@ -45,7 +51,10 @@ impl Scheduler<'_> {
             return None;
         }
         let index = self.take_index(id)?;
-        let best = self.best_candidate(&index);
+        let best = match node {
+            Some(node) => self.candidate_on(&index, node),
+            None => self.best_candidate(&index),
+        };
         self.keep_index(self.index_of(id), index);
         let Candidate { node, victims, .. } = best?;
         for pod in victims {
@@ -61,6 +70,11 @@ impl Scheduler<'_> {
             self.withdraw(held, node);
         }
         Some(node)
+    }
+
+    fn candidate_on(&mut self, index: &Index, node: usize) -> Option<Candidate> {
+        let (values, by_amounts) = (self.values(index), self.is_about_amounts(index));
+        self.candidate(index, &values, node, by_amounts, None).map(|(_, candidate)| candidate)
     }
 
     fn best_candidate(&mut self, index: &Index) -> Option<Candidate> {

@@ -181,7 +181,12 @@ impl Scheduler<'_> {
             let node = there.or_else(|| self.choose(id));
             let node = node.or_else(|| nominated.filter(|&node| self.may_come_once_gone(id, node)));
             let n_evicted = self.evicted.len();
-            let node = node.or_else(|| if preempts { self.preempt(id) } else { None });
+            let node = node.or_else(|| {
+                // Unlike kube-scheduler, whose evictions are done before it decides again.
+                let there = nominated.filter(|_| preempts && self.counts_on_terminating);
+                let there = there.and_then(|node| self.preempt_on(id, Some(node)));
+                there.or_else(|| if preempts { self.preempt(id) } else { None })
+            });
             let Some(node) = node else { break };
             let makes_way = self.evicted.len() > n_evicted;
             self.put_on(id, node);
