@@ -42,8 +42,8 @@ use pods::Entry;
 pub(crate) use pods::{Known, Place};
 pub(crate) use reservations::Reservations;
 
-/// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside as many as there
-/// were at first.
+/// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside a quarter of those that
+/// there were at first: what is left over takes about as much memory each as what is used.
 const MOST_LEFT_OVER: usize = 4_096;
 
 /// Whether a change of one object was taken in.

@@ -316,6 +316,6 @@ impl Live {
         let now = sizes(&self.cluster);
         now.iter()
             .zip(&self.at_first)
-            .any(|(now, first)| *now > first.saturating_mul(2).saturating_add(super::MOST_LEFT_OVER))
+            .any(|(now, first)| *now > first.saturating_add(first / 4).saturating_add(super::MOST_LEFT_OVER))
     }
 }

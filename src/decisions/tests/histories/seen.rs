@@ -27,7 +27,7 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
         let mut text = format!("node {}", symbols(node.name));
         let mut bare = node.clone();
         // Images that nobody wants any more may be left on a cluster that is kept.
-        (bare.pods, bare.holdings, bare.images, bare.node_pool) = Default::default();
+        (bare.pods, bare.holdings, bare.images, bare.node_pool) = (Vec::new(), Vec::new(), Vec::new(), None);
         let pool = node.node_pool.and_then(|pool| cluster.node_pools.get(pool as usize));
         let pool = pool.map(|pool| symbols(pool.name));
         let _ = write!(text, " of {pool:?}: {}", seer.words(&bare));
@@ -38,7 +38,7 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
         }
         for pod in &node.pods {
             let mut bare = pod.clone();
-            (bare.spec, bare.labels, bare.replaced_by, bare.draws_from) = Default::default();
+            (bare.spec, bare.labels, bare.replaced_by, bare.draws_from) = (0, 0, None, None);
             if let Some(candidate) = &mut bare.candidate {
                 candidate.owned_by.clear();
             }
