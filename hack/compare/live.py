@@ -38,6 +38,8 @@ from sandbox import deployment  # noqa: E402
 
 PATIENCE = 900
 DEPLOYMENTS = 10
+# Larger types are left out, so that there are nodes to count.
+MOST_CPUS = 16
 # What Karpenter's KWOK provider keeps of each machine.
 KEPT = {"cpu": 100, "memory": 10}
 POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
@@ -85,15 +87,16 @@ class Program:
             self.process.wait()
 
 
-def node_pool(group, kind):
-    def one(key, value):
-        return {"key": key, "operator": "In", "values": [value]}
+def node_pool(group, kind, types):
+    def one(key, *values):
+        return {"key": key, "operator": "In", "values": list(values)}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"}, "spec": {
         "disruption": {"consolidateAfter": "Never"},
         "template": {"spec": {
             "nodeClassRef": {"group": group, "kind": kind, "name": "default"}, "expireAfter": "Never",
             "requirements": [one("kubernetes.io/arch", "amd64"), one("kubernetes.io/os", "linux"),
-                             one("karpenter.sh/capacity-type", "on-demand")]}}}}
+                             one("karpenter.sh/capacity-type", "on-demand"),
+                             one("node.kubernetes.io/instance-type", *types)]}}}}
 
 
 def work(n_pods):
@@ -187,7 +190,7 @@ class Case:
             self.wait_for("KWOKNodeClass is served", lambda: self.has("kwoknodeclasses.karpenter.kwok.sh"))
             self.apply([{"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
                          "metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": delay}},
-                        node_pool("karpenter.kwok.sh", "KWOKNodeClass")])
+                        node_pool("karpenter.kwok.sh", "KWOKNodeClass", self.tools["small"])])
             environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "LEADER_ELECTION_NAMESPACE": "kube-system",
                            "SYSTEM_NAMESPACE": "kube-system", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
             return self.start("karpenter", [self.tools["karpenter"] / "kwok"], env=environment).process.pid
@@ -195,7 +198,7 @@ class Case:
         self.kubectl("apply", "--server-side", "-f", "-", input=definitions)
         self.wait_for("FakeNodeClass is served", lambda: self.has("fakenodeclasses.berth.sh"))
         self.apply([{"apiVersion": "berth.sh/v1alpha1", "kind": "FakeNodeClass", "metadata": {"name": "default"},
-                     "spec": {"registrationDelay": delay}}, node_pool("berth.sh", "FakeNodeClass")])
+                     "spec": {"registrationDelay": delay}}, node_pool("berth.sh", "FakeNodeClass", self.tools["small"])])
         cloud = self.start("cloud", [self.tools["berth"], "cloud", "--kubeconfig", self.kubeconfig_as("cloud"),
                                      "--instance-types", self.tools["types"], "--boot-delay", "0"])
         address = cloud.line().rsplit(None, 1)[1]
@@ -280,9 +283,11 @@ def main():
         karpenter = pathlib.Path(run(str(HERE / "kwok.sh")).strip())
         module = run("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter", cwd=HERE).strip()
         catalogue = json.loads((pathlib.Path(module) / "kwok/cloudprovider/instance_types.json").read_text())
-        prices = {}
+        prices, small = {}, []
         for of_type in catalogue:
             resources = of_type["resources"]
+            if float(resources["cpu"]) <= MOST_CPUS and of_type["name"].endswith("-amd64-linux"):
+                small.append(of_type["name"])
             for key, kept in KEPT.items():
                 resources[key] = net(resources[key], kept, key)
             for offering in of_type["offerings"]:
@@ -292,7 +297,8 @@ def main():
         types = folder / "types.json"
         types.write_text(json.dumps(catalogue))
         tools = {"karpenter": karpenter, "testenv": run(str(ROOT / "hack/go-build.sh"), "testenv").strip(),
-                 "berth": args.berth.resolve(), "stage": args.stage.resolve(), "types": types, "prices": prices}
+                 "berth": args.berth.resolve(), "stage": args.stage.resolve(), "types": types, "prices": prices,
+                 "small": small}
         print("| API server | pods | | nodes | $/h | half bound s | all bound s | calls a pod | calls a node | CPU s |")
         print("|---|--:|---|--:|--:|--:|--:|--:|--:|--:|", flush=True)
         for world in ["real", "memory"] if args.world == "both" else [args.world]:
