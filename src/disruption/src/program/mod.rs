@@ -172,7 +172,9 @@ impl Program {
             }
         }
         // Free slots come last: the first nodes to go need none, as far as that is the same.
-        places.values_mut().for_each(|places| places.sort_by_key(|bin| *bin < self.names.len()));
+        for places in places.values_mut() {
+            places.sort_by_key(|bin| *bin < self.names.len());
+        }
         let mut leaving = Vec::with_capacity(emptied.len());
         for bin in emptied {
             let Some(candidate) = self.candidates.get(bin).copied().flatten() else { continue };

@@ -141,7 +141,9 @@ impl Search<'_> {
     /// Whether budgets let these nodes go together.
     pub(super) fn has_budget_for(&self, gone: &[&Candidate], method: Method) -> bool {
         let mut of_pool: BTreeMap<&str, usize> = BTreeMap::new();
-        gone.iter().for_each(|candidate| *of_pool.entry(&candidate.pool).or_default() += 1);
+        for candidate in gone {
+            *of_pool.entry(&candidate.pool).or_default() += 1;
+        }
         of_pool.into_iter().all(|(pool, count)| count <= self.batches.most(pool, method))
     }
 
