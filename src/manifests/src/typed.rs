@@ -108,7 +108,7 @@ fn in_plain_words(message: &str) -> String {
     let is_too_large = message.starts_with("invalid value: integer");
     let expected = match expected {
         "i32" if is_too_large => "an integer from -2147483648 to 2147483647",
-        "u32" if is_too_large => "a whole number from 0 to 4294967295",
+        "u32" if is_too_large && !found.contains('-') => "a whole number from 0 to 4294967295",
         "i32" | "i64" => "an integer",
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "f64" => "a number",
