@@ -173,7 +173,7 @@ impl Churn {
                 self.gone(job)?;
             }
         }
-        if self.next.0 / BATCH % (JOBS_PER_NODE / BATCH).max(1) == 0
+        if (self.next.0 / BATCH).is_multiple_of((JOBS_PER_NODE / BATCH).max(1))
             && let Some(old) = self.nodes.pop_front()
         {
             let name = format!("node-{old}");

@@ -123,32 +123,31 @@ impl Live {
         let counts = |record: Option<ReservationRecord>| record.filter(|record| record.counts(now));
         match (counts(before), counts(after)) {
             (None, None) => Patched::Done,
-            (before, after) => self.counting_changed(before, after, objects),
+            (before, after) => self.counting_changed(before.as_ref(), after, objects),
         }
     }
 
     /// One that counts came, changed or went.
     fn counting_changed(
         &mut self,
-        before: Option<ReservationRecord>,
+        before: Option<&ReservationRecord>,
         after: Option<ReservationRecord>,
         objects: &impl Objects,
     ) -> Patched {
-        let both = || [&before, &after].into_iter().flatten();
+        let both = || before.into_iter().chain(&after);
         // Running pods that it would be bound to, and claims of its own, are looked at together with others.
         let has_claims = |record: &ReservationRecord| self.rooms.resolver.has_claims(record.draft);
         if both().any(|record| record.reservation.pre_allocation.is_some() || has_claims(record)) {
             return Patched::NeedsRebuild;
         }
-        let known = before.as_ref().map(|before| self.rooms.reservations.ids.get(&before.reservation.name).copied());
+        let known = before.map(|before| self.rooms.reservations.ids.get(&before.reservation.name).copied());
         let id = match known {
             Some(Some(id)) => id,
             Some(None) => return Patched::NeedsRebuild,
             None => u32::try_from(self.cluster.reservations.len()).unwrap_or(u32::MAX),
         };
-        let owners =
-            |record: &Option<ReservationRecord>| record.as_ref().and_then(|known| known.reservation.owners.clone());
-        let (owned_before, owned_after) = (owners(&before), owners(&after));
+        let owners = |record: Option<&ReservationRecord>| record.and_then(|known| known.reservation.owners.clone());
+        let (owned_before, owned_after) = (owners(before), owners(after.as_ref()));
         let has_other_owners = before.is_none() || after.is_none() || owned_before != owned_after;
         let users = if has_other_owners {
             let owners = [owned_before, owned_after].into_iter().flatten().flatten().collect::<Vec<_>>();
@@ -281,9 +280,11 @@ impl Live {
         let (cluster, reservations) = (&self.cluster, &self.rooms.reservations);
         let Some(node) = cluster.nodes.get(position) else { return };
         let ids = reservations.on_node.get(&node.name).into_iter().flatten();
-        let mut holdings: Vec<_> = ids
-            .filter_map(|id| Some(berth_model::Holding::new(*id, cluster.reservations.get(*id as usize)?)))
-            .collect();
+        let known = ids.filter_map(|id| Some((*id, cluster.reservations.get(*id as usize)?)));
+        let mut known: Vec<(u32, &Reservation)> = known.collect();
+        // By name, whichever came first.
+        known.sort_by(|(_, a), (_, b)| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
+        let mut holdings: Vec<_> = known.into_iter().map(|(id, known)| berth_model::Holding::new(id, known)).collect();
         let named = |pod: &berth_model::BoundPod| {
             let known = self.pods.get(&(pod.namespace, pod.name.clone()))?;
             known.more.as_ref()?.draws_from

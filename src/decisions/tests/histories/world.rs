@@ -218,6 +218,12 @@ impl World {
         });
     }
 
+    fn offer_again(&mut self) {
+        let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
+        self.offer_to(&mut state);
+        self.state = state;
+    }
+
     pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Put(kind, name, variant) => self.put(kind, name, variant),
@@ -300,15 +306,11 @@ impl World {
             Step::Fork(changes, commits) => self.fork(&changes, commits),
             Step::Offer(free, sees_all) => {
                 (self.offer, self.count) = ((free, sees_all), None);
-                let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
-                self.offer_to(&mut state);
-                self.state = state;
+                self.offer_again();
             }
             Step::Count(free, sees_one) => {
                 self.count = Some((free, sees_one));
-                let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
-                self.offer_to(&mut state);
-                self.state = state;
+                self.offer_again();
             }
             Step::Wait(seconds) => {
                 let now = self.now.as_second() + i64::from(seconds % 4);
