@@ -45,10 +45,9 @@ impl Told {
     }
 
     fn has_classes_of(&self, other: &Self) -> bool {
-        let same = |(a, b): (&(NodeClassRef, Arc<Catalogue>), &(NodeClassRef, Arc<Catalogue>))| {
-            a.0 == b.0 && is_same(&a.1, &b.1)
-        };
-        self.classes.len() == other.classes.len() && self.classes.iter().zip(&other.classes).all(same)
+        let mut pairs = self.classes.iter().zip(&other.classes);
+        self.classes.len() == other.classes.len()
+            && pairs.all(|((class, own), (of_other, others))| class == of_other && is_same(own, others))
     }
 }
 
