@@ -43,6 +43,10 @@ impl Entry {
             (now, before) => now.is_none() && before.is_none(),
         };
         if is_alike {
+            // One copy is kept where what counts is all of it: bound pods would be kept as assumed and as observed.
+            if self.refused.is_none() {
+                self.counted.clone_from(&current);
+            }
             self.current = current;
             return false;
         }

@@ -122,7 +122,7 @@ fn a_write_of_unknown_version_that_a_newer_one_does_not_show_is_read_again() {
             state.apply(newer, NOW).unwrap();
         }
         let again: Vec<ObjectRef> = state.to_read_again().collect();
-        assert_eq!(again, [pod.clone()]);
+        assert_eq!(again, std::slice::from_ref(&pod));
         state.apply(Event::Read { object: pod, found: Some(mk_pod("web", "1", 5, None)) }, NOW).unwrap();
         assert!(state.assumptions.is_empty());
     }
