@@ -144,7 +144,7 @@ pub async fn run(
                     known.tell(&cloud, &mut tell);
                 }
                 quiet.observe(known.observer.n_changes(), known.observer.n_moving() + cloud.n_moving());
-                if options.settle && let Some(left) = quiet.settled(known.observer.left()) {
+                if options.settle && !options.story && let Some(left) = quiet.settled(known.observer.left()) {
                     return Ok(if left.is_empty() { Ended::Settled } else { Ended::LeftOver(left) });
                 }
             }

@@ -23,7 +23,7 @@ pub struct Options {
     pub catalogue: Catalogue,
     /// Where to write a kubeconfig once the server answers on loopback; without it, nothing listens.
     pub kubeconfig: Option<PathBuf>,
-    /// Whether to end once everything has its place or nothing changes any more.
+    /// Whether to end once everything has its place or nothing changes any more; a story ends by itself.
     pub settle: bool,
     /// How long nothing may change until the cluster counts as settled.
     pub quiet: Duration,

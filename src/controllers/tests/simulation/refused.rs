@@ -34,7 +34,7 @@ async fn who_waits_is_told_that_node_claims_are_refused_and_gets_its_node_once_t
     let told = world
         .settles(3, async |world| {
             let pods = world.pods().await;
-            let all = pods.iter().flat_map(|pod| pod.status.as_ref()?.conditions.as_deref()).flatten();
+            let all = pods.iter().filter_map(|pod| pod.status.as_ref()?.conditions.as_deref()).flatten();
             let is_told = |message: &str| message.contains("NodeClaims cannot be created") && message.contains(WHY);
             all.filter(|known| known.message.as_deref().is_some_and(is_told)).count() == 3
         })
