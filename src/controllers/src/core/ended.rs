@@ -185,7 +185,7 @@ mod tests {
         core
     }
 
-    fn claim(labels: serde_json::Value) -> NodeClaim {
+    fn claim(labels: &serde_json::Value) -> NodeClaim {
         serde_json::from_value(json!({"metadata": {"name": "c", "labels": labels}, "spec": {"requirements": []}}))
             .unwrap()
     }
@@ -194,9 +194,9 @@ mod tests {
     fn ends_are_forgotten_once_no_count_and_no_node_claim_has_them() {
         let includes = BTreeSet::from([id(1)]);
         let mut core = core_with(CapacityReservation { includes, ..CapacityReservation::new("cr-1") });
-        core.note_end(&claim(json!({})), id(1), now());
-        core.note_end(&claim(json!({labels::RESERVATION_IDS[0]: "cr-1"})), id(2), now());
-        core.note_end(&claim(json!({})), id(3), now());
+        core.note_end(&claim(&json!({})), id(1), now());
+        core.note_end(&claim(&json!({labels::RESERVATION_IDS[0]: "cr-1"})), id(2), now());
+        core.note_end(&claim(&json!({})), id(3), now());
         assert_eq!(core.ended, BTreeSet::from([id(1), id(2)]), "the third had no slot");
         core.forget_ends();
         assert_eq!(core.ended, BTreeSet::from([id(1)]));
@@ -210,7 +210,7 @@ mod tests {
         let includes = BTreeSet::from([id(1)]);
         let shown = CapacityReservation { total: 1, used: 1, includes, ..CapacityReservation::new("cr-1") };
         let mut core = core_with(shown.clone());
-        core.note_end(&claim(json!({})), id(1), now());
+        core.note_end(&claim(&json!({})), id(1), now());
         assert_eq!(count(&shown, false, &core.ended).free, 1);
         let reservation = "cr-1".to_owned();
         core.learn_from_launch(&Err(CloudError::ReservationFull { reservation, message: String::new() }), now());
