@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHasher;
 use serde_json::json;
 
-use crate::clock::elapsed;
+use crate::clock::{after, elapsed};
 use crate::kind::{Key, Kind};
 use crate::write::{Op, Write};
 
@@ -17,6 +17,10 @@ use crate::write::{Op, Write};
 const REPEAT_AFTER: Duration = Duration::from_secs(120);
 /// So many notices are remembered before those that may be repeated are looked for, to be forgotten.
 const FEW: usize = 10_000;
+/// Of many pods that nodes are launched for, so many are told at once, and then one each time this has passed, as Karpenter
+/// does: an Event for each would be most of what the API server is asked for.
+const NOMINATED_AT_ONCE: u32 = 10;
+const NOMINATED_EACH: Duration = Duration::from_millis(200);
 /// An Event's note holds so many characters.
 const MAX_MESSAGE: usize = 1024;
 
@@ -67,12 +71,14 @@ pub(crate) struct Notices {
     /// How many were left when old ones were forgotten last. That is done again once there are twice as many: where none
     /// is old, each notice would look through all others.
     n_left: usize,
+    /// When all that were told to pods that nodes are launched for would have come one by one.
+    nominated: Timestamp,
 }
 
 // === impl Notices ===
 
 impl Notices {
-    /// The Event of a notice, unless the same was told shortly before.
+    /// The Event of a notice, unless the same was told shortly before, or the like to many pods.
     pub(crate) fn tell(&mut self, mut notice: Notice, now: Timestamp) -> Option<Write> {
         if notice.message.chars().count() > MAX_MESSAGE {
             notice.message = notice.message.chars().take(MAX_MESSAGE - 1).chain(['…']).collect();
@@ -87,9 +93,20 @@ impl Notices {
             self.n_left = self.told.len();
         }
         tracing::info!(object = %notice.object, reason = notice.reason, "{}", notice.message);
-        let write = event(&notice, now);
+        let is_one_of_many = notice.reason == "Nominated" && notice.object.kind == Kind::Pod && !self.may_nominate(now);
+        let write = (!is_one_of_many).then(|| event(&notice, now));
         self.told.insert(notice, now);
-        Some(write)
+        write
+    }
+
+    /// Whether one more pod may be told at `now` that a node is launched for it; if so, it counts.
+    fn may_nominate(&mut self, now: Timestamp) -> bool {
+        let due = self.nominated.max(now);
+        let is_allowed = due < after(now, NOMINATED_EACH * NOMINATED_AT_ONCE);
+        if is_allowed {
+            self.nominated = after(due, NOMINATED_EACH);
+        }
+        is_allowed
     }
 
     /// When the same may be told again; for tests.
@@ -139,6 +156,26 @@ mod tests {
         // Two nodes that make way alike are two.
         let command = Notice { reason: "Disrupting", message: "1 node → 1 × m5.xlarge".to_owned(), ..notice };
         assert!(notices.tell(command.clone(), now).is_some() && notices.tell(command, now).is_some());
+    }
+
+    #[test]
+    fn of_many_pods_that_nodes_are_launched_for_a_few_are_told_at_a_time() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let mut notices = Notices::default();
+        let mut n_told = |from: u32, now: Timestamp| {
+            let about = |n: u32| {
+                let metadata = ObjectMeta { name: Some(format!("p{n}")), ..ObjectMeta::default() };
+                Notice::about(Kind::Pod, &metadata, "Nominated", "a node")
+            };
+            (from..from + 100).filter(|&n| notices.tell(about(n), now).is_some()).count()
+        };
+        assert_eq!(n_told(0, now), 10);
+        assert_eq!(n_told(100, now), 0);
+        assert_eq!(n_told(200, after(now, Duration::from_secs(1))), 5, "five a second");
+        assert_eq!(n_told(300, after(now, Duration::from_secs(60))), 10);
+        let metadata = ObjectMeta { name: Some("r".to_owned()), ..ObjectMeta::default() };
+        let of_reservation = Notice::about(Kind::Reservation, &metadata, "Nominated", "a node");
+        assert!(notices.tell(of_reservation, after(now, Duration::from_secs(60))).is_some());
     }
 
     #[test]
