@@ -158,11 +158,13 @@ async fn slots_of_nodes_that_are_gone_are_used_at_once_though_the_last_count_is_
     let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
     world.options.timings.offers_period = Duration::from_secs(3600);
     world.start_controllers(false);
-    world.create::<berth_api::NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create::<berth_api::NodePool>(pool("web", &["reserved"])).await;
     world.deploy(web(12)).await;
     run(&world, 12).await;
     let all_slots = fleet(&[("m5.xlarge", "cr-web", 4)]);
     assert_eq!(world.fleet(), all_slots, "{}", state_of(&world).await);
+    // A count that sees them all is the last for an hour.
+    tokio::time::sleep(Duration::from_secs(3601)).await;
     world.scale("web", 0).await;
     for _ in 0..6000 {
         if world.claims().await.is_empty() {
@@ -172,6 +174,8 @@ async fn slots_of_nodes_that_are_gone_are_used_at_once_though_the_last_count_is_
     }
     // The pods are planned together a second later: the cloud shows what has ended only four seconds after that.
     world.scale("web", 12).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(world.claims().await.len(), 4, "planned before the cloud was asked again: {}", state_of(&world).await);
     run(&world, 12).await;
     assert_eq!(world.fleet(), all_slots, "{}", state_of(&world).await);
     assert_eq!(world.claims().await.len(), 4, "each node was launched once");
