@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use berth_apiserver::listener::Listener;
 use berth_apiserver::{Admission, ApiServer, Config, RequestLine, RequestLog};
 use berth_controller_manager::{Clock, ControllerManager, Options};
-use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -122,25 +122,12 @@ async fn host(client: Client, epoch: jiff::Timestamp) {
             Ok(Event::Apply(node) | Event::InitApply(node)) => {
                 let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
                 if id.starts_with(KWOK) && hosted.insert(node.name_any()) {
-                    kubelets.join(spec(node));
+                    kubelets.join(node.into());
                 }
             }
             Ok(Event::Delete(node)) => kubelets.power_off(&node.name_any()),
             _ => {}
         }
-    }
-}
-
-fn spec(node: Node) -> NodeSpec {
-    let (name, labels) = (node.name_any(), node.labels().clone());
-    let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
-    NodeSpec {
-        name,
-        provider_id: spec.provider_id.unwrap_or_default(),
-        labels,
-        taints: spec.taints.unwrap_or_default(),
-        capacity: status.capacity.unwrap_or_default(),
-        allocatable: status.allocatable.unwrap_or_default(),
     }
 }
 

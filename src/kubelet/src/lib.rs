@@ -39,9 +39,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::Client;
+use kube::{Client, ResourceExt};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -99,6 +99,23 @@ pub struct NodeSpec {
     pub capacity: BTreeMap<String, Quantity>,
     /// What pods may use of it. Resources that it does not name are unlimited on a node that names none, else absent.
     pub allocatable: BTreeMap<String, Quantity>,
+}
+
+impl From<Node> for NodeSpec {
+    /// As a Node that somebody else made describes itself; where it names no capacity, that is what is allocatable.
+    fn from(node: Node) -> Self {
+        let (name, labels) = (node.name_any(), node.labels().clone());
+        let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
+        let allocatable = status.allocatable.unwrap_or_default();
+        Self {
+            name,
+            provider_id: spec.provider_id.unwrap_or_default(),
+            labels,
+            taints: spec.taints.unwrap_or_default(),
+            capacity: status.capacity.unwrap_or_else(|| allocatable.clone()),
+            allocatable,
+        }
+    }
 }
 
 #[derive(Debug)]

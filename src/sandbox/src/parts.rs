@@ -252,15 +252,7 @@ fn wants_nodes(object: &Object) -> bool {
 /// The kubelet of a node that was among the manifests.
 fn node_of(object: &Object) -> Option<NodeSpec> {
     let Object::Node(node) = object else { return None };
-    let status = node.status.clone().unwrap_or_default();
-    Some(NodeSpec {
-        name: node.name_any(),
-        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
-        labels: node.labels().clone(),
-        taints: node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default(),
-        capacity: status.capacity.or_else(|| status.allocatable.clone()).unwrap_or_default(),
-        allocatable: status.allocatable.unwrap_or_default(),
-    })
+    Some(NodeSpec::from((**node).clone()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_apiserver::listener::Listener;
 use berth_apiserver::{Admission, ApiServer, Config, RequestLog};
 use berth_controller_manager::{Clock, ControllerManager, Options};
-use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::{self, Event};
@@ -261,23 +261,10 @@ async fn host(client: Client, epoch: jiff::Timestamp) {
     let mut hosted = BTreeSet::new();
     while let Some(Ok(event)) = events.next().await {
         match event {
-            Event::Apply(node) | Event::InitApply(node) if hosted.insert(node.name_any()) => kubelets.join(spec(node)),
+            Event::Apply(node) | Event::InitApply(node) if hosted.insert(node.name_any()) => kubelets.join(node.into()),
             Event::Delete(node) => kubelets.power_off(&node.name_any()),
             _ => {}
         }
-    }
-}
-
-fn spec(node: Node) -> NodeSpec {
-    let (name, labels) = (node.name_any(), node.labels().clone());
-    let (spec, status) = (node.spec.unwrap_or_default(), node.status.unwrap_or_default());
-    NodeSpec {
-        name,
-        provider_id: spec.provider_id.unwrap_or_default(),
-        labels,
-        taints: spec.taints.unwrap_or_default(),
-        capacity: status.capacity.unwrap_or_default(),
-        allocatable: status.allocatable.unwrap_or_default(),
     }
 }
 
