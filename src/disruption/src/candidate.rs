@@ -18,6 +18,7 @@ use crate::expiring::{self, expiry};
 use crate::pdb::Limits;
 use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
+use crate::recheck::UNDECIDED;
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -162,10 +163,10 @@ impl Survey {
     }
 
     /// How many slots of a reservation nodes of it leave that are on their way out: until what replaces these is there, their
-    /// pods are planned for as well.
-    pub(crate) fn n_leaving(&self, reservation: &str) -> usize {
+    /// pods are planned for as well, but for those of undecided commands.
+    pub(crate) fn n_leaving(&self, reservation: &str, undecided: &BTreeSet<String>) -> usize {
         let on_it = self.candidates.iter().filter(|candidate| candidate.reservation.as_deref() == Some(reservation));
-        on_it.filter(|candidate| candidate.is_going).count()
+        on_it.filter(|known| known.is_going && !undecided.contains(&*known.node.key.name)).count()
     }
 
     fn count(&mut self, pool: Option<&NodePool>, facts: &Facts<'_>, candidate: &Candidate) {
@@ -337,7 +338,10 @@ impl Facts<'_> {
         let taints = self.node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
         self.node.metadata.deletion_timestamp.is_some()
             || self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
-            || taints.into_iter().flatten().any(|taint| taint.key == labels::DISRUPTED_TAINT)
+            || taints
+                .into_iter()
+                .flatten()
+                .any(|taint| matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | UNDECIDED))
     }
 
     /// Unless its kubelet says that it is not.

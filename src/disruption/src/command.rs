@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use berth_decisions::Launch;
 use berth_model::Money;
-use berth_state::ObjectRef;
+use berth_state::{Key, ObjectRef};
 
 use crate::candidate::Reason;
 use crate::pods::DisruptionCost;
@@ -33,6 +33,8 @@ pub struct Command {
     pub nodes: Vec<ObjectRef>,
     /// What is launched first, each with the name that later commands know it by.
     pub replacements: Vec<(String, Launch)>,
+    /// Where each pod that moves comes next: a node, or one of the replacements, by name.
+    pub places: Vec<(Key, String)>,
     /// What it saves an hour. Below zero where drift costs more.
     pub savings: Money,
     /// What it saves by the price list, where slots cost as on demand.

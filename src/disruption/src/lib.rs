@@ -73,6 +73,9 @@ pub struct Options {
     pub only_empty: bool,
     /// Nodes that are not disrupted, by name, and why.
     pub kept: BTreeMap<String, String>,
+    /// Nodes, by name, of other commands that have begun and are yet to be decided anew: their pods stay for now, and no
+    /// others come. What one command launches is for its own pods alone.
+    pub undecided: BTreeSet<String>,
     /// Nodes that were asked about before, by name, while nothing has changed since: they are not asked about again, nor
     /// are several nodes together.
     pub asked: BTreeSet<String>,
@@ -100,6 +103,7 @@ impl Default for Options {
             only_now: false,
             only_empty: false,
             kept: BTreeMap::new(),
+            undecided: BTreeSet::new(),
             asked: BTreeSet::new(),
         }
     }

@@ -18,6 +18,8 @@ use crate::pods;
 #[derive(Debug, Default)]
 pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
+    /// Where each pod that moved came, by name of the node.
+    places: Vec<(Key, String)>,
     /// Reservations of which a slot was taken.
     slots: Vec<String>,
     /// Reservations of which a slot counts as free that a command's node leaves.
@@ -45,6 +47,11 @@ impl Played {
     pub(crate) fn free_slot(&mut self, state: &mut State, id: String) {
         state.free_slot(&id);
         self.freed.push(id);
+    }
+
+    /// Where each pod that moved came, by name of the node.
+    pub(crate) fn take_places(&mut self) -> Vec<(Key, String)> {
+        std::mem::take(&mut self.places)
     }
 
     pub(crate) fn merge(&mut self, other: Played) {
@@ -108,6 +115,10 @@ pub(crate) fn play(
         if moved.contains(&binding.object.key) {
             let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
             played.assume(state, &binding.object, patch);
+            // Who draws from a Reservation takes its room.
+            if binding.draws_from.is_none() {
+                played.places.push((binding.object.key.clone(), binding.node.key.name.to_string()));
+            }
         }
     }
     let is_placed = |pod: &Key| {

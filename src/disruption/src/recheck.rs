@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels;
 use berth_decisions::{DecideError, Decider, Launch};
 use berth_model::Money;
-use berth_state::{Object, ObjectRef, Patch, State, Time};
+use berth_state::{Key, Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::Options;
@@ -15,6 +15,9 @@ use crate::play::{Played, play};
 use crate::prices::Prices;
 use crate::simulate::{Baseline, Verdict, what_if};
 use crate::worth::worth;
+
+/// In what-ifs, the taint of nodes that another command is about to decide about: no pod comes, and theirs stay.
+pub(crate) const UNDECIDED: &str = "berth.sh/undecided";
 
 /// A command as it would be decided now.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +67,8 @@ pub fn renew(
         if method == Method::Emptiness {
             return Ok(Ok(Renewed { launches: Vec::new(), savings: price.marginal, evictions }));
         }
-        let slots = if method == Method::DriftInSlot { own_slots(gone, survey) } else { Vec::new() };
+        let slots =
+            if method == Method::DriftInSlot { own_slots(gone, survey, &options.undecided) } else { Vec::new() };
         for id in &slots {
             state.free_slot(id);
         }
@@ -88,15 +92,15 @@ pub fn renew(
 }
 
 /// The reservations with slots that these nodes will have left, once for each, and those that others are about to leave.
-fn own_slots<'c>(gone: &[&'c Candidate], survey: &Survey) -> Vec<&'c str> {
+fn own_slots<'c>(gone: &[&'c Candidate], survey: &Survey, undecided: &BTreeSet<String>) -> Vec<&'c str> {
     let own = gone.iter().filter_map(|candidate| candidate.reservation.as_deref());
     let reservations: BTreeSet<&str> = own.clone().collect();
-    let others = reservations.into_iter().flat_map(|id| std::iter::repeat_n(id, survey.n_leaving(id)));
+    let others = reservations.into_iter().flat_map(|id| std::iter::repeat_n(id, survey.n_leaving(id, undecided)));
     own.chain(others).collect()
 }
 
-/// Whether the pods of a command's nodes would all find places now, on nodes that are up: then the nodes may go. `Err`
-/// inside says what it waits for.
+/// Whether the pods of a command's nodes would all find places now, on nodes that are up: then the nodes may go, and each pod
+/// that moves has its place by name of the node. `Err` inside says what it waits for.
 ///
 /// # Errors
 /// The state does not know every kind yet.
@@ -106,18 +110,19 @@ pub fn confirm(
     method: Method,
     options: &Options,
     now: Time,
-) -> Result<Result<(), Vec<Reason>>, DecideError> {
+) -> Result<Result<Vec<(Key, String)>, Vec<Reason>>, DecideError> {
     again(state, nodes, method, options, now, |state, _, gone| {
         if method == Method::Emptiness {
-            return Ok(Ok(()));
+            return Ok(Ok(Vec::new()));
         }
-        let Some(played) = play((state, decider), gone, &[], &options.decisions, now)? else {
+        let Some(mut played) = play((state, decider), gone, &[], &options.decisions, now)? else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
             let reason = "not all pods would find a place on nodes that are up".to_owned();
             return Ok(Err(vec![Reason { reason, count }]));
         };
+        let places = played.take_places();
         played.undo(state, now);
-        Ok(Ok(()))
+        Ok(Ok(places))
     })
 }
 
@@ -130,7 +135,7 @@ fn again<T>(
     now: Time,
     ask: impl FnOnce(&mut State, (&Prices, &Survey), &[&Candidate]) -> Result<Result<T, Vec<Reason>>, DecideError>,
 ) -> Result<Result<T, Vec<Reason>>, DecideError> {
-    with_untainted(state, nodes, now, |state| {
+    with_untainted(state, nodes, &options.undecided, now, |state| {
         let prices = Prices::of(state.cluster(now));
         let survey = Survey::of(state, &prices, options, now);
         match chosen(&survey, nodes, method, now) {
@@ -182,10 +187,12 @@ fn chosen<'s>(
     if reasons.is_empty() { Ok(gone) } else { Err(reasons) }
 }
 
-/// Asks the state while these nodes do not have the taint of a disruption, and leaves it as it was.
+/// Asks the state while these nodes do not have the taint of a disruption, and leaves it as it was. Pods of undecided nodes
+/// stay where they are meanwhile.
 fn with_untainted<T>(
     state: &mut State,
     nodes: &[ObjectRef],
+    undecided: &BTreeSet<String>,
     now: Time,
     ask: impl FnOnce(&mut State) -> Result<T, DecideError>,
 ) -> Result<T, DecideError> {
@@ -193,15 +200,22 @@ fn with_untainted<T>(
     let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.key.name).collect();
     let tainted: Vec<Node> = state
         .all::<Node>()
-        .filter(|node| node.metadata.name.as_deref().is_some_and(|name| names.contains(name)))
+        .filter(|node| {
+            node.metadata.name.as_deref().is_some_and(|name| names.contains(name) || undecided.contains(name))
+        })
         .map(|node| (**node).clone())
         .collect();
     for mut node in tainted {
+        let is_own = node.metadata.name.as_deref().is_some_and(|name| names.contains(name));
         let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) else { continue };
-        let before = taints.len();
-        taints.retain(|taint| taint.key != labels::DISRUPTED_TAINT);
-        if taints.len() == before {
+        if taints.iter().all(|taint| taint.key != labels::DISRUPTED_TAINT) {
             continue;
+        }
+        if is_own {
+            taints.retain(|taint| taint.key != labels::DISRUPTED_TAINT);
+        } else {
+            let tainted = taints.iter_mut().filter(|taint| taint.key == labels::DISRUPTED_TAINT);
+            tainted.for_each(|taint| UNDECIDED.clone_into(&mut taint.key));
         }
         let object = Object::from(node);
         if let Some(reference) = object.reference() {

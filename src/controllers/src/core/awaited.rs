@@ -184,7 +184,7 @@ pub(super) fn reservation_name(name: &str) -> PodName {
     PodName { namespace: String::new(), name: name.to_owned() }
 }
 
-fn text(PodName { namespace, name }: &PodName) -> Box<str> {
+pub(super) fn text(PodName { namespace, name }: &PodName) -> Box<str> {
     if namespace.is_empty() { name.as_str().into() } else { format!("{namespace}/{name}").into() }
 }
 

@@ -4,6 +4,7 @@
 //! A decision asks for them each time, so they are kept by NodeClaim: a set of pods is lent as it is, and what a decision costs
 //! here grows with the nodes that come up, not with their pods.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +38,18 @@ struct Coming<'a> {
 }
 
 impl Core {
-    /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's.
+    /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's, and those whose own node makes way.
     pub(super) fn expected_pods(&self, now: Timestamp) -> ExpectedNodes {
-        self.coming(now).into_iter().map(|known| (known.node.into(), Arc::clone(&known.of_claim.names))).collect()
+        let mut expected = self.places_held(now);
+        for known in self.coming(now) {
+            match expected.entry(known.node.into()) {
+                Entry::Vacant(entry) => drop(entry.insert(Arc::clone(&known.of_claim.names))),
+                Entry::Occupied(mut entry) => {
+                    Arc::make_mut(entry.get_mut()).extend(known.of_claim.names.iter().cloned());
+                }
+            }
+        }
+        expected
     }
 
     /// Pods that are to draw from Reservations whose node comes up, or did a moment ago.
@@ -101,7 +111,7 @@ impl Core {
     }
 
     // The name of a NodeClaim's node, or its own while that is not there, and for how long the node has been up.
-    fn node_coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
+    pub(super) fn node_coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
         let Some(known) = self.view.claims.get(&claim.to_owned()) else {
             // Its creation was not seen yet, or it is gone.
             let is_new = self.queue.is_running(&super::Job::Launch(claim.to_owned()));

@@ -16,6 +16,7 @@ mod gauges;
 mod live;
 mod measure;
 mod offers;
+mod places;
 mod pools;
 mod provision;
 mod recall;
@@ -57,6 +58,7 @@ pub(crate) use disruption::Look;
 use disruption::{Disrupting, Found};
 use live::Assumed;
 use measure::disrupted;
+use places::Places;
 use provision::AllPlanned;
 use schedule::ExpectedNodes;
 use told::Told;
@@ -205,6 +207,8 @@ pub(crate) struct Core {
     planned: AllPlanned,
     /// Pods that wait for those nodes.
     awaited: Awaited,
+    /// Where pods of nodes that make way come next.
+    places: Places,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     /// By name of the NodePool.
@@ -278,6 +282,7 @@ impl Core {
             has_waiting: false,
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
+            places: Places::default(),
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
@@ -420,6 +425,7 @@ impl Core {
                 Concerns::Pod(name) => {
                     self.forget_eviction(&name);
                     self.forget_awaited(&name);
+                    self.follow_places(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name),
                 Concerns::ClaimsOf(pool) => self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY)),

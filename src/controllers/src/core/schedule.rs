@@ -36,6 +36,7 @@ impl Core {
 
     /// Asks the core.
     pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+        self.places.expire(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
@@ -50,6 +51,7 @@ impl Core {
         match self.decider.decide(&mut self.state, &options, now) {
             Ok(decision) => {
                 self.swap_expected(&decision.bindings, now);
+                self.take_places(&decision.bindings);
                 Some(decision)
             }
             Err(error) => {

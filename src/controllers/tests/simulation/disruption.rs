@@ -64,7 +64,7 @@ async fn comes_to(world: &World, minutes: u64, n_pods: usize, expected: &[(&str,
 }
 
 /// Nodes with the taint of a disruption.
-async fn taints(world: &World) -> Vec<String> {
+pub(crate) async fn taints(world: &World) -> Vec<String> {
     let is_tainted = |node: &Node| {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted")

@@ -16,6 +16,7 @@ mod refused;
 mod restart;
 mod rooms;
 mod scenarios;
+mod sets;
 mod trouble;
 mod volumes;
 mod world;

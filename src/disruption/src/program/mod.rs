@@ -12,7 +12,8 @@ pub(crate) use bound::lower_bound;
 
 use std::collections::BTreeMap;
 
-use berth_model::{BoundPod, Cluster, KeyedMap, Labels, Node, PodSpec, Sym};
+use berth_decisions::ExpectedNodes;
+use berth_model::{BoundPod, Cluster, KeyedMap, Labels, MemberKind, Node, PodSpec, Sym};
 use berth_packing::{Consolidated, Consolidation, Movable, Standing, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
@@ -64,14 +65,9 @@ type Kind = (u32, Option<(Sym, u32)>);
 // === impl Program ===
 
 impl Program {
-    /// The program in which these candidates may go, as many of each NodePool as `most` says. `None` where the cluster is
+    /// The program in which these candidates may go, whatever budgets let go at a time. `None` where the cluster is
     /// too large for it.
-    pub(crate) fn of(
-        state: &State,
-        candidates: &[Candidate],
-        most: impl Fn(&str) -> usize,
-        (survey, options): (&Survey, &Options),
-    ) -> Option<Self> {
+    pub(crate) fn of(state: &State, candidates: &[Candidate], (survey, options): (&Survey, &Options)) -> Option<Self> {
         let cluster = state.last_cluster()?;
         let nodes = nodes_by_name(cluster);
         let symbols = &cluster.symbols;
@@ -85,12 +81,7 @@ impl Program {
             let next = u32::try_from(pools.len()).unwrap_or(u32::MAX);
             pools.entry(&candidate.pool).or_insert(next);
         }
-        let mut limits = vec![0; pools.len()];
-        for (name, at) in &pools {
-            if let Some(limit) = limits.get_mut(*at as usize) {
-                *limit = u32::try_from(most(name)).unwrap_or(u32::MAX);
-            }
-        }
+        let held = held_rooms(cluster, &options.decisions.expected);
         let mut sorts = Sorts::new(cluster);
         let mut program = Program {
             problem: Consolidation::default(),
@@ -116,12 +107,13 @@ impl Program {
             let is_told = node.holdings.is_empty() && !node.pods.iter().any(|pod| is_beyond(state, cluster, pod));
             program.is_whole &= is_told || known.is_none();
             let pool = known.filter(|_| is_told).and_then(|known| pools.get(known.pool.as_str()).copied());
-            let room: Vec<i64> = node.free.amounts().to_vec();
+            let mut room = node.free.clone();
+            held.get(&node.name).into_iter().flatten().for_each(|spec| room.subtract(&spec.requests));
             program.problem.bins.push(Standing {
                 cost: known.and_then(|known| known.price).unwrap_or_default().marginal.dollars(),
                 disruption: known.map_or(0.0, |known| known.cost.in_pods()),
                 holds: holds.into_iter().collect(),
-                free: room,
+                free: room.amounts().to_vec(),
                 pool,
             });
             program.names.push(symbols.text(node.name).to_owned());
@@ -133,13 +125,10 @@ impl Program {
         let disruption: f64 = bins.iter().map(|bin| bin.disruption).sum();
         let least = LEAST_PRICE * all / disruption.max(1.0);
         program.problem.price = options.eviction_price.dollars().max(least);
-        program.problem.most = limits;
+        program.problem.most = vec![u32::MAX; pools.len()];
         let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
         program.problem.items = sorts.into_items(&nodes)?;
-        // In a cluster no place is held for who comes to a new node, and a look is to be quick.
-        if !options.only_now {
-            program.add_new_nodes(cluster, &specs, survey, options);
-        }
+        program.add_new_nodes(cluster, &specs, survey, options);
         Some(program)
     }
 
@@ -188,6 +177,29 @@ impl Program {
         }
         leaving
     }
+}
+
+/// By node: the specs of pending pods that are expected there, whose room is nobody else's.
+fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> KeyedMap<Sym, Vec<&'c PodSpec>> {
+    let mut held: KeyedMap<Sym, Vec<&PodSpec>> = KeyedMap::default();
+    if expected.is_empty() {
+        return held;
+    }
+    let known = expected.iter().filter_map(|(node, pods)| Some((cluster.symbols.get(node)?, pods)));
+    let node_of: BTreeMap<&str, Sym> =
+        known.flat_map(|(node, pods)| pods.iter().map(move |pod| (&**pod, node))).collect();
+    let mut name = String::new();
+    for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
+        let Some(spec) = cluster.specs.get(row.spec as usize) else { continue };
+        for run in row.members.iter().filter(|run| run.numbers.is_none()) {
+            name.clear();
+            name.extend([cluster.symbols.text(row.namespace), "/", &run.name]);
+            if let Some(node) = node_of.get(&*name) {
+                held.entry(*node).or_default().push(spec);
+            }
+        }
+    }
+    held
 }
 
 /// The nodes that take pods.

@@ -52,6 +52,8 @@ impl Search<'_> {
             (Some(gone), Some(Verdict::Fits(replacement))) if is_bare => {
                 self.carry_out_groups(steps, &gone, replacement)
             }
+            // What is launched is for others, too, and theirs is launched in any case.
+            (Some(_), Some(Verdict::Fits(_))) => Ok(()),
             _ if steps.len() > 1 => {
                 let (first, second) = steps.split_at(steps.len() / 2);
                 self.leave_for_new(first)?;
@@ -73,7 +75,11 @@ impl Search<'_> {
         let most = groups.iter().map(|group| group.gone.len()).sum::<usize>().div_ceil(COMMANDS);
         let mut groups = groups.into_iter().peekable();
         while let Some(mut together) = groups.next() {
-            while let Some(next) = groups.next_if(|next| together.gone.len() + next.gone.len() <= most) {
+            while let Some(next) = groups.next_if(|next| {
+                let all = together.gone.iter().chain(&next.gone).filter_map(|at| gone.get(*at));
+                together.gone.len() + next.gone.len() <= most
+                    && self.has_budget_for(&all.collect::<Vec<_>>(), Method::MultiNodeConsolidation)
+            }) {
                 together.gone.extend(next.gone);
                 together.launches.extend(next.launches);
             }
@@ -87,7 +93,7 @@ impl Search<'_> {
         let steps: Vec<Step> = group.gone.iter().filter_map(|at| steps.get(*at)).cloned().collect();
         let method = if of_group.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
         if !self.has_budget_for(&of_group, method) {
-            return Ok(());
+            return self.leave_in_parts(&steps);
         }
         let mut price = Price::default();
         for launch in &group.launches {
@@ -101,6 +107,21 @@ impl Search<'_> {
         let is_done = self.carry_out(method, &of_group, &replacement, worth);
         self.moves.clear();
         is_done.map(|_| ())
+    }
+
+    /// Removes nodes of a group that is too large for budgets, as many at a time as these let go, as far as that pays.
+    fn leave_in_parts(&mut self, steps: &[Step]) -> Result<(), DecideError> {
+        let mut left = steps;
+        while left.len() > 1 {
+            let (now, later) = left.split_at(self.together(left, left.len()));
+            let gone = now.iter().filter_map(|(node, _)| self.survey.of_node(node));
+            if !self.has_budget_for(&gone.collect::<Vec<_>>(), Method::SingleNodeConsolidation) {
+                return Ok(());
+            }
+            self.leave_for_new(now)?;
+            left = later;
+        }
+        Ok(())
     }
 
     /// Nodes that go for the sake of the same new nodes, and what that is worth.

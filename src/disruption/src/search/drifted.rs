@@ -127,7 +127,7 @@ impl Search<'_> {
 
     /// What would replace a node with one more slot of a reservation; `None` where its pods would not all find a place.
     fn try_with_slot(&mut self, candidate: &Candidate, id: &str) -> Result<Option<Replacement>, DecideError> {
-        let n_slots = 1 + self.survey.n_leaving(id);
+        let n_slots = 1 + self.survey.n_leaving(id, &self.options.undecided);
         for _ in 0..n_slots {
             self.state.free_slot(id);
         }

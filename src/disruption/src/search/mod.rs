@@ -76,6 +76,8 @@ struct Search<'s> {
     tried: BTreeMap<ObjectRef, Vec<Reason>>,
     /// Nodes that commands launch: they are not disrupted again.
     launched: BTreeSet<String>,
+    /// Where commands begin at once, the nodes that their pods come to: they stay until these are there.
+    awaiting: BTreeSet<String>,
     /// Nodes that were asked about by themselves and stay.
     asked: BTreeSet<String>,
     n_launched: usize,
@@ -119,6 +121,7 @@ impl<'s> Search<'s> {
             batches,
             tried: BTreeMap::new(),
             launched: BTreeSet::new(),
+            awaiting: BTreeSet::new(),
             asked: options.asked.clone(),
             n_launched: 0,
             left_slots: Vec::new(),
@@ -297,6 +300,7 @@ impl<'s> Search<'s> {
     fn consolidatable(&self) -> Vec<Candidate> {
         let mut candidates = self.eligible(Method::SingleNodeConsolidation, |candidate| {
             !candidate.is_empty
+                && !self.is_awaiting(candidate)
                 && candidate.drift.is_none()
                 && candidate.unripe.is_empty()
                 && candidate.unconsolidatable.is_empty()
@@ -331,7 +335,7 @@ impl<'s> Search<'s> {
                 self.stays(candidate, reasons);
                 continue;
             }
-            let Some(candidate) = &self.as_it_is(candidate) else { continue };
+            let Some(candidate) = &self.as_it_is(candidate).filter(|known| !self.is_awaiting(known)) else { continue };
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
             let reasons = match verdict {
                 Verdict::Fails(reasons) => reasons,
@@ -366,6 +370,11 @@ impl<'s> Search<'s> {
     fn as_it_is(&self, candidate: &Candidate) -> Option<Candidate> {
         let known = self.survey.of_node(&candidate.node);
         known.filter(|known| known.blocked.is_empty()).cloned()
+    }
+
+    /// Whether pods of commands that begin at once are about to come to it.
+    fn is_awaiting(&self, candidate: &Candidate) -> bool {
+        self.awaiting.contains(&*candidate.node.key.name)
     }
 
     /// Whether a caller who looks at a part at a time has the answer already.
@@ -427,11 +436,11 @@ impl<'s> Search<'s> {
             let name = replacement_name(self.state, &launch.node_pool.key.name, &mut self.n_launched);
             replacements.push((name, launch.clone()));
         }
+        let mut places = Vec::new();
         // Where nothing is looked for afterwards, nobody asks for the cluster that it leaves.
         if !self.options.only_empty {
             let launches: Vec<_> = replacements.iter().map(|(name, launch)| (name.clone(), launch)).collect();
-            // In a cluster nobody sends them there.
-            let has_moves = !launches.is_empty() && !self.options.only_now;
+            let has_moves = !launches.is_empty();
             if has_moves {
                 self.expect_on(&launches);
             }
@@ -440,14 +449,18 @@ impl<'s> Search<'s> {
             if has_moves {
                 self.moves.clear();
             }
-            let Some(played) = played? else {
+            let Some(mut played) = played? else {
                 let text = "its pods would not all find the places that were planned for them".to_owned();
                 for candidate in gone {
                     self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
                 }
                 return Ok(false);
             };
+            places = played.take_places();
             self.played.merge(played);
+        }
+        if self.options.only_now {
+            self.awaiting.extend(places.iter().map(|(_, node)| node.clone()));
         }
         self.launched.extend(replacements.iter().map(|(name, _)| name.clone()));
         let mut nodes: Vec<ObjectRef> = gone.iter().map(|candidate| candidate.node.clone()).collect();
@@ -458,6 +471,7 @@ impl<'s> Search<'s> {
             method,
             nodes,
             replacements,
+            places,
             savings: worth.savings,
             list_savings: worth.list_savings,
             evictions: gone.iter().map(|candidate| candidate.n_evictions).sum(),

@@ -39,11 +39,7 @@ impl Search<'_> {
             return (candidates, None);
         }
         self.state.cluster(self.now);
-        // Where later rounds are decided now, budgets bound each command.
-        let most = |pool: &str| {
-            if self.options.only_now { self.batches.most(pool, Method::MultiNodeConsolidation) } else { usize::MAX }
-        };
-        let program = Program::of(self.state, &candidates, most, (&self.survey, self.options));
+        let program = Program::of(self.state, &candidates, (&self.survey, self.options));
         (candidates, program)
     }
 
@@ -109,7 +105,7 @@ impl Search<'_> {
     }
 
     /// How many of the first nodes go together: at most so many, and no more than budgets let go at a time.
-    fn together(&self, steps: &[Step], most: usize) -> usize {
+    pub(super) fn together(&self, steps: &[Step], most: usize) -> usize {
         let mut of_pool: BTreeMap<String, usize> = BTreeMap::new();
         let fit = steps.iter().take(most).take_while(|(node, _)| {
             let candidate = self.survey.of_node(node);
@@ -168,7 +164,8 @@ impl Search<'_> {
             Some(Verdict::Fits(_)) | None => return Ok(false),
         };
         if let [only] = gone {
-            self.stays(only, reasons);
+            // It is asked about again once pods may come to the others.
+            self.tried.insert(only.node.clone(), reasons);
         }
         Ok(false)
     }

@@ -45,7 +45,7 @@ impl Search<'_> {
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
         let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
         // A program that knows all says so where nothing is to be found.
-        if !options.only_now && is_whole && leaving.is_empty() && with_new.is_none() {
+        if is_whole && leaving.is_empty() && with_new.is_none() {
             return Ok(false);
         }
         let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
@@ -57,20 +57,16 @@ impl Search<'_> {
             return Ok(true);
         }
         // One that knows all has weighed what a rank could find.
-        if !options.only_now && is_whole && self.leave_all(&candidates, &leaving)? {
+        if is_whole && self.leave_all(&candidates, &leaving)? {
             return Ok(true);
         }
         let ranked = self.ranked()?;
-        let mut best = self.best_part(&ranked)?;
-        if leaving.len() >= 2 && best.as_ref().is_none_or(|best| best.worth.net <= saved) {
-            if options.only_now {
-                // What begins at once is one command, which waits until all its pods would find a place.
-                let proposed = leaving.iter().filter_map(|leaving| candidates.get(leaving.candidate).cloned());
-                let proposed = self.best_part(&proposed.take(MOST_NODES).collect::<Vec<_>>())?;
-                best = best.into_iter().chain(proposed).max_by_key(|set| set.worth);
-            } else if self.leave_all(&candidates, &leaving)? {
-                return Ok(true);
-            }
+        let best = self.best_part(&ranked)?;
+        if leaving.len() >= 2
+            && best.as_ref().is_none_or(|best| best.worth.net <= saved)
+            && self.leave_all(&candidates, &leaving)?
+        {
+            return Ok(true);
         }
         let Some(best) = best else { return Ok(false) };
         let best = self.thinned(best)?;

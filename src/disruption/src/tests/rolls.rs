@@ -3,7 +3,7 @@
 use super::*;
 
 /// So many drifted nodes, each on a slot and with a pod that fills it, the oldest first by name.
-fn on_slots(n: usize, kinds: &[&str]) -> Vec<Object> {
+pub(super) fn on_slots(n: usize, kinds: &[&str]) -> Vec<Object> {
     let mut objects = vec![free_pool(kinds)];
     for i in 0..n {
         objects.extend(on_slot(&format!("n{i:02}"), i, &json!({})));
@@ -35,7 +35,7 @@ fn on_slot(name: &str, age: usize, spec: &Value) -> [Object; 3] {
     [node.into(), claim.into(), pod(&format!("p{name}"), name, "1500m", &json!({}))]
 }
 
-const FULL: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 0)];
+pub(super) const FULL: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 0)];
 const ONE_FREE: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 1)];
 const WAITS: &str = "waits for a slot of cr-1 that a node before it leaves";
 

@@ -92,7 +92,7 @@ fn a_node_that_costs_nothing_is_no_reason_to_replace_spot_by_spot() {
 }
 
 /// Some spot nodes of each large type, each with a few pods, at random.
-fn half_full(case: u64, n_nodes: usize) -> Vec<Object> {
+pub(super) fn half_full(case: u64, n_nodes: usize) -> Vec<Object> {
     let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
     let mut seed = case.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |n: u64| {

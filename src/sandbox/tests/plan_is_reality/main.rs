@@ -6,6 +6,7 @@
 
 mod clouds;
 mod clusters;
+mod consolidated;
 mod dice;
 mod outcome;
 
@@ -122,4 +123,28 @@ async fn what_is_planned_is_what_the_sandbox_ends_up_with() {
 async fn with_reservations_what_is_planned_comes_true_too() {
     let all = seeds(16..21);
     assert_eq!(different(all.clone(), true).await, Vec::<u64>::new(), "of {} clusters", all.count());
+}
+
+/// Nodes make way until nothing more is to be had: that costs what a plan said, whether they go at once or three in ten at a
+/// time.
+#[tokio::test(start_paused = true)]
+async fn what_is_planned_to_make_way_is_what_makes_way() {
+    let all = seeds(0..6);
+    let (mut n_same, mut worse, mut sums) = (0, Vec::new(), [0.0; 3]);
+    for seed in all.clone() {
+        for share in ["100%", "30%"] {
+            let (costs, told) = consolidated::play(seed, share).await;
+            println!("seed {seed} {share}: {costs:?}");
+            n_same += usize::from((costs.planned - costs.lived).abs() < 1e-6);
+            for (sum, cost) in sums.iter_mut().zip([costs.before, costs.planned, costs.lived]) {
+                *sum += cost;
+            }
+            if costs.lived > costs.planned + 1e-6 {
+                println!("{told}");
+                worse.push((seed, share));
+            }
+        }
+    }
+    println!("{n_same} of {} the same; before, planned, came: {sums:?}; dearer: {worse:?}", 2 * all.count());
+    assert_eq!(worse, Vec::new());
 }

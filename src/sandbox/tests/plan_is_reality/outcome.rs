@@ -92,7 +92,14 @@ pub(crate) async fn played(
     objects: &[Value],
     catalogue: &Value,
 ) -> (Outcome, BTreeMap<String, String>, Nodes) {
-    let mut parts = start(seed, catalogue).await;
+    let mut parts = start(seed, catalogue, berth_controllers::Options::default()).await;
+    make(&parts, objects).await;
+    // Whoever is refused is planned again every half minute: twice that without a change is the end.
+    settle(&mut parts, 7).await
+}
+
+/// Makes the objects to begin with.
+pub(crate) async fn make(parts: &Parts, objects: &[Value]) {
     let list = serde_json::to_vec(&json!({"apiVersion": "v1", "kind": "List", "items": objects})).unwrap();
     let mut all: Vec<Object> = Vec::new();
     let options = berth_manifests::Options::default();
@@ -102,9 +109,12 @@ pub(crate) async fn played(
     })
     .unwrap();
     parts.begin(&all, false).await.unwrap();
+}
+
+/// What there is once nothing has changed for so many times ten seconds.
+pub(crate) async fn settle(parts: &mut Parts, times: usize) -> (Outcome, BTreeMap<String, String>, Nodes) {
     let (mut before, mut quiet) = (Outcome::default(), 0);
-    // Whoever is refused is planned again every half minute: twice that without a change is the end.
-    for _ in 0..120 {
+    for _ in 0..120 * times {
         let tick = tokio::time::sleep(Duration::from_secs(10));
         tokio::pin!(tick);
         loop {
@@ -118,9 +128,9 @@ pub(crate) async fn played(
                 () = &mut tick => break,
             }
         }
-        let (outcome, left, nodes) = look_at(&parts).await;
+        let (outcome, left, nodes) = look_at(parts).await;
         quiet = if outcome == before { quiet + 1 } else { 0 };
-        if quiet == 7 {
+        if quiet == times {
             return (outcome, left, nodes);
         }
         before = outcome;
@@ -128,7 +138,7 @@ pub(crate) async fn played(
     panic!("the cluster does not settle: {before:#?}");
 }
 
-async fn start(seed: u64, catalogue: &Value) -> Parts {
+pub(crate) async fn start(seed: u64, catalogue: &Value, controllers: berth_controllers::Options) -> Parts {
     let text = serde_json::to_vec(catalogue).unwrap();
     let options = PartsOptions {
         seed,
@@ -139,6 +149,7 @@ async fn start(seed: u64, catalogue: &Value) -> Parts {
             ..berth_controller_manager::Timings::default()
         },
         is_lean: true,
+        controllers,
         ..PartsOptions::new(now())
     };
     Parts::start(options).await.unwrap()

@@ -22,6 +22,8 @@ use crate::write::Op;
 
 /// How long after its taint a node is looked at once more: a scheduler may have bound a pod before it saw the taint.
 const SETTLES: Duration = Duration::from_secs(2);
+/// For how long it waits for those that began before it.
+const IN_TURN: Duration = Duration::from_secs(10);
 /// How often it is asked whether the nodes may go.
 const RETRY: Duration = Duration::from_secs(2);
 /// How often that is asked although nothing changed: the schedules of budgets open and close.
@@ -45,6 +47,11 @@ impl Core {
         match command.phase {
             Phase::Tainting => self.taint(id, &command, now),
             Phase::Settling(since) if after(since, SETTLES) > now => self.queue.add_at(job, after(since, SETTLES)),
+            Phase::Settling(since)
+                if self.disrupting.comes_after_another(id) && after(since, SETTLES + IN_TURN) > now =>
+            {
+                self.queue.add_at(job, after(now, SETTLES));
+            }
             Phase::Settling(_) => self.launch_replacements(id, &command, now),
             Phase::Waiting(since, ref why) => self.wait(id, &command, (since, why.as_deref()), now),
             Phase::Leaving => {}
@@ -95,7 +102,8 @@ impl Core {
 
     /// Everything is looked at anew; if it holds, what takes the nodes' place is launched.
     fn launch_replacements(&mut self, id: u64, command: &Command, now: Timestamp) {
-        let options = self.disruption_options(now);
+        let mut options = self.disruption_options(now);
+        options.undecided = self.disrupting.undecided_but(id);
         let nodes = references(command);
         let renewed =
             berth_disruption::renew((&mut self.state, &mut self.decider), &nodes, command.method, &options, now);
@@ -118,6 +126,7 @@ impl Core {
                 Ok(name) => {
                     let message = format!("Launching NodeClaim {name}: {}", reason_of(command.method));
                     self.tell_going(command, "DisruptionLaunching", &message, now);
+                    self.hold_places(id, launch.pods.iter().map(|pod| (&pod.key, name.as_str())));
                     if let Some(command) = self.disrupting.commands.get_mut(&id) {
                         command.replacements.push(name);
                     }
@@ -160,6 +169,7 @@ impl Core {
             return self.queue.add_at(job, after(now, RETRY));
         }
         let mut options = self.disruption_options(now);
+        options.undecided = self.disrupting.undecided_but(id);
         for going in &command.nodes {
             options.kept.remove(&*going.node.key.name);
         }
@@ -171,7 +181,8 @@ impl Core {
             now,
         );
         match confirmed {
-            Ok(Ok(())) => {
+            Ok(Ok(places)) => {
+                self.hold_places(id, places.iter().map(|(pod, node)| (pod, node.as_str())));
                 self.set_phase(id, Phase::Leaving);
                 self.queue.add(job);
             }
@@ -212,6 +223,7 @@ impl Core {
         let Some(command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
         self.queue.forget(&Job::Command(id));
+        self.places.give_up(id);
         self.disrupting.changed();
         self.tell_going(&command, "DisruptionBlocked", &format!("its disruption came to nothing: {why}"), now);
         for going in &command.nodes {

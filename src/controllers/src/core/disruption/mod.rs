@@ -118,6 +118,15 @@ struct PutBack {
     why: String,
 }
 
+// === impl Command ===
+
+impl Command {
+    /// Whether it is to be decided anew before it goes on.
+    fn is_undecided(&self) -> bool {
+        matches!(self.phase, Phase::Tainting | Phase::Settling(_))
+    }
+}
+
 // === impl Disrupting ===
 
 impl Disrupting {
@@ -147,9 +156,20 @@ impl Disrupting {
         self.commands.values().flat_map(|command| &command.nodes).any(|going| going.claim == claim)
     }
 
-    /// Whether nodes may be looked at: nobody is about to get a taint that does not show yet.
+    /// Whether nodes may be looked at: each command knows what it launches.
     fn is_settled(&self) -> bool {
-        self.commands.values().all(|command| command.phase != Phase::Tainting)
+        !self.commands.values().any(Command::is_undecided)
+    }
+
+    /// Whether a command that began before this one is to be decided anew first: this one may count on what it leaves.
+    fn comes_after_another(&self, id: u64) -> bool {
+        self.commands.range(..id).any(|(_, command)| command.is_undecided())
+    }
+
+    /// The nodes of other commands that are to be decided anew yet, by name.
+    fn undecided_but(&self, id: u64) -> BTreeSet<String> {
+        let others = self.commands.iter().filter(|(other, command)| **other != id && command.is_undecided());
+        others.flat_map(|(_, command)| &command.nodes).map(|going| going.node.key.name.to_string()).collect()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -315,6 +335,7 @@ impl Core {
             only_now: true,
             only_empty: false,
             kept: self.kept_nodes(now),
+            undecided: BTreeSet::new(),
             asked: BTreeSet::new(),
         }
     }
@@ -368,6 +389,9 @@ impl Core {
         let begun =
             Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new(), asked: None };
         self.disrupting.commands.insert(id, begun);
+        let on_nodes = command.places.iter().filter(|(_, node)| self.view.nodes.get(node).is_some());
+        let places: Vec<_> = on_nodes.map(|(pod, node)| (pod, node.as_str())).collect();
+        self.hold_places(id, places);
         self.queue.add(Job::Command(id));
         self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
     }

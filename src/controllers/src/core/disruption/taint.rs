@@ -19,6 +19,14 @@ impl Core {
         self.view.nodes.get(&name).map(|node| &**node)
     }
 
+    /// Whether a node is on its way out.
+    pub(in crate::core) fn makes_way(&self, node: &Node) -> bool {
+        let mut claims = self.view.claims_of_node(node);
+        node.metadata.deletion_timestamp.is_some()
+            || disruption_taint(node).is_some()
+            || claims.any(|claim| claim.metadata.deletion_timestamp.is_some())
+    }
+
     /// Takes the disruption's taint off a node that nobody disrupts, and then the condition off its NodeClaim: an earlier
     /// process may have left them.
     pub(in crate::core) fn untaint(&mut self, node: &Node, claim: &NodeClaim) {

@@ -1,0 +1,189 @@
+//! A process that acts round by round: each command is decided anew in turn, its replacements come up, and its pods come to the
+//! places that are held for them. What that ends with is what a plan says, and what is told to be saved adds up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_decisions::{Decider, ExpectedNodes};
+
+use super::whole::half_full;
+use super::*;
+
+/// A cluster in which commands are carried out.
+struct Played {
+    state: State,
+    decider: Decider,
+    /// So many nodes were launched, and pods made anew.
+    n_made: usize,
+    /// What every command said that it saves.
+    told: Money,
+    n_commands: usize,
+    n_given_up: usize,
+}
+
+fn applied(state: &mut State, object: Object) {
+    state.apply(Event::Applied(object), now()).unwrap();
+}
+
+fn deleted(state: &mut State, object: &Object) {
+    let object = object.reference().unwrap();
+    state.apply(Event::Deleted { object, resource_version: None }, now()).unwrap();
+}
+
+impl Played {
+    fn new(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> Self {
+        let state = state_of(objects, slots);
+        Played { state, decider: Decider::new(), n_made: 0, told: Money::ZERO, n_commands: 0, n_given_up: 0 }
+    }
+
+    /// Does what a look lets begin. Says what all nodes cost before, and whether there was anything.
+    fn act(&mut self, options: &Options) -> (Money, bool) {
+        let options = Options { only_now: true, ..options.clone() };
+        let found = disrupt_with(&mut self.state, &mut self.decider, &options, now()).unwrap();
+        assert!(found.commands.iter().all(|command| command.batch == 0), "{:#?}", lines(&found));
+        for node in found.commands.iter().flat_map(|command| &command.nodes) {
+            let tainted = self.state.get_as::<Node>("", &node.key.name).unwrap();
+            let mut tainted = serde_json::to_value(&**tainted).unwrap();
+            merge(
+                &mut tainted,
+                &json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}),
+            );
+            applied(&mut self.state, Object::from(typed::<Node>(tainted)));
+        }
+        for (at, command) in found.commands.iter().enumerate() {
+            let later = found.commands.iter().skip(at + 1).flat_map(|command| &command.nodes);
+            let undecided = later.map(|node| node.key.name.to_string()).collect();
+            self.carry_out(command, &Options { undecided, ..options.clone() });
+        }
+        self.n_commands += found.commands.len();
+        (found.hourly_cost, !found.commands.is_empty())
+    }
+
+    fn carry_out(&mut self, command: &Command, options: &Options) {
+        let mut options = options.clone();
+        let mut places: BTreeMap<String, String> = BTreeMap::new();
+        let name = |pod: &berth_state::Key| format!("{}/{}", pod.namespace, pod.name);
+        let there = command.places.iter().filter(|(_, node)| self.state.get_as::<Node>("", node).is_some());
+        places.extend(there.map(|(pod, node)| (name(pod), node.clone())));
+        options.decisions.expected = expected(&places);
+        let asked = (&command.nodes, command.method);
+        let renewed = renew((&mut self.state, &mut self.decider), asked.0, asked.1, &options, now()).unwrap();
+        let Ok(renewed) = renewed else {
+            // Those before it found something better.
+            self.n_given_up += 1;
+            return self.untaint(command);
+        };
+        self.told += renewed.savings;
+        for launch in &renewed.launches {
+            self.n_made += 1;
+            let new = format!("new-{:03}", self.n_made);
+            if let Some(id) = &launch.offering.reservation_id {
+                assert!(self.state.take_slot(id, now()), "{launch:#?}");
+            }
+            applied(&mut self.state, node(&new, &launch.offering.instance_type, &launch.offering.capacity_type));
+            places.extend(launch.pods.iter().map(|pod| (name(&pod.key), new.clone())));
+        }
+        options.decisions.expected = expected(&places);
+        let confirmed = confirm((&mut self.state, &mut self.decider), asked.0, asked.1, &options, now()).unwrap();
+        let confirmed = confirmed.unwrap_or_else(|why| panic!("{command:#?} does not go: {why:?}"));
+        for (pod, onto) in confirmed {
+            let before = self.state.get(&pod).unwrap().clone();
+            deleted(&mut self.state, &before);
+            let Object::Pod(before) = before else { panic!("a pod") };
+            let mut next = (*before).clone();
+            self.n_made += 1;
+            next.metadata.name = Some(format!("again-{:04}", self.n_made));
+            next.metadata.uid = Some(format!("uid-again-{:04}", self.n_made));
+            next.spec.get_or_insert_default().node_name = Some(onto);
+            applied(&mut self.state, Object::from(next));
+        }
+        for node in &command.nodes {
+            let gone = self.state.get(&node.key).unwrap().clone();
+            deleted(&mut self.state, &gone);
+        }
+    }
+
+    fn untaint(&mut self, command: &Command) {
+        for node in &command.nodes {
+            let mut node = (**self.state.get_as::<Node>("", &node.key.name).unwrap()).clone();
+            node.spec.get_or_insert_default().taints = None;
+            applied(&mut self.state, Object::from(node));
+        }
+    }
+
+    /// Acts until nothing is left to do; says what all nodes cost then.
+    fn settle(&mut self, options: &Options) -> Money {
+        let before = disrupted_cost(&mut self.state, options);
+        for _ in 0..60 {
+            let (cost, has_more) = self.act(options);
+            if !has_more {
+                assert_eq!(self.told, before - cost, "savings of all commands add up to what the bill changes by");
+                return cost;
+            }
+        }
+        panic!("it does not settle")
+    }
+}
+
+fn disrupted_cost(state: &mut State, options: &Options) -> Money {
+    disrupt(state, &Options { only_empty: true, ..options.clone() }, now()).unwrap().hourly_cost
+}
+
+fn expected(places: &BTreeMap<String, String>) -> ExpectedNodes {
+    let mut by_node: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
+    for (pod, node) in places {
+        by_node.entry(node.as_str().into()).or_default().insert(pod.as_str().into());
+    }
+    by_node.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
+}
+
+#[test]
+fn what_drifts_that_go_together_cost_adds_up_to_the_bill() {
+    let objects = rolls::on_slots(3, ON_DEMAND);
+    let mut played = Played::new(&objects, &rolls::FULL);
+    let (cost, _) = played.act(&Options::default());
+    assert_eq!((cost, played.n_commands), (Money::ZERO, 3));
+    assert_eq!(played.told.to_string(), "-0.6");
+    assert_eq!(disrupted_cost(&mut played.state, &Options::default()).to_string(), "0.6");
+}
+
+#[test]
+fn a_process_that_acts_ends_with_what_a_plan_says() {
+    let slots = [("large", 0, "cr-1", 1)];
+    let (mut planned, mut lived, mut n_same) = (0.0, 0.0, 0);
+    let cases = 12;
+    for case in 0..cases {
+        for share in ["100%", "30%"] {
+            let mut objects = half_full(case, 12);
+            let budgets = json!({"budgets": [{"nodes": share}]});
+            objects[0] = pool("pool", &budgets, &["spot", "on-demand", "reserved"]);
+            let options = Options { spot_to_spot: true, ..Options::default() };
+            let plan = disrupted(&objects, &slots, &options).settled_hourly_cost;
+            let mut played = Played::new(&objects, &slots);
+            let live = played.settle(&options);
+            let (n_commands, n_given_up) = (played.n_commands, played.n_given_up);
+            println!("{case} {share}: plan {plan}, live {live}, {n_given_up} of {n_commands} given up");
+            planned += plan.dollars();
+            lived += live.dollars();
+            n_same += usize::from(plan == live);
+        }
+    }
+    println!("{planned} {lived} {n_same}");
+    assert!(lived <= planned * 1.001, "{lived} {planned}");
+}
+
+#[test]
+fn what_has_begun_goes_on_at_half_the_price_with_replacements_too() {
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1500m", &json!({}))];
+    let at = |cents: i128| Options { eviction_price: Money::from_pico(cents * 10_000_000_000), ..Options::default() };
+    let nodes: Vec<_> = disrupted(&objects, &[], &at(0)).commands.remove(0).nodes;
+    assert_eq!(disrupted(&objects, &[], &at(80)).commands, [], "two units of disruption for $1.40");
+    let renewed = |price: i128| {
+        let (mut state, mut decider) = (state_of(&objects, &[]), Decider::new());
+        let method = Method::SingleNodeConsolidation;
+        renew((&mut state, &mut decider), &nodes, method, &at(price), now()).unwrap()
+    };
+    let goes_on = renewed(80).unwrap();
+    assert_eq!((goes_on.launches.len(), goes_on.savings.to_string()), (1, "1.4".to_owned()));
+    assert!(renewed(140).is_err());
+}
