@@ -73,7 +73,7 @@ pub(crate) async fn taints(world: &World) -> Vec<String> {
 }
 
 /// Evictions that the server has seen: pods of `web` that are gone, by uid.
-async fn uids(world: &World) -> Vec<String> {
+pub(crate) async fn uids(world: &World) -> Vec<String> {
     let mut uids: Vec<String> = world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).collect();
     uids.sort();
     uids

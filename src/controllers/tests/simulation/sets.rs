@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::disruption::taints;
+use crate::disruption::{taints, uids};
 use crate::scenarios::{catalogue, pool, run, state_of, web};
 use crate::trouble::{Dice, Rates};
 use crate::world::{World, is_initialized};
@@ -64,7 +64,7 @@ async fn messages(world: &World, reason: &str) -> Vec<String> {
     of_reason.filter_map(|event| event.message).collect()
 }
 
-/// Cents an hour, or nearly.
+/// Dollars an hour.
 fn cost(world: &World) -> f64 {
     world.cloud.hourly_cost().dollars()
 }
@@ -105,6 +105,11 @@ async fn sets_of_nodes_make_way_for_sets_of_others_and_nothing_else_is_launched_
         let blocked = messages(&world, "DisruptionBlocked").await;
         let in_vain = blocked.iter().filter(|text| text.starts_with("its disruption came to nothing")).count();
         assert_eq!(in_vain, 0, "{blocked:#?}; {}", repeat(seed));
+        // Then nothing churns; BERTH_HOURS=168 is a week.
+        let (fleet, pods) = (world.fleet(), uids(&world).await);
+        let hours: u64 = std::env::var("BERTH_HOURS").ok().and_then(|hours| hours.parse().ok()).unwrap_or(2);
+        tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
+        assert_eq!((world.fleet(), uids(&world).await), (fleet, pods), "{}; {}", state_of(&world).await, repeat(seed));
         n_sets += messages(&world, "Disrupting")
             .await
             .iter()

@@ -18,7 +18,12 @@ struct Played {
     /// What every command said that it saves.
     told: Money,
     n_commands: usize,
+    /// Commands that did not hold, and those whose pods found no place once replacements were up.
     n_given_up: usize,
+    n_stuck: usize,
+    /// Whether commands are decided in turn, each for its own pods alone, and whether places are held.
+    in_turn: bool,
+    holds_places: bool,
 }
 
 fn applied(state: &mut State, object: Object) {
@@ -33,7 +38,17 @@ fn deleted(state: &mut State, object: &Object) {
 impl Played {
     fn new(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> Self {
         let state = state_of(objects, slots);
-        Played { state, decider: Decider::new(), n_made: 0, told: Money::ZERO, n_commands: 0, n_given_up: 0 }
+        Played {
+            state,
+            decider: Decider::new(),
+            n_made: 0,
+            told: Money::ZERO,
+            n_commands: 0,
+            n_given_up: 0,
+            n_stuck: 0,
+            in_turn: true,
+            holds_places: true,
+        }
     }
 
     /// Does what a look lets begin. Says what all nodes cost before, and whether there was anything.
@@ -52,7 +67,7 @@ impl Played {
         }
         for (at, command) in found.commands.iter().enumerate() {
             let later = found.commands.iter().skip(at + 1).flat_map(|command| &command.nodes);
-            let undecided = later.map(|node| node.key.name.to_string()).collect();
+            let undecided = later.filter(|_| self.in_turn).map(|node| node.key.name.to_string()).collect();
             self.carry_out(command, &Options { undecided, ..options.clone() });
         }
         self.n_commands += found.commands.len();
@@ -65,7 +80,7 @@ impl Played {
         let name = |pod: &berth_state::Key| format!("{}/{}", pod.namespace, pod.name);
         let there = command.places.iter().filter(|(_, node)| self.state.get_as::<Node>("", node).is_some());
         places.extend(there.map(|(pod, node)| (name(pod), node.clone())));
-        options.decisions.expected = expected(&places);
+        options.decisions.expected = self.expected(&places);
         let asked = (&command.nodes, command.method);
         let renewed = renew((&mut self.state, &mut self.decider), asked.0, asked.1, &options, now()).unwrap();
         let Ok(renewed) = renewed else {
@@ -83,9 +98,12 @@ impl Played {
             applied(&mut self.state, node(&new, &launch.offering.instance_type, &launch.offering.capacity_type));
             places.extend(launch.pods.iter().map(|pod| (name(&pod.key), new.clone())));
         }
-        options.decisions.expected = expected(&places);
+        options.decisions.expected = self.expected(&places);
         let confirmed = confirm((&mut self.state, &mut self.decider), asked.0, asked.1, &options, now()).unwrap();
-        let confirmed = confirmed.unwrap_or_else(|why| panic!("{command:#?} does not go: {why:?}"));
+        let Ok(confirmed) = confirmed else {
+            self.n_stuck += 1;
+            return self.untaint(command);
+        };
         for (pod, onto) in confirmed {
             let before = self.state.get(&pod).unwrap().clone();
             deleted(&mut self.state, &before);
@@ -101,6 +119,14 @@ impl Played {
             let gone = self.state.get(&node.key).unwrap().clone();
             deleted(&mut self.state, &gone);
         }
+    }
+
+    fn expected(&self, places: &BTreeMap<String, String>) -> ExpectedNodes {
+        let mut by_node: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
+        for (pod, node) in places.iter().filter(|_| self.holds_places) {
+            by_node.entry(node.as_str().into()).or_default().insert(pod.as_str().into());
+        }
+        by_node.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
     }
 
     fn untaint(&mut self, command: &Command) {
@@ -129,14 +155,6 @@ fn disrupted_cost(state: &mut State, options: &Options) -> Money {
     disrupt(state, &Options { only_empty: true, ..options.clone() }, now()).unwrap().hourly_cost
 }
 
-fn expected(places: &BTreeMap<String, String>) -> ExpectedNodes {
-    let mut by_node: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
-    for (pod, node) in places {
-        by_node.entry(node.as_str().into()).or_default().insert(pod.as_str().into());
-    }
-    by_node.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
-}
-
 #[test]
 fn what_drifts_that_go_together_cost_adds_up_to_the_bill() {
     let objects = rolls::on_slots(3, ON_DEMAND);
@@ -145,14 +163,17 @@ fn what_drifts_that_go_together_cost_adds_up_to_the_bill() {
     assert_eq!((cost, played.n_commands), (Money::ZERO, 3));
     assert_eq!(played.told.to_string(), "-0.6");
     assert_eq!(disrupted_cost(&mut played.state, &Options::default()).to_string(), "0.6");
+    // Where one launches for the pods of others, too, nobody tells the truth about itself.
+    let mut at_once = Played { in_turn: false, ..Played::new(&objects, &rolls::FULL) };
+    at_once.act(&Options::default());
+    assert_ne!(at_once.told, Money::ZERO - disrupted_cost(&mut at_once.state, &Options::default()));
 }
 
 #[test]
 fn a_process_that_acts_ends_with_what_a_plan_says() {
     let slots = [("large", 0, "cr-1", 1)];
-    let (mut planned, mut lived, mut n_same) = (0.0, 0.0, 0);
-    let cases = 12;
-    for case in 0..cases {
+    let mut n_stuck = 0;
+    for case in 0..12 {
         for share in ["100%", "30%"] {
             let mut objects = half_full(case, 12);
             let budgets = json!({"budgets": [{"nodes": share}]});
@@ -160,16 +181,19 @@ fn a_process_that_acts_ends_with_what_a_plan_says() {
             let options = Options { spot_to_spot: true, ..Options::default() };
             let plan = disrupted(&objects, &slots, &options).settled_hourly_cost;
             let mut played = Played::new(&objects, &slots);
-            let live = played.settle(&options);
-            let (n_commands, n_given_up) = (played.n_commands, played.n_given_up);
-            println!("{case} {share}: plan {plan}, live {live}, {n_given_up} of {n_commands} given up");
-            planned += plan.dollars();
-            lived += live.dollars();
-            n_same += usize::from(plan == live);
+            assert_eq!(played.settle(&options), plan, "{case} {share}");
+            assert_eq!(
+                (played.n_given_up, played.n_stuck),
+                (0, 0),
+                "of {} commands, {case} {share}",
+                played.n_commands
+            );
+            let mut without = Played { holds_places: false, ..Played::new(&objects, &slots) };
+            without.act(&options);
+            n_stuck += without.n_given_up + without.n_stuck;
         }
     }
-    println!("{planned} {lived} {n_same}");
-    assert!(lived <= planned * 1.001, "{lived} {planned}");
+    assert!(n_stuck > 0, "places are held in vain");
 }
 
 #[test]

@@ -108,24 +108,28 @@ where
     all.iter().map(as_value).collect()
 }
 
-/// The catalogue with what is left of slots and stocks.
+/// The catalogue with what is left of slots and stocks. The slots of a reservation are of all its types together.
 fn left_of(catalogue: &Value, parts: &berth_sandbox::Parts) -> Value {
     let mut catalogue = catalogue.clone();
     for instance in parts.cloud.instances().iter().filter(|instance| instance.state.is_alive()) {
         let offering = &instance.offering;
-        let of_type =
-            catalogue.as_array_mut().unwrap().iter_mut().find(|of| of["name"] == json!(offering.instance_type));
-        for known in of_type.unwrap()["offerings"].as_array_mut().unwrap() {
-            let value = |key: &str| {
-                let all = known["Requirements"].as_array().unwrap().iter();
-                all.clone().find(|one| one["key"] == key).map(|one| one["values"][0].as_str().unwrap().to_owned())
-            };
-            let is_it = value("karpenter.sh/capacity-type").as_deref() == Some(offering.capacity_type.as_str())
-                && value("topology.kubernetes.io/zone") == offering.zone
-                && value("berth.sh/capacity-reservation-id") == instance.reservation;
-            for count in ["ReservationCapacity", "Available"] {
-                if is_it && let Some(left) = known[count].as_u64() {
-                    known[count] = json!(left.saturating_sub(1));
+        for of_type in catalogue.as_array_mut().unwrap() {
+            let is_type = of_type["name"] == json!(offering.instance_type);
+            for known in of_type["offerings"].as_array_mut().unwrap() {
+                let value = |key: &str| {
+                    let mut all = known["Requirements"].as_array().unwrap().iter();
+                    all.find(|one| one["key"] == key).map(|one| one["values"][0].as_str().unwrap().to_owned())
+                };
+                let reservation = value("berth.sh/capacity-reservation-id");
+                let is_it = is_type
+                    && value("karpenter.sh/capacity-type").as_deref() == Some(offering.capacity_type.as_str())
+                    && value("topology.kubernetes.io/zone") == offering.zone
+                    && reservation == instance.reservation;
+                let is_of_reservation = reservation.is_some() && reservation == instance.reservation;
+                for (count, is_less) in [("ReservationCapacity", is_of_reservation), ("Available", is_it)] {
+                    if let Some(left) = known[count].as_u64().filter(|_| is_less) {
+                        known[count] = json!(left.saturating_sub(1));
+                    }
                 }
             }
         }
