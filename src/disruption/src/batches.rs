@@ -57,6 +57,13 @@ impl Batches {
         if self.only_first { left } else { left.max(next()) }
     }
 
+    /// Whether nodes of a NodePool may go once those that go now are done, and none may now.
+    pub(crate) fn waits(&self, pool: &str, method: Method) -> bool {
+        let Some(known) = self.pools.get(pool) else { return false };
+        let at_rest = PoolNodes { off: 0, ..known.nodes };
+        self.most(pool, method) == 0 && known.budgets.allowed(method.reason(), at_rest, self.now) > 0
+    }
+
     /// The round in which these nodes go: that of the command before, or the next. No command overtakes another, since
     /// each is considered in the cluster that those before it leave. `launched` are the NodePools of what is launched in
     /// their place.

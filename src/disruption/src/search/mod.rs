@@ -133,15 +133,29 @@ impl<'s> Search<'s> {
 
     fn run(&mut self) -> Result<(), DecideError> {
         if self.options.only_empty {
-            return self.empty(|_| true);
+            let keeps_free = self.may_need_free_nodes();
+            return self.empty(|candidate| !keeps_free || !is_free(candidate));
         }
         // An empty node that costs nothing may take pods yet.
-        self.empty(|candidate| candidate.price.is_none_or(|price| price.marginal > Money::ZERO))?;
+        self.empty(|candidate| !is_free(candidate))?;
         self.drifted()?;
         // Together they were asked about before, where nothing has changed since.
         let has_asked = !self.options.asked.is_empty();
         while (!has_asked && self.several()?) || self.single()? {}
-        self.empty(|_| true)
+        let keeps_free = self.may_need_free_nodes();
+        self.empty(|candidate| !keeps_free || !is_free(candidate))
+    }
+
+    /// Whether nodes that cost something wait until budgets let them go: their pods may need those that cost nothing.
+    fn may_need_free_nodes(&self) -> bool {
+        let mut paid = self.survey.candidates.iter().filter(|candidate| {
+            !is_free(candidate)
+                && !candidate.is_empty
+                && candidate.blocked.is_empty()
+                && candidate.unripe.is_empty()
+                && candidate.unconsolidatable.is_empty()
+        });
+        paid.any(|candidate| self.batches.waits(&candidate.pool, Method::SingleNodeConsolidation))
     }
 
     fn finish(self) -> Disruption {
@@ -324,7 +338,8 @@ impl<'s> Search<'s> {
     fn single(&mut self) -> Result<bool, DecideError> {
         let mut has_found = false;
         let mut candidates = self.consolidatable();
-        candidates.retain(|candidate| !self.is_asked(candidate));
+        let keeps_free = self.may_need_free_nodes();
+        candidates.retain(|candidate| !self.is_asked(candidate) && !(keeps_free && is_free(candidate)));
         let mut verdicts = self.verdicts(&candidates)?;
         for candidate in &candidates {
             let has_budget = self.batches.most(&candidate.pool, Method::SingleNodeConsolidation) > 0;
@@ -487,6 +502,11 @@ impl<'s> Search<'s> {
         }
         Ok(true)
     }
+}
+
+/// Whether a node's rent is paid whether it is there or not.
+fn is_free(candidate: &Candidate) -> bool {
+    candidate.price.is_some_and(|price| price.marginal <= Money::ZERO)
 }
 
 /// What all nodes of known types cost an hour, reserved as 0.

@@ -211,3 +211,31 @@ fn what_has_begun_goes_on_at_half_the_price_with_replacements_too() {
     assert_eq!((goes_on.launches.len(), goes_on.savings.to_string()), (1, "1.4".to_owned()));
     assert!(renewed(140).is_err());
 }
+
+#[test]
+fn nodes_that_cost_nothing_stay_while_paid_ones_wait_for_their_budget() {
+    // One paid node goes at a time; the pod of the second needs the empty slot, and that of the first does not.
+    let mut objects = vec![
+        pool("pool", &json!({"budgets": [{"nodes": "1", "reasons": ["Underutilized"]}]}), WITH_SLOTS),
+        node("a", "large", "on-demand"),
+        node("b", "large", "on-demand"),
+        node("slot", "small", "reserved"),
+        pod("p", "a", "6", &json!({})),
+        pod("q", "b", "1500m", &json!({})),
+    ];
+    let only_now = Options { only_now: true, ..Options::default() };
+    let first = disrupted(&objects, &[], &only_now);
+    assert_eq!(lines(&first), ["0 SingleNodeConsolidation b >  $0.8000"], "onto the slot, or beside the other");
+    // Where the budget lets none go now, the empty slot stays for those that wait.
+    let going = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
+    let Object::Node(c) = node("c", "small", "on-demand") else { panic!("a node") };
+    let mut c = serde_json::to_value(&*c).unwrap();
+    merge(&mut c, &going);
+    objects.push(Object::from(typed::<Node>(c)));
+    assert_eq!(lines(&disrupted(&objects, &[], &only_now)), Vec::<String>::new());
+    let only_empty = Options { only_empty: true, ..only_now.clone() };
+    assert_eq!(lines(&disrupted(&objects, &[], &only_empty)), Vec::<String>::new());
+    // Where none may ever go, nobody waits for it.
+    objects[0] = pool("pool", &json!({"budgets": [{"nodes": "0", "reasons": ["Underutilized"]}]}), WITH_SLOTS);
+    assert_eq!(lines(&disrupted(&objects, &[], &only_now)), ["0 Emptiness slot >  $0.0000"]);
+}

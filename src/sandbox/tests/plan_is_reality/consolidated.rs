@@ -50,13 +50,13 @@ pub(crate) async fn play(seed: u64, share: &str) -> (Costs, String) {
     for pool in objects.iter().filter(|object| object["kind"] == "NodePool") {
         change::<NodePool>(Api::all(client.clone()), pool, &ripe).await;
     }
-    let (there, left) = (everything(&client).await, left_of(&catalogue, &parts));
     let options = berth_plan::Options {
         disrupt: Some(berth_plan::Money::ZERO),
         now: Some(parts.server.now()),
         gates: berth_plan::FeatureGates { spot_to_spot_consolidation: spot_to_spot, ..Default::default() },
         ..berth_plan::Options::default()
     };
+    let (there, left) = (everything(&client).await, left_of(&catalogue, &parts));
     let plan = berth_plan::plan_documents(&there, Some(&left), &options).unwrap();
     let disruption = &plan["disruption"];
     // Commands wait for ten minutes at most.
@@ -66,8 +66,11 @@ pub(crate) async fn play(seed: u64, share: &str) -> (Costs, String) {
         planned: disruption["settledHourlyCost"].as_f64().unwrap(),
         lived: dollars(lived.cost),
     };
-    let told = format!("{disruption:#}; came {nodes:#?}; {}", repeat(seed, &there, &left));
-    (costs, told)
+    let repeat = repeat(seed, &there, &left);
+    let (there, left) = (everything(&client).await, left_of(&catalogue, &parts));
+    let then = berth_plan::plan_documents(&there, Some(&left), &options).unwrap();
+    let then = &then["disruption"];
+    (costs, format!("{disruption:#}; came {nodes:#?}, of which a plan says {then:#}; {repeat}"))
 }
 
 async fn change<K>(api: Api<K>, object: &Value, patch: &Value)
