@@ -26,6 +26,7 @@ mod expected;
 mod joining;
 mod outlook;
 mod released;
+mod replicas;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -43,4 +44,5 @@ pub use drawing::{Also, Drawing, solve};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::Place;
 pub use outlook::{Outlook, Question, Tally};
+pub use replicas::replicas;
 pub use terms::{Unit, quantities};

@@ -58,6 +58,10 @@ pub(crate) struct Candidate {
     pub(crate) drift: Option<&'static str>,
     /// When it will be older than its `expireAfter`, and how long that is.
     pub(crate) expires: Option<(Timestamp, SignedDuration)>,
+    /// Whether its NodePool keeps a number of nodes whatever pods need.
+    pub(crate) is_static: bool,
+    /// Whether a Reservation holds room on it.
+    pub(crate) holds_room: bool,
     /// When it was made, by which drifted nodes are ordered.
     pub(crate) created: Option<Timestamp>,
     /// What keeps it whatever the method.
@@ -136,6 +140,7 @@ impl Survey {
                 held: held.get(node_name).map_or(&[], Vec::as_slice),
                 kept: options.kept.get(node_name).map(String::as_str),
                 with_reserved: options.reserved_capacity,
+                with_static: options.static_capacity,
                 now,
             };
             survey.faults.extend(facts.faults());
@@ -145,7 +150,7 @@ impl Survey {
             survey.candidates.push(candidate);
         }
         expiring::mark(&mut survey, now);
-        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty());
+        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
         let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
         survey.smallest_paid = paid.map(|price| price.list).min();
         survey
@@ -275,6 +280,7 @@ struct Facts<'a> {
     /// Why the caller keeps it.
     kept: Option<&'a str>,
     with_reserved: bool,
+    with_static: bool,
     now: Timestamp,
 }
 
@@ -308,6 +314,8 @@ impl Facts<'_> {
             is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
             expires: self.claim.and_then(expiry),
+            is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
+            holds_room: !self.held.is_empty(),
             created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty()),
@@ -380,8 +388,9 @@ impl Facts<'_> {
         if pool.metadata.deletion_timestamp.is_some() {
             reasons.push(reason(format!("NodePool {:?} is being deleted", self.pool_name)));
         }
-        if pool.spec.is_static() {
-            reasons.push(reason(format!("NodePool {:?} is static", self.pool_name)));
+        if pool.spec.is_static() && !self.with_static {
+            let text = format!("NodePool {:?} is static, and the feature gate StaticCapacity is off", self.pool_name);
+            reasons.push(reason(text));
         }
         let own = [Some(&self.node.metadata), self.claim.map(|claim| &claim.metadata)];
         let values =
@@ -419,6 +428,9 @@ impl Facts<'_> {
     fn unripe(&self, node_labels: &BTreeMap<String, String>, is_empty: bool) -> Vec<Reason> {
         let Some(pool) = self.pool else { return Vec::new() };
         let mut reasons = Vec::new();
+        if pool.spec.is_static() {
+            reasons.push(reason(format!("NodePool {:?} is static", self.pool_name)));
+        }
         let after = &pool.spec.disruption.consolidate_after;
         match after.duration() {
             None => reasons.push(reason(format!("NodePool {:?} has consolidation disabled", self.pool_name))),

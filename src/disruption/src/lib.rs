@@ -27,6 +27,7 @@ mod prices;
 mod program;
 mod recheck;
 mod removal;
+mod replicas;
 mod search;
 mod simulate;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};
 pub use recheck::{Renewed, confirm, renew};
 pub use removal::{Removal, removal};
+pub use replicas::surplus;
 pub use search::{disrupt, disrupt_with};
 pub use verdict::{Verdict, Verdicts, verdicts, what_if_of};
 
@@ -65,6 +67,8 @@ pub struct Options {
     pub spot_to_spot: bool,
     /// `ReservedCapacity`: without, nodes on reservations do not drift for being on them.
     pub reserved_capacity: bool,
+    /// `StaticCapacity`: without, nodes of static NodePools stay.
+    pub static_capacity: bool,
     /// How many what-ifs may be asked. What was found by then stands.
     pub most_what_ifs: usize,
     /// Whether only what budgets let begin now is looked for, as by a process that disrupts and asks again.
@@ -99,6 +103,7 @@ impl Default for Options {
             bound: false,
             spot_to_spot: false,
             reserved_capacity: true,
+            static_capacity: false,
             most_what_ifs: 10_000,
             only_now: false,
             only_empty: false,

@@ -13,6 +13,7 @@ use crate::candidate::{Candidate, Reason, Survey};
 use crate::command::Method;
 use crate::play::{Played, play};
 use crate::prices::Prices;
+use crate::replicas::static_replacement;
 use crate::simulate::{Baseline, Verdict, what_if};
 use crate::worth::worth;
 
@@ -72,8 +73,11 @@ pub fn renew(
         for id in &slots {
             state.free_slot(id);
         }
-        let verdict = Baseline::of((state, decider), &options.decisions, prices, now)
-            .and_then(|baseline| what_if((state, decider), gone, &options.decisions, (prices, &baseline), now));
+        let verdict = match gone {
+            [candidate] if candidate.is_static => static_replacement(state, candidate, options, (prices, survey), now),
+            _ => Baseline::of((state, decider), &options.decisions, prices, now)
+                .and_then(|baseline| what_if((state, decider), gone, &options.decisions, (prices, &baseline), now)),
+        };
         for id in &slots {
             state.unfree_slot(id);
         }

@@ -14,6 +14,7 @@ use crate::candidate::Survey;
 use crate::play::play;
 use crate::prices::Prices;
 
+mod fixed;
 mod live;
 mod rolls;
 mod whole;

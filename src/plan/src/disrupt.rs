@@ -93,6 +93,7 @@ impl Live {
             bound: options.bound,
             spot_to_spot: options.gates.spot_to_spot_consolidation,
             reserved_capacity: options.gates.reserved_capacity,
+            static_capacity: options.gates.static_capacity,
             ..berth_disruption::Options::default()
         };
         let removal = match &options.without_node {

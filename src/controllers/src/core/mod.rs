@@ -21,6 +21,7 @@ mod pools;
 mod provision;
 mod recall;
 mod relabel;
+mod replicas;
 mod reservations;
 mod rivals;
 mod schedule;
@@ -95,6 +96,8 @@ pub(crate) enum Job {
     ClassStatus(String),
     /// Whether a NodePool can be used, and what it has.
     Pool(String),
+    /// Bring a static NodePool to the nodes that it is to have.
+    Replicas(String),
     /// The next step of a NodeClaim.
     Claim(String),
     /// A node without a NodeClaim.
@@ -383,6 +386,7 @@ impl Core {
             Job::Offers(class) => self.ask_offers(class),
             Job::ClassStatus(class) => self.ask_status(class),
             Job::Pool(name) => self.step_pool(&name, now),
+            Job::Replicas(name) => self.step_replicas(&name, now),
             Job::Disrupt => self.disrupt(now),
             Job::Command(id) => self.step_command(id, now),
             Job::Claim(name) => self.step_claim(&name, now),
@@ -428,7 +432,10 @@ impl Core {
                     self.follow_places(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name),
-                Concerns::ClaimsOf(pool) => self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY)),
+                Concerns::ClaimsOf(pool) => {
+                    self.look_at_replicas(&pool, Some(after(now, COUNTED_EVERY)));
+                    self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY));
+                }
                 Concerns::Reservation(name) => {
                     self.forget_awaited_reservation(&name);
                     self.queue.add(Job::Reservation(name));

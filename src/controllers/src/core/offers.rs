@@ -30,6 +30,7 @@ impl Core {
             self.queue.add(Job::ClassStatus(key));
         }
         self.queue.add(Job::Pool(name.to_owned()));
+        self.look_at_replicas(name, None);
         self.look_for_drift(name);
     }
 

@@ -289,6 +289,7 @@ impl Core {
         let delay = CREATE_RETRY.0.saturating_mul(2_u32.saturating_pow(n_failures)).min(CREATE_RETRY.1);
         let until = after(now, delay);
         self.queue.add_at(Job::Provision, until);
+        self.look_at_replicas(pool, Some(until));
         self.uncreatable.insert(pool.to_owned(), Uncreatable { n_failures, until, why: why.to_owned() });
         if let Some(pool) = self.view.pools.get(&pool.to_owned()).cloned() {
             let message = format!("a NodeClaim was not created: {why}");

@@ -36,6 +36,11 @@ impl Core {
             Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) => return self.bound(&job, write, &outcome, now),
             Job::Volume(_) => return self.selected(&job, &outcome),
             Job::Launch(_) => return self.created(&job, write, &outcome, now),
+            // Its answer is known: on to the next.
+            Job::Replicas(_) if matches!(outcome, Outcome::Done(_) | Outcome::NotFound) && write.op != Op::Read => {
+                self.queue.succeed(job.clone());
+                return self.queue.add(job);
+            }
             Job::Reread(key) => return self.was_reread(&key.clone(), &outcome, now),
             _ => {}
         }

@@ -13,6 +13,7 @@ mod no_pool;
 mod plan_comes_true;
 mod planted;
 mod refused;
+mod replicas;
 mod restart;
 mod rooms;
 mod scenarios;

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 use super::Search;
 use crate::candidate::{Candidate, Reason};
 use crate::command::Method;
+use crate::replicas::static_replacement;
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::Worth;
 
@@ -76,7 +77,7 @@ impl Search<'_> {
             return Ok(Came::Done);
         }
         let Some(candidate) = &self.as_it_is(candidate) else { return Ok(Came::Done) };
-        let Some(verdict) = self.try_out(&[candidate])? else { return Ok(Came::Spent) };
+        let Some(verdict) = self.try_without(candidate)? else { return Ok(Came::Spent) };
         let replacement = match verdict {
             Verdict::Fails(reasons) => {
                 if !self.replace_in_slot(candidate)? {
@@ -106,6 +107,15 @@ impl Search<'_> {
         Ok(Came::Done)
     }
 
+    /// What would take a drifted node's place; `None` where there may be no more what-ifs.
+    fn try_without(&mut self, candidate: &Candidate) -> Result<Option<Verdict>, DecideError> {
+        if !candidate.is_static {
+            return self.try_out(&[candidate]);
+        }
+        let known = (&self.prices, &self.survey);
+        static_replacement(self.state, candidate, self.options, known, self.now).map(Some)
+    }
+
     /// Whether a NodePool is about to have a free slot of a reservation: a node of it goes, or enough do by these commands.
     fn is_slot_expected(&self, (pool, id): &(String, String), roll: Roll) -> bool {
         let of_pool = || self.on_reservation(id).filter(|candidate| candidate.pool == *pool);
@@ -132,7 +142,7 @@ impl Search<'_> {
             self.state.free_slot(id);
         }
         let before = self.baseline.take();
-        let with = self.try_out(&[candidate]);
+        let with = self.try_without(candidate);
         for _ in 0..n_slots {
             self.state.unfree_slot(id);
         }

@@ -194,9 +194,12 @@ impl<'s> Search<'s> {
         {
             reasons.push(Reason { reason: format!("NodePool {:?}: {error}", candidate.pool), count: 0 });
         }
-        reasons.extend(candidate.unripe.iter().cloned());
-        if !candidate.is_empty {
-            reasons.extend(candidate.unconsolidatable.iter().cloned());
+        // What keeps it from drift is the reason there.
+        if !(candidate.is_static && candidate.drift.is_some()) {
+            reasons.extend(candidate.unripe.iter().cloned());
+            if !candidate.is_empty {
+                reasons.extend(candidate.unconsolidatable.iter().cloned());
+            }
         }
         if reasons.is_empty() {
             let method = if candidate.drift.is_some() {
@@ -225,6 +228,9 @@ impl<'s> Search<'s> {
         let has_budgets = self.survey.pools.get(&candidate.pool).is_some_and(|pool| pool.budgets.is_ok());
         if !candidate.blocked.is_empty() || !has_budgets {
             Why::Blocked
+        } else if candidate.is_static {
+            // What keeps it does not change with time.
+            Why::Unconsolidatable
         } else if !candidate.unripe.is_empty() {
             Why::Unripe
         } else {

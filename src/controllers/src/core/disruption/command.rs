@@ -213,6 +213,7 @@ impl Core {
         }
         if left.is_empty() {
             self.disrupting.commands.remove(&id);
+            self.look_at_all_replicas();
             self.disrupting.changed();
             self.queue.forget(&job);
         }
@@ -222,6 +223,7 @@ impl Core {
     fn roll_back(&mut self, id: u64, why: &str, now: Timestamp) {
         let Some(command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
+        self.look_at_all_replicas();
         self.queue.forget(&Job::Command(id));
         self.places.give_up(id);
         self.disrupting.changed();

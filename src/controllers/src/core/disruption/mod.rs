@@ -315,7 +315,7 @@ impl Core {
     }
 
     /// How nodes are looked at now, and which are not.
-    fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
+    pub(super) fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
         let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
         let what_ifs = PART.checked_div(size).unwrap_or(WHAT_IFS.1).clamp(WHAT_IFS.0, WHAT_IFS.1);
         berth_disruption::Options {
@@ -331,6 +331,7 @@ impl Core {
             bound: false,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
             reserved_capacity: self.options.convert.reserved_capacity,
+            static_capacity: self.options.convert.static_capacity,
             most_what_ifs: what_ifs,
             only_now: true,
             only_empty: false,

@@ -1,0 +1,78 @@
+//! The nodes of a static NodePool: so many, whatever pods need.
+
+use berth_api::{NodeClaim, labels};
+use berth_model::{MemberKind, MemberRun, PodSpec, PodTerm, Requirements, Selector, Toleration, TolerationOperator};
+use berth_provisioning::{Effort, Launching};
+use berth_state::{State, Time};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::deal::Deal;
+use crate::decide::{Answer, Options, expect_synced};
+use crate::decision::{DecideError, Launch};
+use crate::drawing::Drawing;
+
+/// What to launch for `count` more nodes of a static NodePool, fewer where its limits or what is on offer leave fewer: what
+/// would be launched for as many pods that ask for nothing and exclude each other from their nodes. So free slots come
+/// first, limits and minValues hold, and DaemonSets have room.
+///
+/// # Errors
+/// The state does not know every kind yet.
+pub fn replicas(
+    state: &mut State,
+    pool: &str,
+    count: u32,
+    options: &Options,
+    now: Time,
+) -> Result<Vec<Launch>, DecideError> {
+    expect_synced(state)?;
+    // Here those on their way out count against limits, too. What is launched in a what-if is a Node without a NodeClaim.
+    let is_its =
+        |of: &ObjectMeta| of.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)).is_some_and(|name| name == pool);
+    let n_claims = state.all::<NodeClaim>().filter(|claim| is_its(&claim.metadata)).count();
+    let n_nodes = state.all::<Node>().filter(|node| is_its(&node.metadata)).count();
+    let n_all = u32::try_from(n_claims.max(n_nodes)).unwrap_or(u32::MAX);
+    let mut cluster = state.cluster(now).without_nodes();
+    let symbols = &cluster.symbols;
+    let is_meant = |other: &berth_model::NodePool| symbols.text(other.name) == pool;
+    // Pods launch nothing of it; every other NodePool has no say here.
+    let refused: Vec<bool> = cluster.node_pools.iter().map(|other| !is_meant(other)).collect();
+    for (other, is_refused) in cluster.node_pools.iter_mut().zip(refused) {
+        other.refusal = is_refused.then(String::new);
+        other.nodes = n_all;
+    }
+    cluster.reservations.clear();
+    let none = cluster.symbols.intern("");
+    let spec = PodSpec {
+        tolerations: vec![Toleration { key: None, operator: TolerationOperator::Exists, value: none, effect: None }],
+        anti_affinity: vec![PodTerm {
+            key: cluster.symbols.intern(labels::HOSTNAME),
+            selector: Selector { requirements: Some(Requirements::new()) },
+            namespaces: Vec::new(),
+            namespace_selector: None,
+            match_label_keys: Vec::new(),
+            mismatch_label_keys: Vec::new(),
+        }],
+        ..PodSpec::default()
+    };
+    let (spec, own_labels) = (cluster.intern_spec(spec), cluster.intern_labels(berth_model::Labels::default()));
+    if let Some(row) = cluster.pending_row(MemberKind::Pod, none, spec, own_labels) {
+        row.members.push(MemberRun { name: pool.into(), numbers: Some((0, count)) });
+    }
+    let mut solve = options.solve.clone();
+    (solve.effort, solve.bound, solve.what_restrictions_cost) = (Effort::Low, false, false);
+    solve.max_shares.clear();
+    let launching = Launching::new(&cluster);
+    let (universe, solution) = berth_provisioning::solve_with(&mut cluster, &solve, &launching);
+    let drawing = Drawing::default();
+    let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };
+    let deal = Deal::new(&cluster, &universe, &solution);
+    let mut launches = Vec::new();
+    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+        for copy in 0..claims.count {
+            let launch = answer.launch(&deal, claims, shares, (at, copy));
+            launches.push(Launch { pods: Vec::new(), ..launch });
+        }
+    }
+    Ok(launches)
+}

@@ -1,0 +1,71 @@
+//! Static NodePools: which of their nodes go where they have too many, and what takes the place of one that has drifted.
+
+use std::cmp::Reverse;
+
+use berth_api::{NodeClaim, NodePool, labels};
+use berth_decisions::{DecideError, replicas};
+use berth_model::Money;
+use berth_state::{Key, Kind, ObjectRef, State, Time};
+
+use crate::Options;
+use crate::candidate::{Candidate, Reason, Survey};
+use crate::prices::Prices;
+use crate::simulate::{Replacement, Verdict};
+
+/// The NodeClaims of a NodePool in the order in which they go when it has more than its `replicas`: those that are not
+/// launched, then nodes without pods, then those that are cheap to disrupt; last those that something protects. Of alike
+/// ones the dearest goes first, so those on reservations stay.
+pub fn surplus(state: &mut State, pool: &str, options: &Options, now: Time) -> Vec<ObjectRef> {
+    let prices = Prices::of(state.cluster(now));
+    let survey = Survey::of(state, &prices, options, now);
+    let of_pool = survey.candidates.iter().filter(|candidate| candidate.pool == pool);
+    let mut with_node: Vec<&Candidate> = of_pool.filter(|candidate| candidate.claim.is_some()).collect();
+    with_node.sort_by_key(|candidate| {
+        let is_in_use = !candidate.is_empty || candidate.holds_room;
+        let price = candidate.price.unwrap_or_default();
+        let by_price = (Reverse(price.marginal), Reverse(price.list));
+        (is_in_use && !candidate.blocked.is_empty(), is_in_use, candidate.cost.parts(), by_price, &candidate.node)
+    });
+    let mut without_node: Vec<(bool, ObjectRef)> = Vec::new();
+    for claim in state.all::<NodeClaim>().filter(|claim| is_of(claim, pool)) {
+        let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref().unwrap_or_default());
+        let claim_ref = key.with_uid(claim.metadata.uid.as_deref());
+        if with_node.iter().all(|candidate| candidate.claim.as_ref() != Some(&claim_ref)) {
+            let is_launched = claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
+            without_node.push((is_launched, claim_ref));
+        }
+    }
+    without_node.sort();
+    let all = without_node.into_iter().map(|(_, claim)| claim);
+    all.chain(with_node.into_iter().filter_map(|candidate| candidate.claim.clone())).collect()
+}
+
+fn is_of(claim: &NodeClaim, pool: &str) -> bool {
+    let all = claim.metadata.labels.as_ref();
+    all.and_then(|all| all.get(labels::NODEPOOL)).is_some_and(|name| name == pool)
+}
+
+/// What takes the place of a drifted node of a static NodePool: one more of it.
+pub(crate) fn static_replacement(
+    state: &mut State,
+    candidate: &Candidate,
+    options: &Options,
+    (prices, survey): (&Prices, &Survey),
+    now: Time,
+) -> Result<Verdict, DecideError> {
+    let fails = |text: String| Ok(Verdict::Fails(vec![Reason { reason: text, count: 0 }]));
+    let wanted = state.get_as::<NodePool>("", &candidate.pool).and_then(|pool| pool.spec.replicas);
+    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok()).unwrap_or(0);
+    let of_pool = survey.candidates.iter().filter(|other| other.pool == candidate.pool);
+    let n_there = of_pool.filter(|other| !other.is_going || other.node == candidate.node).count();
+    if n_there > wanted {
+        return fails(format!("NodePool {:?} has {n_there} nodes, and is to have {wanted}", candidate.pool));
+    }
+    let launches = replicas(state, &candidate.pool, 1, &options.decisions, now)?;
+    let Some(launch) = launches.first() else {
+        return fails(format!("NodePool {:?} may have no node more, or none is on offer", candidate.pool));
+    };
+    let price = prices.of_offering(&launch.offering);
+    let has_more = price.marginal > Money::ZERO;
+    Ok(Verdict::Fits(Replacement { launches, price, has_more }))
+}
