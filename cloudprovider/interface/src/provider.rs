@@ -61,6 +61,16 @@ pub trait CloudProvider: Send + Sync + 'static {
     /// The instances that have all of these tags, in order of provider id. Terminated ones may be among them.
     fn list<'a>(&'a self, tags: &'a BTreeMap<String, String>) -> BoxFuture<'a, Result<Vec<Instance>>>;
 
+    /// Of these instances those that the cloud has said it will take back, by provider id. Asked every few seconds while spot
+    /// instances are there: a provider that is told of interruptions answers from what it was told. By default all are listed.
+    fn interrupted(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
+        Box::pin(async move {
+            let mut instances = self.list(&BTreeMap::new()).await?;
+            instances.retain(|instance| instance.interruption.is_some());
+            Ok(instances)
+        })
+    }
+
     /// What a node class offers now.
     ///
     /// # Errors

@@ -142,6 +142,10 @@ impl CloudProvider for RemoteCloud {
         Box::pin(async move { self.call(&Call::List(tags.clone())).await })
     }
 
+    fn interrupted(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
+        Box::pin(async move { self.call(&Call::Interrupted).await })
+    }
+
     fn instance_types<'a>(&'a self, node_class: &'a NodeClassRef) -> BoxFuture<'a, Result<InstanceTypes>> {
         Box::pin(async move {
             let offered: Offered = self.call(&Call::InstanceTypes(node_class.clone())).await?;

@@ -24,6 +24,8 @@ pub(crate) enum Call {
     Delete(ProviderId),
     Get(ProviderId),
     List(BTreeMap<String, String>),
+    /// Those that the cloud has said it will take back.
+    Interrupted,
     InstanceTypes(NodeClassRef),
     Reservations(NodeClassRef),
     NodeClassStatus(NodeClassRef),

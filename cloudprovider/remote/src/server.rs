@@ -110,6 +110,7 @@ impl Served {
             Call::Create(request) => written(&cloud.create(&request).await),
             Call::Delete(id) => written(&cloud.delete(&id).await),
             Call::Get(id) => written(&cloud.get(&id).await),
+            Call::Interrupted => written(&cloud.interrupted().await),
             Call::List(tags) => written(&cloud.list(&tags).await),
             Call::InstanceTypes(class) => written(
                 &cloud

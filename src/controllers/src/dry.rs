@@ -69,7 +69,7 @@ impl DryRun {
             Question::Types(_) => Answer::Types(Err(refused())),
             Question::Drift(_) => Answer::Drift(Err(refused())),
             Question::Status(_) => Answer::Status(Err(refused())),
-            Question::Find { .. } | Question::All => Answer::Instances(Err(refused())),
+            Question::Find { .. } | Question::All | Question::Interrupted => Answer::Instances(Err(refused())),
         }
     }
 }

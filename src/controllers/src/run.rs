@@ -338,6 +338,7 @@ async fn ask(provider: &dyn CloudProvider, question: Question) -> Answer {
             let tags = BTreeMap::from([(tag::NODE_CLAIM_UID.to_owned(), uid)]);
             Answer::Instances(provider.list(&tags).await)
         }
+        Question::Interrupted => Answer::Instances(provider.interrupted().await),
         Question::All => Answer::Instances(provider.list(&BTreeMap::new()).await),
         Question::Create(request) => {
             let launched = provider.create(&request).await;

@@ -40,6 +40,13 @@ impl World {
         self.machines.values().filter_map(|record| record.shown_at(now)).filter(has_all).cloned().collect()
     }
 
+    /// The instances that will be taken back, as they are shown.
+    pub(super) fn shown_interrupted(&self, now: Timestamp) -> Vec<Instance> {
+        let told = self.machines.values().filter(|record| record.truth.interruption.is_some());
+        let shown = told.filter_map(|record| record.shown_at(now));
+        shown.filter(|instance| instance.interruption.is_some()).cloned().collect()
+    }
+
     /// Every reservation with a slot in the node class's zones, as it is shown: `used` and `includes` are of one moment.
     pub(super) fn shown_reservations(&self, class: &NodeClass, now: Timestamp) -> Vec<CapacityReservation> {
         let mut included: BTreeMap<&str, BTreeSet<ProviderId>> = BTreeMap::new();

@@ -126,6 +126,10 @@ impl CloudProvider for FakeCloud {
         Box::pin(self.read(move |world, now| Ok(world.shown_with(tags, now))))
     }
 
+    fn interrupted(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
+        Box::pin(self.read(move |world, now| Ok(world.shown_interrupted(now))))
+    }
+
     fn instance_types<'a>(&'a self, node_class: &'a NodeClassRef) -> BoxFuture<'a, Result<InstanceTypes>> {
         Box::pin(self.read(move |world, now| {
             let class = world.node_class(&node_class.name)?;

@@ -182,7 +182,7 @@ impl Question {
     /// One word for logs and metrics, as Karpenter's `method`.
     pub(crate) const fn method(&self) -> &'static str {
         match self {
-            Self::Find { .. } | Self::All => "List",
+            Self::Find { .. } | Self::All | Self::Interrupted => "List",
             Self::Types(_) => "GetInstanceTypes",
             Self::Status(_) => "GetNodeClassStatus",
             Self::Create(_) => "Create",

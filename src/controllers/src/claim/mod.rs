@@ -9,6 +9,7 @@ mod consolidate;
 mod drain;
 pub(crate) mod drift;
 mod initialize;
+mod interrupt;
 mod launch;
 mod memory;
 mod register;
@@ -20,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
-use berth_cloudprovider::{LaunchRequest, ProviderId};
+use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -60,6 +61,8 @@ pub(crate) struct Facts<'a> {
     /// What is to be had of its node class now; `None` while that is not known.
     pub(crate) offers: Option<&'a Offers>,
     pub(crate) memory: &'a Memory,
+    /// That the cloud will take its instance back, if it said so.
+    pub(crate) interruption: Option<&'a Interruption>,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
     /// With the gate `NodeRepair`, and where its node is not ready: the nodes of its NodePool.
@@ -110,6 +113,8 @@ pub(crate) enum Question {
     Delete(ProviderId),
     /// Which instances are there?
     All,
+    /// Which of them will the cloud take back?
+    Interrupted,
     /// Is it still what its node class asks for?
     Drift(Box<NodeClaim>),
     /// What does a node class offer?
@@ -155,6 +160,18 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
     if facts.nodes.iter().any(|node| node.metadata.deletion_timestamp.is_some()) {
         return Todo::write(facts.delete());
     }
+    if let Some(todo) = interrupt::step(facts) {
+        return todo;
+    }
+    let todo = in_time(facts);
+    match interrupt::begins(facts) {
+        Some(begins) => earlier(todo, begins),
+        None => todo,
+    }
+}
+
+fn in_time(facts: &Facts<'_>) -> Todo {
+    let claim = facts.claim;
     if let Some(expires) = expiry(claim) {
         if expires <= facts.now {
             let message = "the NodeClaim is older than its expireAfter";

@@ -34,6 +34,9 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
     let annotations = facts.claim.metadata.annotations.as_ref();
     let written = annotations.and_then(|all| all.get(labels::TERMINATION_TIMESTAMP));
     let deadline = written.and_then(|text| text.parse::<Timestamp>().ok());
+    if let Some(write) = super::interrupt::end_in_time(facts, deadline) {
+        return Todo::write(write);
+    }
     let grace = facts.claim.spec.termination_grace_period.as_ref().and_then(berth_api::GoDuration::to_std);
     if let (Some(grace), None) = (grace, deadline) {
         let deadline = conditions::whole_seconds(after(deletion, grace));

@@ -45,6 +45,7 @@ impl Core {
             last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
             memory,
+            interruption: provider_id.and_then(|id| self.interrupted.get(id)),
             with_reserved: self.options.convert.reserved_capacity,
             health,
             timings: &self.options.timings,

@@ -46,6 +46,7 @@ impl Core {
             self.queue.add(Job::Collect(id));
         }
         self.note_labels(&instances);
+        self.note_interruptions(&instances, now);
         for (name, id) in self.strays(&there, now) {
             tracing::warn!(node = name, instance = id, "the instance of this node is gone, and no NodeClaim is for it");
             self.garbage.insert(id);

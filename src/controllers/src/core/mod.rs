@@ -13,6 +13,7 @@ mod evictions;
 mod expected;
 mod garbage;
 mod gauges;
+mod interrupted;
 mod live;
 mod measure;
 mod offers;
@@ -36,7 +37,8 @@ use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_cloudprovider::{
-    CloudError, CloudProvider, Drift, Instance, InstanceTypes, LaunchRequest, Launched, NodeClassStatus, ProviderId,
+    CloudError, CloudProvider, Drift, Instance, InstanceTypes, Interruption, LaunchRequest, Launched, NodeClassStatus,
+    ProviderId,
 };
 use jiff::Timestamp;
 
@@ -110,6 +112,8 @@ pub(crate) enum Job {
     Evict(PodName),
     /// Compare the cloud's instances with the NodeClaims.
     Garbage,
+    /// Ask which instances the cloud will take back.
+    Interrupted,
     /// Give a NodeClaim and its node the labels that its instance has now.
     Relabel(String),
     /// Shut down an instance that no NodeClaim is for.
@@ -124,6 +128,7 @@ impl Job {
         match self {
             Self::Claim(_) | Self::Check(_) => "nodeclaim.lifecycle",
             Self::Garbage | Self::Collect(_) => "nodeclaim.garbagecollection",
+            Self::Interrupted => "interruption",
             Self::Offers(_) => "instancetype",
             Self::ClassStatus(_) => "nodeclass",
             _ => "berth",
@@ -150,7 +155,7 @@ pub(crate) enum Input {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "boxed by whoever keeps it")]
 pub(crate) enum Answer {
-    /// To [`Question::Find`] and [`Question::All`].
+    /// To [`Question::Find`], [`Question::All`] and [`Question::Interrupted`].
     Instances(Result<Vec<Instance>, CloudError>),
     /// To [`Question::Create`].
     Created(LaunchRequest, Result<Launched, CloudError>),
@@ -231,6 +236,8 @@ pub(crate) struct Core {
     offers: BTreeMap<String, Offers>,
     /// Instances that have ended, as long as a count of slots may include them.
     ended: BTreeSet<ProviderId>,
+    /// Instances that the cloud will take back, by provider id.
+    interrupted: BTreeMap<String, Interruption>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
@@ -298,6 +305,7 @@ impl Core {
             evictions: BTreeMap::new(),
             offers: BTreeMap::new(),
             ended: BTreeSet::new(),
+            interrupted: BTreeMap::new(),
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),
@@ -393,6 +401,7 @@ impl Core {
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
             Job::Garbage => self.ask(Job::Garbage, Question::All),
+            Job::Interrupted => self.look_for_interruptions(),
             Job::Relabel(name) => self.relabel(&name, now),
             Job::Collect(id) => self.collect(id),
             Job::Check(name) => self.check(name),
@@ -404,6 +413,7 @@ impl Core {
         for one in concerned {
             match one {
                 Concerns::Claim(name) => {
+                    self.expect_interruptions(&name, now);
                     if let Some(id) = self.disrupting.of_claim(&name) {
                         self.queue.add(Job::Command(id));
                     }
@@ -455,6 +465,7 @@ impl Core {
             (Job::Offers(class), Answer::Types(types)) => self.offered(&class, types, now),
             (Job::ClassStatus(class), Answer::Status(status)) => self.class_answered(class, status, now),
             (Job::Garbage, Answer::Instances(instances)) => self.listed(instances, now),
+            (Job::Interrupted, Answer::Instances(instances)) => self.told_interruptions(instances, now),
             (Job::Collect(id), Answer::Deleted(_, outcome)) => self.collected(&id, outcome, now),
             (Job::Check(name), Answer::Instance(outcome)) => self.checked(&name, outcome, now),
             (Job::Claim(name), answer) => self.claim_answered(&name, answer, now),

@@ -39,7 +39,7 @@ fn set_slots(world: &World, total: u32) {
     world.cloud.set_reservation("cr-web", FakeReservation { total, ..before });
 }
 
-async fn events(world: &World, reason: &str) -> Vec<String> {
+pub(crate) async fn events(world: &World, reason: &str) -> Vec<String> {
     let all = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
     let of_reason = all.items.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
     of_reason

@@ -8,6 +8,7 @@
 mod classes;
 mod disruption;
 mod guard;
+mod interrupted;
 mod leaders;
 mod no_pool;
 mod plan_comes_true;
