@@ -24,6 +24,9 @@ pub enum Method {
     SingleNodeConsolidation,
 }
 
+/// Where each pod that moves comes next: a node, or one of the replacements, by name.
+pub type Places = Vec<(Key, String)>;
+
 /// Nodes that go together, and what is launched in their place first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
@@ -33,8 +36,8 @@ pub struct Command {
     pub nodes: Vec<ObjectRef>,
     /// What is launched first, each with the name that later commands know it by.
     pub replacements: Vec<(String, Launch)>,
-    /// Where each pod that moves comes next: a node, or one of the replacements, by name.
-    pub places: Vec<(Key, String)>,
+    /// Where its pods come next.
+    pub places: Places,
     /// What it saves an hour. Below zero where drift costs more.
     pub savings: Money,
     /// What it saves by the price list, where slots cost as on demand.

@@ -38,7 +38,7 @@ mod worth;
 pub use berth_decisions::DecideError;
 pub use budget::{BUDGET_TIME_ZONE, BudgetError, Budgets, PoolNodes};
 pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT, Reason};
-pub use command::{Command, Disruption, Kept, Method, Why};
+pub use command::{Command, Disruption, Kept, Method, Places, Why};
 pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};
 pub use recheck::{Renewed, confirm, renew};

@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::candidate::Candidate;
+use crate::command::Places;
 use crate::pods;
 
 /// What was assumed, so that it can be taken back.
@@ -19,7 +20,7 @@ use crate::pods;
 pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
     /// Where each pod that moved came, by name of the node.
-    places: Vec<(Key, String)>,
+    places: Places,
     /// Reservations of which a slot was taken.
     slots: Vec<String>,
     /// Reservations of which a slot counts as free that a command's node leaves.
@@ -50,7 +51,7 @@ impl Played {
     }
 
     /// Where each pod that moved came, by name of the node.
-    pub(crate) fn take_places(&mut self) -> Vec<(Key, String)> {
+    pub(crate) fn take_places(&mut self) -> Places {
         std::mem::take(&mut self.places)
     }
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels;
 use berth_decisions::{DecideError, Decider, Launch};
 use berth_model::Money;
-use berth_state::{Key, Object, ObjectRef, Patch, State, Time};
+use berth_state::{Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::Options;
 use crate::candidate::{Candidate, Reason, Survey};
-use crate::command::Method;
+use crate::command::{Method, Places};
 use crate::play::{Played, play};
 use crate::prices::Prices;
 use crate::replicas::static_replacement;
@@ -114,7 +114,7 @@ pub fn confirm(
     method: Method,
     options: &Options,
     now: Time,
-) -> Result<Result<Vec<(Key, String)>, Vec<Reason>>, DecideError> {
+) -> Result<Result<Places, Vec<Reason>>, DecideError> {
     again(state, nodes, method, options, now, |state, _, gone| {
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));

@@ -105,16 +105,16 @@ async fn sets_of_nodes_make_way_for_sets_of_others_and_nothing_else_is_launched_
         let blocked = messages(&world, "DisruptionBlocked").await;
         let in_vain = blocked.iter().filter(|text| text.starts_with("its disruption came to nothing")).count();
         assert_eq!(in_vain, 0, "{blocked:#?}; {}", repeat(seed));
-        // Then nothing churns; BERTH_HOURS=168 is a week.
-        let (fleet, pods) = (world.fleet(), uids(&world).await);
-        let hours: u64 = std::env::var("BERTH_HOURS").ok().and_then(|hours| hours.parse().ok()).unwrap_or(2);
-        tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
-        assert_eq!((world.fleet(), uids(&world).await), (fleet, pods), "{}; {}", state_of(&world).await, repeat(seed));
         n_sets += messages(&world, "Disrupting")
             .await
             .iter()
             .filter(|text| text.contains(" nodes → ") && text.contains(" × "))
             .count();
+        // Then nothing churns; BERTH_HOURS=168 is a week.
+        let (fleet, pods) = (world.fleet(), uids(&world).await);
+        let hours: u64 = std::env::var("BERTH_HOURS").ok().and_then(|hours| hours.parse().ok()).unwrap_or(2);
+        tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
+        assert_eq!((world.fleet(), uids(&world).await), (fleet, pods), "{}; {}", state_of(&world).await, repeat(seed));
     }
     assert!(n_sets >= 2, "{n_sets} commands replaced several nodes");
 }

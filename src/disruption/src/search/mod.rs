@@ -345,7 +345,7 @@ impl<'s> Search<'s> {
         let mut has_found = false;
         let mut candidates = self.consolidatable();
         let keeps_free = self.may_need_free_nodes();
-        candidates.retain(|candidate| !self.is_asked(candidate) && !(keeps_free && is_free(candidate)));
+        candidates.retain(|candidate| !(self.is_asked(candidate) || keeps_free && is_free(candidate)));
         let mut verdicts = self.verdicts(&candidates)?;
         for candidate in &candidates {
             let has_budget = self.batches.most(&candidate.pool, Method::SingleNodeConsolidation) > 0;

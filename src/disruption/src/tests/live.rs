@@ -214,18 +214,18 @@ fn what_has_begun_goes_on_at_half_the_price_with_replacements_too() {
 
 #[test]
 fn nodes_that_cost_nothing_stay_while_paid_ones_wait_for_their_budget() {
-    // One paid node goes at a time; the pod of the second needs the empty slot, and that of the first does not.
+    // One paid node goes at a time, and the pod of the second finds a place on the empty slot alone.
     let mut objects = vec![
         pool("pool", &json!({"budgets": [{"nodes": "1", "reasons": ["Underutilized"]}]}), WITH_SLOTS),
         node("a", "large", "on-demand"),
         node("b", "large", "on-demand"),
         node("slot", "small", "reserved"),
-        pod("p", "a", "6", &json!({})),
+        pod("p", "a", "7", &json!({})),
         pod("q", "b", "1500m", &json!({})),
     ];
     let only_now = Options { only_now: true, ..Options::default() };
     let first = disrupted(&objects, &[], &only_now);
-    assert_eq!(lines(&first), ["0 SingleNodeConsolidation b >  $0.8000"], "onto the slot, or beside the other");
+    assert_eq!(lines(&first), ["0 SingleNodeConsolidation b >  $0.8000"], "its pod comes to the slot");
     // Where the budget lets none go now, the empty slot stays for those that wait.
     let going = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
     let Object::Node(c) = node("c", "small", "on-demand") else { panic!("a node") };
