@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 
-use super::caller::{broken, clear, create, delete, find, get, paid, repeat, request, slot};
+use super::caller::{broken, clear, create, delete, find, get, paid, repeat, request, settled, slot};
 use super::{Failure, Outcome, Subject, expect};
 use crate::{CloudError, Instance, InstanceState, LaunchTarget, OfferingKey, ProviderId, tag};
 use berth_catalogue::CapacityType;
@@ -119,6 +119,27 @@ pub(super) async fn deleted_goes(subject: &dyn Subject, run: &str) -> Outcome {
     expect(left.iter().all(|instance| instance.state == InstanceState::Terminated), || {
         format!("list shows a deleted instance as {:?}", left.iter().map(|instance| instance.state).collect::<Vec<_>>())
     })
+}
+
+pub(super) async fn told_of_interruption(subject: &dyn Subject, run: &str) -> Outcome {
+    let request = request(subject, run, "interrupted", paid(&subject.offerings()))?;
+    let instance = create(subject, &request).await.map_err(|error| broken("create", &error))?.instance;
+    subject.sleep(subject.provider().consistency_lag()).await;
+    let told = async || {
+        let answer = settled(subject, || subject.provider().interrupted()).await;
+        let all = answer.map_err(|error| broken("interrupted", &error))?;
+        Ok(all.into_iter().find(|known| known.provider_id == instance.provider_id))
+    };
+    let before = told().await?;
+    expect(before.is_none(), || format!("{before:?} is told of although nobody takes it back"))?;
+    if !subject.interrupt(&instance.provider_id).await {
+        clear(subject, std::slice::from_ref(&instance)).await?;
+        return Err(Failure::Skip);
+    }
+    subject.sleep(subject.provider().consistency_lag()).await;
+    let after = told().await?;
+    expect(after.as_ref().is_some_and(|known| known.interruption.is_some()), || format!("{after:?} is told"))?;
+    clear(subject, &[instance]).await
 }
 
 pub(super) async fn unknown_is_not_found(subject: &dyn Subject) -> Outcome {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use berth_api::NodeClassRef;
 use futures::future::BoxFuture;
 
-use crate::{CloudProvider, OfferingKey};
+use crate::{CloudProvider, OfferingKey, ProviderId};
 
 /// A provider and the cloud behind it, as the suite needs them.
 pub trait Subject: Sync {
@@ -42,6 +42,11 @@ pub trait Subject: Sync {
 
     /// Changes how many instances a reservation of [`reserve`](Self::reserve) holds.
     fn resize(&self, reservation: &str, total: u32) -> BoxFuture<'_, ()>;
+
+    /// Makes the cloud announce that it will take an instance back in an hour. `false` if it cannot be told so.
+    fn interrupt(&self, _id: &ProviderId) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
 }
 
 /// What became of each promise.
@@ -67,7 +72,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Plays every scene, one after another. `run` distinguishes the tokens of one run from another's on the same cloud.
 pub async fn run(subject: &dyn Subject, run: &str) -> Report {
     let mut report = Report::default();
-    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 17] = [
+    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 18] = [
         ("a launched instance is what was asked for", Box::pin(launches::is_what_was_asked(subject, run))),
         ("the same token is the same instance", Box::pin(launches::same_token_same_instance(subject, run))),
         ("the same token side by side launches once", Box::pin(launches::same_token_side_by_side(subject, run))),
@@ -75,6 +80,7 @@ pub async fn run(subject: &dyn Subject, run: &str) -> Report {
         ("launches side by side are distinct", Box::pin(launches::side_by_side(subject, run))),
         ("an instance is found by its tags", Box::pin(launches::found_by_tags(subject, run))),
         ("a deleted instance goes", Box::pin(launches::deleted_goes(subject, run))),
+        ("an instance that will be taken back is told", Box::pin(launches::told_of_interruption(subject, run))),
         ("what never was is not found", Box::pin(launches::unknown_is_not_found(subject))),
         ("requests that cannot be are refused", Box::pin(launches::invalid_requests(subject, run))),
         ("the next offering serves when the first has none", Box::pin(offers::falls_through(subject, run))),
