@@ -310,7 +310,7 @@ mod tests {
     /// `node: pods`, a line each.
     fn told(places: &Places) -> Vec<String> {
         let expected = places.expected(|node| Some(node.into()));
-        let names = |pods: &BTreeSet<Box<str>>| pods.iter().map(|pod| pod.to_string()).collect::<Vec<_>>().join(" ");
+        let names = |pods: &BTreeSet<Box<str>>| pods.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         expected.iter().map(|(node, pods)| format!("{node}: {}", names(pods)).replace("default/", "")).collect()
     }
 
