@@ -170,7 +170,7 @@ fn image_names(drafts: &FxIndexSet<Draft>, nodes: &FxIndexMap<Sym, NodeRecord>) 
     let wanted: FxHashSet<Sym> = drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
     let of_nodes = nodes.values().flat_map(|node| node.images.iter().map(|(name, _)| *name));
     let unwanted = of_nodes.filter(|image| !wanted.contains(image)).collect();
-    ImageNames { wanted, unwanted }
+    ImageNames { wanted, unwanted, asked: Vec::new() }
 }
 
 /// By driver: how many nodes limit its volumes.
