@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use berth_model::OwnerReference;
 
-use crate::builder::{add_ask, index, name_of, namespace_of};
+use crate::add_pod::add_ask;
+use crate::builder::{index, name_of, namespace_of};
 use crate::claims::Storage;
 use crate::workloads::{Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};

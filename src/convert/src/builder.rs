@@ -1,21 +1,17 @@
 //! Objects are folded in one at a time, in any order; what they mean together is decided at the end.
 
-use std::hash::BuildHasher;
-
 use berth_api::{
     Device, FieldError, NodeClaim, NodeClassRef, NodeOverlay, NodePool, NodeResourceTopology, Reservation,
 };
 use berth_catalogue::Catalogue;
-use berth_model::{
-    Assigned, Cluster, DisruptionBudget, Keyed, Labels, Namespace, OwnerReference, Refusal, Reservation as Held, Sym,
-};
+use berth_model::{Cluster, DisruptionBudget, Keyed, Labels, Namespace, OwnerReference, Sym};
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::api::{core, policy, scheduling, storage};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::add_pod::PodRecord;
 use crate::admission::Admission;
 use crate::autoscalers::Autoscaler;
 use crate::claims::Storage;
@@ -25,15 +21,10 @@ use crate::pod::Draft;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Owner, Workloads};
-use crate::{
-    ConvertError, Options, Problem, ask, catalogue, memo, node, operating, overlay, pod, pool, reservation, resize,
-    terms, units,
-};
+use crate::{ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pool, reservation, terms, units};
 
 /// kube-scheduler's default namespace and kubectl's.
 const DEFAULT_NAMESPACE: &str = "default";
-/// Koordinator's reason where a pod asks for a Reservation and none matches.
-const NO_RESERVATION: &str = "node(s) no reservations match reservation affinity";
 
 pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
@@ -57,10 +48,10 @@ pub struct Builder {
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     pub(crate) pods: Vec<PodRecord>,
     /// Positions in `pods`, by namespace and name.
-    pod_ids: HashTable<u32>,
-    names: Keyed,
+    pub(crate) pod_ids: HashTable<u32>,
+    pub(crate) names: Keyed,
     pub(crate) memo: memo::Memo,
-    n_generated: u32,
+    pub(crate) n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
     pub(crate) workloads: Workloads,
     pub(crate) storage: Storage,
@@ -107,50 +98,6 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-/// A pod that runs or is to run.
-#[derive(Clone, Debug)]
-pub(crate) struct PodRecord {
-    pub(crate) namespace: Sym,
-    pub(crate) name: Box<str>,
-    pub(crate) draft: u32,
-    pub(crate) labels: u32,
-    /// The node that it is bound to.
-    pub(crate) node: Option<Sym>,
-    /// The node on which room was made for it.
-    pub(crate) nominated_node: Option<Sym>,
-    /// Index into the owners.
-    pub(crate) owner: Option<u32>,
-    /// Whether it has ended.
-    pub(crate) is_gone: bool,
-    /// Whether it is being deleted.
-    pub(crate) is_terminating: bool,
-    /// Whether it is a static pod's mirror, which no other node takes.
-    pub(crate) is_static: bool,
-    /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
-    pub(crate) started: i64,
-    /// When it was created, in nanoseconds since 1970; `i64::MAX` if that is not said.
-    pub(crate) created: i64,
-    /// The name of the Reservation that it draws from, and its uid.
-    pub(crate) draws_from: Option<(Sym, Option<Sym>)>,
-    /// Index of its owner references.
-    pub(crate) references: u32,
-    /// Its uid.
-    pub(crate) uid: Option<Box<str>>,
-    /// Set where the cluster's label says that Reservations may be bound to it: its priority among such pods.
-    pub(crate) pre_allocatable: Option<i64>,
-    /// The CPUs and devices that it has to itself.
-    pub(crate) assigned: Option<Box<Assigned>>,
-    /// The Reservation that it is, but for what it reserves.
-    pub(crate) operating: Option<Box<Held>>,
-}
-
-impl PodRecord {
-    /// Whether no API server knows it yet.
-    pub(crate) fn is_new(&self) -> bool {
-        self.uid.is_none() && self.node.is_none() && self.created == i64::MAX
-    }
-}
-
 pub(crate) fn index(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
@@ -172,14 +119,6 @@ pub(crate) fn name_of<'a>(kind: &'static str, metadata: &'a ObjectMeta) -> Resul
 pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
     let namespace = metadata.namespace.as_deref().filter(|name| !name.is_empty());
     namespace.unwrap_or(DEFAULT_NAMESPACE)
-}
-
-fn started(pod: &core::v1::Pod) -> i64 {
-    nanoseconds(pod.status.as_ref().and_then(|status| status.start_time.as_ref()))
-}
-
-fn nanoseconds(time: Option<&Time>) -> i64 {
-    time.and_then(|time| i64::try_from(time.0.as_nanosecond()).ok()).unwrap_or(i64::MAX)
 }
 
 // === impl Builder ===
@@ -232,151 +171,13 @@ impl Builder {
     }
 
     /// The index of an object's owner references; the first are none.
-    fn intern_references(&mut self, metadata: &ObjectMeta) -> u32 {
+    pub(crate) fn intern_references(&mut self, metadata: &ObjectMeta) -> u32 {
         let references = ask::read_references(metadata, &mut self.cluster);
         index(self.references.insert_full(references).0)
     }
 
     pub(crate) fn owner_of(&mut self, metadata: &ObjectMeta, namespace: Sym) -> Option<Owner> {
         Owner::of(metadata, namespace, &mut self.cluster.symbols)
-    }
-
-    /// A pod. One that is bound takes room on its node until it is gone, one that is not is planned unless it is being
-    /// deleted; one that has ended counts for nothing.
-    pub fn add_pod(&mut self, object: &core::v1::Pod) -> Result<(), ConvertError> {
-        let metadata = &object.metadata;
-        let name = match (metadata.name.as_deref(), metadata.generate_name.as_deref()) {
-            (None | Some(""), Some(prefix)) => {
-                self.n_generated += 1;
-                format!("{prefix}{}", self.n_generated - 1).into_boxed_str()
-            }
-            _ => name_of("Pod", metadata)?.into(),
-        };
-        let namespace = self.cluster.symbols.intern(namespace_of(metadata));
-        let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
-        let mut record = PodRecord {
-            namespace,
-            name,
-            draft: 0,
-            labels: 0,
-            node: None,
-            nominated_node: None,
-            owner: None,
-            is_gone: matches!(phase, Some("Succeeded" | "Failed")),
-            is_terminating: metadata.deletion_timestamp.is_some(),
-            started: started(object),
-            created: nanoseconds(metadata.creation_timestamp.as_ref()),
-            draws_from: None,
-            references: 0,
-            uid: None,
-            pre_allocatable: None,
-            assigned: None,
-            operating: None,
-            is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
-        };
-        if !record.is_gone {
-            let default;
-            let resized;
-            let spec = if let Some(spec) = &object.spec {
-                resized = resize::resized(object);
-                resized.as_ref().unwrap_or(spec)
-            } else {
-                default = core::v1::PodSpec::default();
-                &default
-            };
-            record.draft = self.draft_of(metadata, spec, &record)?;
-            let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
-            record.node = node.map(|name| self.cluster.symbols.intern(name));
-            let nominated = object.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
-            record.nominated_node =
-                nominated.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name));
-            let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
-            record.labels = self.cluster.intern_labels(labels);
-            if ask::may_ask(metadata) {
-                self.add_extensions(object, &mut record).map_err(|problem| {
-                    let name = format!("{}/{}", namespace_of(metadata), record.name);
-                    ConvertError::new("Pod", name, vec![problem])
-                })?;
-            }
-            record.references = self.intern_references(metadata);
-            record.uid = metadata.uid.as_deref().map(Into::into);
-            record.pre_allocatable = record.node.and_then(|_| ask::pre_allocatable(metadata, &self.options));
-            let owner = self.owner_of(metadata, namespace);
-            record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
-        }
-        self.keep_pod(record);
-        Ok(())
-    }
-
-    // What Koordinator's annotations and labels say of a pod beside its spec.
-    fn add_extensions(&mut self, object: &core::v1::Pod, record: &mut PodRecord) -> Result<(), Problem> {
-        let metadata = &object.metadata;
-        let assigned = units::read_assigned(metadata, &mut self.cluster)?;
-        record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
-        record.draws_from = ask::read_allocated(metadata, &mut self.cluster)?;
-        if record.node.is_some() && operating::is_operating(metadata) {
-            record.operating = Some(Box::new(operating::read_operating(object, record, &mut self.cluster)?));
-        }
-        Ok(())
-    }
-
-    fn draft_of(
-        &mut self,
-        metadata: &ObjectMeta,
-        spec: &core::v1::PodSpec,
-        record: &PodRecord,
-    ) -> Result<u32, ConvertError> {
-        // Annotations and labels may change the draft.
-        let fingerprint = (!ask::may_ask(metadata)).then(|| memo::fingerprint(spec));
-        if let Some(known) = fingerprint.and_then(|fingerprint| self.memo.get(fingerprint, spec)) {
-            return Ok(known);
-        }
-        let wrong = |problem| {
-            let name = format!("{}/{}", namespace_of(metadata), record.name);
-            ConvertError::new("Pod", name, vec![problem])
-        };
-        let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| wrong(problem.under("spec")))?;
-        add_ask(metadata, &mut draft, &mut self.cluster).map_err(wrong)?;
-        // Pods that exist have been let in.
-        if self.expansion == Expansion::Workloads && (fingerprint.is_some() || metadata.uid.is_none()) {
-            draft.shape = self.shape_of(spec);
-        }
-        let draft = self.intern_draft(draft);
-        if let Some(fingerprint) = fingerprint {
-            self.memo.insert(fingerprint, spec, draft);
-        }
-        Ok(draft)
-    }
-
-    /// Reads a pod without keeping it.
-    pub(crate) fn read_pod(&mut self, object: &core::v1::Pod) -> Result<Option<PodRecord>, ConvertError> {
-        self.add_pod(object)?;
-        self.pod_ids.clear();
-        Ok(self.pods.pop())
-    }
-
-    fn keep_pod(&mut self, record: PodRecord) {
-        let (pods, names) = (&self.pods, &self.names);
-        let hash_of = |pod: &PodRecord| names.hash_one((pod.namespace, &pod.name));
-        let is_it = |at: &u32| {
-            let known = pods.get(*at as usize);
-            known.is_some_and(|pod| pod.namespace == record.namespace && pod.name == record.name)
-        };
-        let hash_at = |at: &u32| pods.get(*at as usize).map_or(0, hash_of);
-        let at = match self.pod_ids.entry(hash_of(&record), is_it, hash_at) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                new.insert(index(pods.len()));
-                self.pods.push(record);
-                return;
-            }
-        };
-        let namespace = self.cluster.symbols.text(record.namespace);
-        let name = format!("{namespace}/{}", record.name);
-        if let Some(pod) = self.pods.get_mut(at as usize) {
-            *pod = record;
-        }
-        self.warn_of_repeat("Pod", &name);
     }
 
     pub(crate) fn intern_draft(&mut self, draft: Draft) -> u32 {
@@ -618,15 +419,4 @@ impl Builder {
         let namespaces = std::mem::take(&mut self.namespaces).into_iter();
         namespaces.map(|(name, labels)| Namespace { name, labels }).collect()
     }
-}
-
-/// What a pod of this metadata asks of Reservations becomes part of its draft. One that must draw from a Reservation
-/// has no place where none is matched.
-pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cluster) -> Result<(), Problem> {
-    units::add_ask(metadata, draft)?;
-    draft.spec.reservation = ask::read_ask(metadata, cluster)?;
-    if draft.spec.reservation.affinity.is_some() {
-        draft.spec.refusal.get_or_insert(Refusal(NO_RESERVATION.to_owned()));
-    }
-    Ok(())
 }

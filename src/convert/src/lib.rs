@@ -18,6 +18,7 @@
 //! # Ok::<(), berth_convert::ConvertError>(())
 //! ```
 
+mod add_pod;
 mod add_workload;
 mod admission;
 mod annotations;
@@ -27,8 +28,11 @@ mod builder;
 mod capacity;
 mod catalogue;
 mod claims;
+mod daemons;
 mod drivers;
 mod error;
+mod expand;
+mod fates;
 mod finish;
 mod in_flight;
 mod live;
@@ -40,6 +44,7 @@ mod operating;
 mod options;
 mod overlay;
 mod ownership;
+mod place;
 mod pod;
 mod pool;
 mod quantities;
@@ -47,7 +52,7 @@ mod requests;
 mod reservation;
 mod resize;
 mod resolve;
-mod running_daemons;
+mod stand_ins;
 mod standing;
 mod terms;
 #[cfg(test)]

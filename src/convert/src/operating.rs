@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::builder::PodRecord;
+use crate::add_pod::PodRecord;
 use crate::pod::Draft;
 use crate::reservation::{ReservationRecord, add_identity, owners};
 use crate::{Problem, annotations, node_reservation};

@@ -221,8 +221,8 @@ fn node_with(i: usize, zone: usize, milli_cpu: usize) -> Result<Object, Failure>
             "kubernetes.io/hostname": format!("node-{i}"), "unique": format!("u{i}"),
             "topology.kubernetes.io/zone": format!("zone-{}", zone % 3)}},
         "status": {"allocatable": room, "capacity": room, "images": [
-            {"names": [format!("own-{i}")], "sizeBytes": 100_000_000},
-            {"names": [format!("app-{}", i % DEPLOYMENTS)], "sizeBytes": 200_000_000}]}}))
+            {"names": [format!("own-{i}:latest")], "sizeBytes": 100_000_000},
+            {"names": [format!("app-{}:latest", i % DEPLOYMENTS)], "sizeBytes": 200_000_000}]}}))
 }
 
 fn daemon_set(i: usize) -> Result<Object, Failure> {

@@ -234,6 +234,9 @@ impl Kept {
         if !classes.set_pending(cluster) {
             return None;
         }
+        if changes.is_empty() && classes.universe().counters.len() == n_counters {
+            return Some(Kept { classes, scheduler, n_changes, launching, within_limits, ..self });
+        }
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         if !scheduler.follow(&steps) {
             return None;

@@ -3,7 +3,7 @@
 use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Symbols, Taint, Units};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The name.
     pub name: Sym,

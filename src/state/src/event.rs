@@ -16,7 +16,8 @@ pub enum Event {
     Applied(Object),
     /// An object is gone.
     Deleted {
-        /// Which. One that has another uid than the object that is known is about an earlier incarnation.
+        /// Which. One that has another uid than the object that is known is about an earlier incarnation, or about a later
+        /// one where its resourceVersion says so: then the one that is known is gone, too.
         object: ObjectRef,
         /// The resourceVersion of the deletion, where it is known.
         resource_version: Option<String>,

@@ -69,6 +69,15 @@ impl Objects for Counted<'_> {
         self.get("", name)
     }
 
+    fn nodes_with_image(&self, image: &str) -> Vec<String> {
+        let has_it = |node: &Node| {
+            let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
+            images.flat_map(|known| known.names.iter().flatten()).any(|name| name == image)
+        };
+        let nodes = self.of_kind(Kind::Node).filter_map(|(_, object)| Node::of(object));
+        nodes.filter(|node| has_it(node)).filter_map(|node| node.metadata.name.clone()).collect()
+    }
+
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
         let claims = self.cloud.claims_on(id).filter_map(|claim| self.get("", claim));
         self.cloud.free(id, counted, claims)
@@ -84,7 +93,9 @@ impl State {
     pub(crate) fn patch(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>) {
         let Some(built) = &mut self.built else { return };
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
-        if built.patch(key, (before, after), objects) == Patched::NeedsRebuild {
+        let is_done = built.patch(key, (before, after), objects) == Patched::Done
+            && built.live.show_images(&objects) == Patched::Done;
+        if !is_done {
             self.forget(key.kind.name());
         }
     }

@@ -1,5 +1,6 @@
 //! The state itself: events in, objects and the cluster out.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -406,8 +407,13 @@ impl State {
         let Some(entry) = self.entries.get_mut(&object.key) else { return Touched::default() };
         let is_meant = entry.observed.as_ref().is_some_and(|known| {
             let is_same = known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| known == uid);
-            let is_newer = known.version().zip(version).is_some_and(|(known, version)| known > version);
-            is_same && !is_newer
+            let order = known.version().zip(version).map(|(known, version)| known.cmp(&version));
+            match order {
+                // Whoever had the name later, this one had gone before.
+                Some(Ordering::Less) => true,
+                Some(Ordering::Greater) => false,
+                Some(Ordering::Equal) | None => is_same,
+            }
         });
         // What was created and gone before an event showed it.
         let is_created = |assumption: &Assumption| match &assumption.patch {

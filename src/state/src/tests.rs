@@ -188,6 +188,17 @@ fn the_deletion_of_an_earlier_incarnation_leaves_the_later() {
 }
 
 #[test]
+fn the_deletion_of_a_later_incarnation_tells_that_the_earlier_went_too() {
+    let mut state = state_of([mk_pod("web", "first", 11, Some("n"))]);
+    // The second one was never told.
+    state.apply(deleted(&mk_pod("web", "second", 13, None), 15), NOW).unwrap();
+    assert!(state.get(&pod_key("web")).is_none());
+    state.apply(Event::Applied(mk_pod("web", "third", 17, None)), NOW).unwrap();
+    state.apply(deleted(&mk_pod("web", "first", 11, None), 12), NOW).unwrap();
+    assert!(state.get(&pod_key("web")).is_some());
+}
+
+#[test]
 fn a_relist_deletes_what_it_does_not_list_unless_that_is_newer() {
     let mut state = state_of([mk_pod("a", "1", 1, None), mk_pod("b", "2", 2, None), mk_pod("c", "3", 30, None)]);
     let list = Event::Relisted {

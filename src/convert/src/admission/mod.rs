@@ -13,8 +13,9 @@ use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::{Expansion, FxIndexMap, FxIndexSet, PodRecord, index, name_of, namespace_of};
-use crate::finish::Fate;
+use crate::add_pod::PodRecord;
+use crate::builder::{Expansion, FxIndexMap, FxIndexSet, index, name_of, namespace_of};
+use crate::fates::Fate;
 use crate::pod::Draft;
 use crate::quantities::beyond_limit;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};

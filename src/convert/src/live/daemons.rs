@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 
 use super::{Change, Live, Patched};
 use crate::builder::{Builder, FxIndexSet};
-use crate::finish::add_daemons;
+use crate::daemons;
 
 impl Live {
     /// A DaemonSet was created, changed or deleted.
@@ -44,7 +44,7 @@ impl Live {
     pub(super) fn keep_room_again(&mut self) {
         let mut warnings = FxIndexSet::default();
         self.cluster.daemons.clear();
-        let daemons = add_daemons(&self.rooms.workloads, &mut self.rooms.resolver, &mut self.cluster, &mut warnings);
+        let daemons = daemons::add(&self.rooms.workloads, &mut self.rooms.resolver, &mut self.cluster, &mut warnings);
         self.rooms.standing.forget_daemons();
         let by_owner = std::mem::take(&mut self.by_daemon_set);
         for (owner, pods) in &by_owner {

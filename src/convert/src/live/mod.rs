@@ -70,6 +70,8 @@ pub trait Objects {
     fn device(&self, name: &str) -> Option<&Device>;
     /// The CPUs and NUMA nodes of a node.
     fn node_resource_topology(&self, name: &str) -> Option<&NodeResourceTopology>;
+    /// The names of the nodes that say that they have an image, by one of its names.
+    fn nodes_with_image(&self, image: &str) -> Vec<String>;
     /// How many instances of a finite supply may still be launched, of so many in the catalogue. NodeClaims that are not
     /// launched as far as they show are not taken off.
     fn free_slots(&self, id: &str, counted: u32) -> u32;
@@ -84,6 +86,8 @@ pub(crate) struct ImageNames {
     pub(crate) wanted: FxHashSet<Sym>,
     /// Others that nodes have: the cluster's nodes do not say so.
     pub(crate) unwanted: FxHashSet<Sym>,
+    /// Of these, those that were just asked for: nodes are to say so.
+    pub(crate) asked: Vec<Sym>,
 }
 
 /// Finite supplies, by the cluster's order.
@@ -228,7 +232,8 @@ impl Live {
     }
 
     /// Reads something with the tables of the cluster; `None` where that cannot be done without converting everything anew:
-    /// it fails, or names resources or images that were of no matter.
+    /// it fails, or names resources that were of no matter. Images that were of no matter are noted, for
+    /// [`Live::show_images`].
     fn read<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
         let n_resources = self.cluster.resource_names.len();
         let n_drafts = self.rooms.resolver.drafts.len();
@@ -238,12 +243,12 @@ impl Live {
         self.reader.warnings.clear();
         let (drafts, images) = (&self.rooms.resolver.drafts, &mut self.rooms.images);
         let new = (n_drafts..drafts.len()).filter_map(|draft| drafts.get_index(draft));
-        let mut wants_others = false;
         for image in new.flat_map(|draft| &draft.spec.images.names) {
-            wants_others |= images.unwanted.contains(image);
-            images.wanted.insert(*image);
+            if images.wanted.insert(*image) && images.unwanted.remove(image) {
+                images.asked.push(*image);
+            }
         }
-        found.ok().filter(|_| !wants_others && self.cluster.resource_names.len() == n_resources)
+        found.ok().filter(|_| self.cluster.resource_names.len() == n_resources)
     }
 
     /// Swaps the tables that objects are read into with the reader's.

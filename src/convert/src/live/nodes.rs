@@ -171,6 +171,15 @@ impl Live {
         }
     }
 
+    /// Nodes say which of the images they have that were just asked for: to be called after each change. It looks through all
+    /// nodes, where somebody is the first to ask for an image that some node has.
+    pub fn show_images(&mut self, objects: &impl Objects) -> Patched {
+        let asked = std::mem::take(&mut self.rooms.images.asked);
+        let names = asked.into_iter().flat_map(|image| objects.nodes_with_image(self.cluster.symbols.text(image)));
+        let nodes = names.filter_map(|node| self.cluster.symbols.get(&node)).collect();
+        self.bring_up_to_date(nodes, objects)
+    }
+
     pub(super) fn settle_supplies(&mut self) {
         let mut free = self.rooms.supplies.free.clone();
         for slot in self.rooms.standing.taken.values() {
@@ -323,7 +332,8 @@ impl Live {
         }
     }
 
-    /// A node that stands is another one from now on, with the same pods and Reservations.
+    /// A node that stands is another one from now on, with the same pods and Reservations. Most that is told of nodes changes
+    /// nothing here: images that nobody asks for come and go all the time.
     fn change_node(&mut self, position: usize, mut node: Node) {
         let pools = &mut self.cluster.node_pools;
         let Some(known) = self.cluster.nodes.get_mut(position) else { return };
@@ -332,9 +342,14 @@ impl Live {
         join_pool(&mut node, pools, self.cluster.well_known.node_pool);
         let counts_otherwise = pool != node.node_pool || (pool.is_some() && capacity != node.capacity);
         known.node_pool = node.node_pool;
-        node.pods = std::mem::take(&mut known.pods);
-        node.holdings = std::mem::take(&mut known.holdings);
+        let (pods, holdings) = (std::mem::take(&mut known.pods), std::mem::take(&mut known.holdings));
+        node.free.clone_from(&known.free);
+        let is_same = *known == node;
+        (node.pods, node.holdings) = (pods, holdings);
         let was = std::mem::replace(known, node);
+        if is_same {
+            return;
+        }
         if counts_otherwise {
             self.log.push(Change::Supplies);
         }

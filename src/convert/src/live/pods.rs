@@ -6,9 +6,11 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Patched, PodChange, Rooms, sizes};
 use crate::ConvertError;
-use crate::builder::{Expansion, FxIndexSet, PodRecord};
+use crate::add_pod::PodRecord;
+use crate::builder::{Expansion, FxIndexSet};
 use crate::claims::Storage;
-use crate::finish::{Fate, fates, place_pods};
+use crate::fates::{Fate, fates};
+use crate::place::place_pods;
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
 use crate::builder::{FxIndexMap, FxIndexSet};
-use crate::finish::{Alike, valid_seconds, with_stand_in};
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
+use crate::stand_ins::{Alike, valid_seconds, with_stand_in};
 use crate::standing::{drawn_from, settle_holdings};
 
 /// The records behind the cluster's Reservations.

@@ -53,7 +53,7 @@ fn mk_zonal(name: &str, cpu: &str, zone: &str, more: Value) -> Object {
 }
 
 fn image(size: i64) -> Value {
-    json!({"status": {"images": [{"names": ["app"], "sizeBytes": size}]}})
+    json!({"status": {"images": [{"names": ["app:latest"], "sizeBytes": size}]}})
 }
 
 /// A pod of an app that is spread over zones.
@@ -138,6 +138,21 @@ fn nodes_that_come_change_and_go_are_taken_in_where_they_are() {
         followed.hold("they go one by one");
     }
     followed.put("one comes to nothing", vec![mk_zonal("f", "2", "z3", json!({}))]);
+}
+
+#[test]
+fn a_node_that_takes_the_place_of_one_that_went_keeps_what_its_images_are_worth() {
+    let others = || vec![mk_zonal("a", "2", "z2", json!({})), mk_zonal("b", "4", "z1", json!({}))];
+    let mut objects = others();
+    objects.push(mk_zonal("c", "1500m", "z2", image(2_000_000_000)));
+    objects.push(mk_pod("first", "300m", json!({"spec": {"priority": 1}})));
+    objects.push(mk_pod("second", "100m", json!({})));
+    let mut followed = Followed::new(&objects);
+    for name in ["a", "b"] {
+        followed.take(Kind::Node, "", name);
+    }
+    followed.hold("the last one is alone");
+    followed.put("others come again", others());
 }
 
 #[test]

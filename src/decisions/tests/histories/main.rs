@@ -4,6 +4,7 @@
 
 mod objects;
 mod seen;
+mod told;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,9 +76,14 @@ pub(crate) fn difference(is: &str, expected: &str) -> String {
     format!("is:\n{}\nexpected:\n{}", around(is), around(expected))
 }
 
+/// A state that knows nothing yet.
+pub(crate) fn fresh() -> State {
+    State::new(berth_state::Options { node_overlay: true, ..berth_state::Options::default() })
+}
+
 /// A state that was told what there is, kind by kind.
 pub(crate) fn rebuilt(objects: &[Object], reversed: bool) -> State {
-    let mut state = State::new(berth_state::Options::default());
+    let mut state = fresh();
     let mut kinds = Kind::ALL.to_vec();
     if reversed {
         kinds.reverse();
@@ -126,6 +132,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Count(free, sees)),
+        1 => (0..3_u8, 0..4_u8).prop_map(|(types, classes)| Step::Types(types, classes)),
         1 => any::<u8>().prop_map(Step::Wait),
         4 => any::<bool>().prop_map(Step::Look),
     ]
@@ -150,6 +157,7 @@ fn write_step() -> impl Strategy<Value = Step> {
         1 => Just(Step::ReadAgain),
         1 => Just(Step::Ask),
         1 => any::<u8>().prop_map(Step::Read),
+        4 => Just(Step::Look(false)),
         2 => (prop::collection::vec((any::<u8>(), 0..2_u8, any::<u8>()), 1..4), any::<bool>())
             .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
     ]
@@ -188,6 +196,11 @@ fn node_kind() -> impl Strategy<Value = Kind> {
         2 => Just(Kind::NodeClaim),
         1 => prop::sample::select(&[Kind::CSINode, Kind::Device, Kind::Namespace, Kind::NodePool, Kind::NodeOverlay][..]),
     ]
+}
+
+/// Every kind alike.
+fn any_kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(Kind::ALL)
 }
 
 /// Of pods that are taken in one by one: without claims, and of no DaemonSet.
@@ -285,6 +298,26 @@ proptest! {
         let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
         let is = world.decision();
         prop_assert!(is == expected, "{}", difference(&is, &expected));
+    }
+
+    #[test]
+    fn each_change_leaves_what_a_conversion_of_everything_gives(
+        // Some of each kind, so that what changes matters to others.
+        first in prop::collection::vec(any::<u8>(), Kind::ALL.len() * 3),
+        later in prop::collection::vec((any_kind(), any::<u8>(), any::<u8>(), any::<u8>()), 1..24),
+    ) {
+        let mut world = World::new();
+        for (at, variant) in first.into_iter().enumerate().filter(|(_, variant)| variant % 5 > 0) {
+            let (kind, name) = (Kind::ALL[at % Kind::ALL.len()], u8::try_from(at / Kind::ALL.len()).unwrap());
+            world.put(kind, name, variant);
+        }
+        world.settle(0);
+        world.decision();
+        for (kind, name, variant, what) in later {
+            // Few names, so that most change what is there.
+            world.event(kind, name % 4, variant, what);
+            world.hold_cluster();
+        }
     }
 
     #[test]

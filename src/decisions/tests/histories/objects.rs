@@ -1,9 +1,16 @@
 //! Objects of every kind, by name and variant.
 
+use std::sync::Arc;
+
+use berth_catalogue::Catalogue;
 use berth_state::{Kind, Object};
 use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+/// The names of node classes.
+pub(crate) const CLASSES: [&str; 2] = ["x", "y"];
 
 const KEY: &str = "scheduling.koordinator.sh/reservation-allocated";
 
@@ -86,28 +93,56 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
     let body = match kind {
         Kind::Namespace => json!({"metadata": {"labels": {"team": zone}}}),
         Kind::PriorityClass => json!({"metadata": {}, "value": v % 3 * 100, "globalDefault": v.is_multiple_of(5)}),
-        Kind::StorageClass => json!({"metadata": {}, "provisioner": "ebs.csi.aws.com",
-            "volumeBindingMode": if v.is_multiple_of(2) { "WaitForFirstConsumer" } else { "Immediate" },
-            "allowedTopologies": [{"matchLabelExpressions": [
-                {"key": "topology.kubernetes.io/zone", "values": [zone]}]}]}),
+        Kind::StorageClass => {
+            let provisioner = if v % 6 == 5 { "kubernetes.io/no-provisioner" } else { "ebs.csi.aws.com" };
+            let default = json!({"storageclass.kubernetes.io/is-default-class": (v % 4 == 1).to_string()});
+            json!({"metadata": {"annotations": default}, "provisioner": provisioner,
+                "volumeBindingMode": if v.is_multiple_of(2) { "WaitForFirstConsumer" } else { "Immediate" },
+                "allowedTopologies": [{"matchLabelExpressions": [
+                    {"key": "topology.kubernetes.io/zone", "values": [zone]}]}]})
+        }
+        // One that claims of its class may come to.
+        Kind::PersistentVolume if v % 6 == 5 => json!({"metadata": {}, "spec": {"capacity": {"storage": "2Gi"},
+            "accessModes": ["ReadWriteOnce"], "local": {"path": "/d"}, "storageClassName": format!("storageclass{}", v % 2),
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}}},
+            "status": {"phase": "Available"}}),
         Kind::PersistentVolume => json!({"metadata": {}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"], "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": format!("h{v}")},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}}}}),
         Kind::PersistentVolumeClaim => {
             let mut spec = json!({"accessModes": [if v.is_multiple_of(3) { "ReadWriteOncePod" } else { "ReadWriteOnce" }],
-                "storageClassName": format!("storageclass{}", v % 2), "resources": {"requests": {"storage": "1Gi"}}});
+                "resources": {"requests": {"storage": "1Gi"}}});
+            // Others are of the default class.
+            if v % 5 != 4 {
+                spec["storageClassName"] = format!("storageclass{}", v % 2).into();
+            }
             if v.is_multiple_of(2) {
                 spec["volumeName"] = format!("v{}", name % 2).into();
             }
             json!({"metadata": {}, "spec": spec})
         }
+        Kind::CSINode if v % 7 == 6 => json!({"metadata": {}, "spec": {"drivers": []}}),
         Kind::CSINode => json!({"metadata": {}, "spec": {"drivers": [
             {"name": "ebs.csi.aws.com", "nodeID": "x", "allocatable": {"count": v % 3}}]}}),
-        Kind::NodePool => json!({"metadata": {}, "spec": {"weight": v % 3 + 1, "limits": {"cpu": v % 20},
-            "template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
-                "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}}}}),
-        Kind::NodeOverlay => json!({"metadata": {}, "spec": {"requirements": [], "price": format!("0.{v}")}}),
+        Kind::NodePool => {
+            let taints = if v % 6 == 5 { json!([{"key": "starting", "effect": "NoSchedule"}]) } else { json!([]) };
+            json!({"metadata": {}, "spec": {"weight": v % 3 + 1, "limits": {"cpu": v % 20},
+                "template": {"spec": {"startupTaints": taints,
+                    "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": CLASSES[usize::from(v % 8 > 4)]},
+                    "requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}}}})
+        }
+        Kind::NodeOverlay => {
+            let zones = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]);
+            let mut spec = json!({"requirements": if v % 4 == 3 { zones } else { json!([]) }, "weight": v % 3 + 1});
+            match v % 5 {
+                0 => spec["capacity"] = json!({"example.com/dongle": "2"}),
+                1 | 2 => spec["priceAdjustment"] = format!("+{}%", v % 90 + 1).into(),
+                _ => spec["price"] = format!("0.{v}").into(),
+            }
+            json!({"metadata": {}, "spec": spec})
+        }
         // One that is not launched as far as it shows takes an instance of what it names.
         Kind::NodeClaim if v % 5 == 4 => json!({
             "metadata": {"labels": {"karpenter.sh/nodepool": format!("nodepool{}", v % 2)}},
@@ -134,7 +169,15 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                 labels["karpenter.sh/nodepool"] = "nodepool0".into();
                 labels["karpenter.sh/initialized"] = (v.is_multiple_of(8)).to_string().into();
             }
-            let taints = if v.is_multiple_of(5) { json!([{"key": "t", "effect": "NoSchedule"}]) } else { json!([]) };
+            let taints = match v % 15 {
+                0 | 5 | 10 => json!([{"key": "t", "effect": "NoSchedule"}]),
+                4 | 8 => json!([{"key": "starting", "effect": "NoSchedule"}]),
+                _ => json!([]),
+            };
+            let mut room = room;
+            if v % 10 == 9 {
+                room["example.com/dongle"] = "1".into();
+            }
             let mut metadata = json!({"labels": labels});
             if v.is_multiple_of(11) {
                 metadata["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
@@ -142,25 +185,63 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             json!({"metadata": metadata, "spec": {"providerID": format!("i-{}", name % 4), "taints": taints,
                 "unschedulable": v.is_multiple_of(7)},
                 "status": {"allocatable": room, "capacity": room, "images": [
-                    {"names": [format!("image{}", v % 2)], "sizeBytes": 1_000_000_000},
-                    {"names": [format!("image{}", v % 9)], "sizeBytes": 2_000_000_000}]}})
+                    {"names": [format!("image{}:latest", v % 2)], "sizeBytes": 1_000_000_000},
+                    {"names": [format!("image{}:latest", v % 9)], "sizeBytes": 2_000_000_000}]}})
         }
-        Kind::Device => json!({"metadata": {}, "spec": {"devices": [
-            {"type": "gpu", "minor": 0, "health": true, "resources": {"koordinator.sh/gpu-core": "100",
-                "koordinator.sh/gpu-memory-ratio": "100", "koordinator.sh/gpu-memory": "8Gi"}}]}}),
-        Kind::NodeResourceTopology => json!({"metadata": {}, "topologyPolicies": ["None"], "zones": []}),
+        Kind::Device => {
+            let gpu = |minor: u64| {
+                json!({"type": "gpu", "minor": minor, "health": v % 4 != 3, "resources": {
+                "koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100",
+                "koordinator.sh/gpu-memory": "8Gi"}})
+            };
+            json!({"metadata": {}, "spec": {"devices": (0..v % 3).map(gpu).collect::<Vec<_>>()}})
+        }
+        Kind::NodeResourceTopology if v.is_multiple_of(3) => {
+            json!({"metadata": {}, "topologyPolicies": ["None"], "zones": []})
+        }
+        Kind::NodeResourceTopology => {
+            let cpu = |id: u64| json!({"id": id, "core": id / 2, "socket": 0, "node": 0});
+            let detail: Vec<Value> = (0..2 + v % 4).map(cpu).collect();
+            let kept = if v.is_multiple_of(2) { "0" } else { "" };
+            json!({"metadata": {"annotations": {
+                "node.koordinator.sh/cpu-topology": json!({"detail": detail}).to_string(),
+                "node.koordinator.sh/reservation": json!({"reservedCPUs": kept}).to_string()}},
+                "topologyPolicies": ["None"], "zones": [{"name": "node-0", "type": "Node", "resources": [
+                    {"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}]}]})
+        }
         Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => json!({"metadata": {}, "spec": {
             "replicas": v % 4, "selector": selector, "serviceName": "s", "template": template(v)}}),
         Kind::ReplicationController => json!({"metadata": {}, "spec": {"replicas": v % 4, "template": template(v)}}),
-        Kind::DaemonSet => json!({"metadata": {}, "spec": {"selector": selector, "template": template(v % 8)}}),
+        Kind::DaemonSet => {
+            let mut daemons = json!({"metadata": {}, "spec": {"selector": selector, "template": template(v % 8)}});
+            if v % 16 == 15 {
+                daemons["metadata"]["ownerReferences"] = owner("Deployment", "apps/v1", format!("deployment{}", v % 2));
+            }
+            daemons
+        }
         Kind::Job => json!({"metadata": {}, "spec": {"parallelism": v % 3, "template": template(v)}}),
         Kind::CronJob => json!({"metadata": {}, "spec": {"schedule": "* * * * *",
             "jobTemplate": {"spec": {"template": template(v)}}}}),
-        Kind::PodDisruptionBudget => json!({"metadata": {}, "spec": {"selector": selector},
-            "status": {"disruptionsAllowed": v % 2, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}}),
+        Kind::PodDisruptionBudget => {
+            let disrupted = if v % 3 == 2 { json!({"p1": "1970-01-01T00:00:00Z"}) } else { json!({}) };
+            json!({"metadata": {}, "spec": {"selector": selector},
+                "status": {"disruptionsAllowed": v % 2, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                    "disruptedPods": disrupted}})
+        }
         Kind::Reservation => {
             let mut reservation = json!({"metadata": {}, "spec": {"allocateOnce": v.is_multiple_of(2),
                 "owners": [{"labelSelector": selector}], "ttl": format!("{}s", v % 3 * 4), "template": template(v % 8)}});
+            match v % 10 {
+                3 => {
+                    reservation["spec"]["owners"] = json!([{"controller": {"apiVersion": "apps/v1", "kind": "ReplicaSet",
+                        "name": format!("replicaset{}", v % 2), "namespace": "a", "controller": true}}]);
+                }
+                6 => {
+                    reservation["spec"]["owners"] = json!([{"object": {"kind": "Pod", "name": format!("p{}", v % 12)}}])
+                }
+                9 => reservation["spec"]["preAllocation"] = true.into(),
+                _ => {}
+            }
             if v.is_multiple_of(7) {
                 reservation["spec"]["expires"] = format!("1970-01-01T00:00:1{}Z", v % 10).into();
             }
@@ -181,7 +262,21 @@ fn pod_spec(v: u64) -> Value {
     let mut spec = json!({"containers": [
         {"name": "app", "image": format!("image{}", v % 3 + v / 100 * 3), "resources": {"requests": {"cpu": cpu}}}]});
     if v.is_multiple_of(4) {
-        spec["priorityClassName"] = format!("priorityclass{}", v % 2).into();
+        spec["priorityClassName"] = format!("priorityclass{}", v / 4 % 2).into();
+        // As the API server has it, of most.
+        if !v.is_multiple_of(3) {
+            spec["priority"] = (v % 3 * 100).into();
+        }
+    }
+    let requests = &mut spec["containers"][0]["resources"]["requests"];
+    match v % 29 {
+        3 => requests["example.com/dongle"] = "1".into(),
+        5 | 20 => {
+            requests["koordinator.sh/gpu-core"] = "50".into();
+            requests["koordinator.sh/gpu-memory-ratio"] = "50".into();
+        }
+        7 | 22 => requests["cpu"] = "1".into(),
+        _ => {}
     }
     match v % 7 {
         0 => {
@@ -223,9 +318,12 @@ fn pod_spec(v: u64) -> Value {
     spec
 }
 
+fn owner(kind: &str, api: &str, name: String) -> Value {
+    json!([{"apiVersion": api, "kind": kind, "name": name, "uid": "", "controller": true}])
+}
+
 fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
-    let mut metadata = json!({"labels": {"app": app}});
-    let owner = |kind: &str, api: &str, name: String| json!([{"apiVersion": api, "kind": kind, "name": name, "uid": "", "controller": true}]);
+    let mut metadata = json!({"labels": {"app": app}, "annotations": {}});
     match v % 6 {
         0 => metadata["ownerReferences"] = owner("ReplicaSet", "apps/v1", format!("replicaset{}", v % 2)),
         1 => metadata["ownerReferences"] = owner("DaemonSet", "apps/v1", format!("daemonset{}", v % 2)),
@@ -240,7 +338,28 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
         if v.is_multiple_of(3) {
             let annotation =
                 if v.is_multiple_of(9) { "{".to_owned() } else { json!({"name": format!("r{}", v % 3)}).to_string() };
-            metadata["annotations"] = json!({KEY: annotation});
+            metadata["annotations"][KEY] = annotation.into();
+        }
+        match v % 29 {
+            5 | 20 => {
+                let gpu = json!([{"minor": v % 2, "resources": {"koordinator.sh/gpu-core": "50",
+                    "koordinator.sh/gpu-memory-ratio": "50"}}]);
+                metadata["annotations"]["scheduling.koordinator.sh/device-allocated"] =
+                    json!({"gpu": gpu}).to_string().into();
+            }
+            7 | 22 => {
+                metadata["annotations"]["scheduling.koordinator.sh/resource-status"] =
+                    json!({"cpuset": (v % 4).to_string()}).to_string().into();
+            }
+            _ => {}
+        }
+        if v % 14 == 9 {
+            metadata["labels"]["pod.koordinator.sh/is-pre-allocatable"] = "true".into();
+        }
+        // It was given more than its spec says.
+        if v % 17 == 4 {
+            status["containerStatuses"] = json!([{"name": "app", "image": "", "imageID": "", "ready": true,
+                "restartCount": 0, "allocatedResources": {"cpu": "1"}}]);
         }
     } else if v.is_multiple_of(9) {
         status["nominatedNodeName"] = node.into();
@@ -249,6 +368,9 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
     if v % 6 == 1 && v % 4 < 3 {
         spec["affinity"]["nodeAffinity"] = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]}});
+    }
+    if matches!(v % 29, 7 | 22) {
+        metadata["labels"]["koordinator.sh/qosClass"] = "LSR".into();
     }
     if v % 23 == 2 {
         metadata["labels"]["scheduling.koordinator.sh/operating-mode"] = "Reservation".into();
@@ -266,4 +388,57 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
     // What no decision depends on.
     status["hostIP"] = format!("10.0.0.{}", name % 8).into();
     json!({"metadata": metadata, "spec": spec, "status": status})
+}
+
+/// What the cloud offers. Of three kinds of catalogues one has another price, and one another type and no reservation.
+pub(crate) fn catalogue(free: u8, which: u8) -> Catalogue {
+    let zones = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", "zone-b"]});
+    let on_demand = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]});
+    let mut offerings =
+        vec![json!({"Price": if which % 3 == 1 { 0.3 } else { 0.2 }, "Requirements": [zones, on_demand]})];
+    if which % 3 < 2 {
+        offerings.push(json!({"Price": 0.2, "Available": free, "Requirements": [
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}));
+    }
+    let big = json!({"name": "big", "resources": {"cpu": "4", "memory": "16Gi", "pods": "8"}, "offerings": offerings});
+    let small = json!({"name": "small", "resources": {"cpu": "2", "memory": "4Gi", "pods": "4"}, "offerings": [
+        {"Price": 0.11, "Requirements": [zones, on_demand]}]});
+    let types = if which % 3 == 2 { json!([small, big]) } else { json!([big]) };
+    berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap()
+}
+
+pub(crate) fn metadata_of(object: &mut Object) -> &mut ObjectMeta {
+    macro_rules! all {
+        ($($kind:ident),*) => {
+            match object {
+                $(Object::$kind(known) => &mut Arc::make_mut(known).metadata,)*
+            }
+        };
+    }
+    all!(
+        Namespace,
+        PriorityClass,
+        StorageClass,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        CSINode,
+        NodePool,
+        NodeOverlay,
+        NodeClaim,
+        Node,
+        Device,
+        NodeResourceTopology,
+        Deployment,
+        ReplicaSet,
+        ReplicationController,
+        StatefulSet,
+        DaemonSet,
+        Job,
+        CronJob,
+        PodDisruptionBudget,
+        Reservation,
+        Pod
+    )
 }

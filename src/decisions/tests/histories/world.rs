@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::ReservationPhase;
-use berth_catalogue::Catalogue;
 use berth_decisions::Decider;
 use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Typed, Write};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as MetaTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::json;
 
 use crate::objects;
-use crate::{NOW, decision_of, difference, rebuilt};
+use crate::seen::seen;
+use crate::told::Told;
+use crate::{NOW, decision_of, difference, fresh, rebuilt};
 
 /// One thing that happens. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -40,11 +41,13 @@ pub(crate) enum Step {
     Read(u8),
     Fork(Vec<(u8, u8, u8)>, bool),
     Offer(u8, bool),
+    /// The cloud offers other types, and others to NodePools of some node classes.
+    Types(u8, u8),
     /// The cloud counts instances of the reservation, and says which it left out.
     Count(u8, bool),
     /// Some seconds pass.
     Wait(u8),
-    /// A decision is made meanwhile, and held to one after a conversion of everything.
+    /// A decision is made meanwhile, and held to one after a conversion of everything: of a copy, or of the state itself.
     Look(bool),
 }
 
@@ -64,7 +67,9 @@ pub(crate) struct World {
     reads: Vec<(ObjectRef, Option<Object>)>,
     list: Option<(Kind, Vec<Object>, u64)>,
     offer: (u8, bool),
+    types: (u8, u8),
     count: Option<(u8, bool)>,
+    told: Told,
 }
 
 /// An order that a number stands for.
@@ -95,7 +100,9 @@ impl World {
             reads: Vec::new(),
             list: None,
             offer: (2, true),
+            types: (0, 0),
             count: None,
+            told: Told::default(),
         };
         world.take(Step::Offer(2, true));
         world
@@ -106,17 +113,16 @@ impl World {
     }
 
     pub(crate) fn offer_to(&self, state: &mut State) {
-        let types = json!([{"name": "big", "resources": {"cpu": "4", "memory": "16Gi", "pods": "8"}, "offerings": [
-            {"Price": 0.2, "Requirements": [
-                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", "zone-b"]},
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]},
-            {"Price": 0.2, "Available": self.offer.0, "Requirements": [
-                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
-                {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
-        let catalogue: Catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
-        state.apply(Event::Offered { catalogue: Arc::new(catalogue), seen }, self.now).unwrap();
+        let catalogue = Arc::new(objects::catalogue(self.offer.0, self.types.0));
+        state.apply(Event::Offered { catalogue, seen }, self.now).unwrap();
+        let of_class = |(at, name): (usize, &&str)| {
+            let own = Arc::new(objects::catalogue(self.offer.0, self.types.0 + self.types.1));
+            let class = json!({"group": "berth.sh", "kind": "FakeNodeClass", "name": name});
+            let has_own = self.types.1 >> at & 1 == 1;
+            has_own.then(|| (serde_json::from_value::<berth_api::NodeClassRef>(class).unwrap(), own))
+        };
+        state.set_class_catalogues(objects::CLASSES.iter().enumerate().filter_map(of_class).collect());
         if let Some((free, sees_one)) = self.count {
             let seen = if sees_one { BTreeSet::from(["i-0".to_owned(), "c1".to_owned()]) } else { BTreeSet::new() };
             let count = SlotCount { reservation_id: "cr-1".to_owned(), free: u32::from(free), seen };
@@ -143,14 +149,31 @@ impl World {
             }
             _ if kind == Kind::Node => self.take(Step::Count(variant % 4, name.is_multiple_of(2))),
             _ if kind == Kind::Reservation => self.take(Step::Wait(variant)),
+            _ if kind == Kind::NodePool => self.take(Step::Types(variant % 3, name % 4)),
             _ => self.take(Step::Redeliver(name)),
         }
         for at in std::mem::take(&mut self.untold) {
             self.tell(self.log[at].clone());
         }
         if what.is_multiple_of(3) {
-            self.decision();
+            let decision = self.decision();
+            if what.is_multiple_of(2) {
+                self.hold(&decision);
+            }
         }
+    }
+
+    /// Holds a decision to that of a copy that converts everything anew.
+    fn hold(&self, decision: &str) {
+        let anew = decision_of(&mut self.state.snapshot(), &mut Decider::new(), self.now);
+        assert!(decision == anew, "converted anew\n{}", difference(decision, &anew));
+    }
+
+    /// Holds the converted cluster to that of a copy that converts everything anew.
+    pub(crate) fn hold_cluster(&mut self) {
+        let anew = seen(self.state.snapshot().cluster(self.now));
+        let is = seen(self.state.cluster(self.now));
+        assert!(is == anew, "converted anew\n{}", difference(&is, &anew));
     }
 
     /// What is decided now.
@@ -159,8 +182,30 @@ impl World {
     }
 
     fn tell(&mut self, event: Event) {
+        // The deletion of what was created may come twice, and be understood with the answer that tells its uid.
+        let of_old = self.told.older(&event).filter(|key| self.state.observed(key).is_some());
+        let of_old = of_old.map(|key| (self.state.get(&key).cloned(), key));
+        self.told.note(&event);
         // Objects that cannot be used are refused; the state keeps which.
         let _ = self.state.apply(event, self.now);
+        if let Some((before, key)) = of_old {
+            assert_eq!(self.state.get(&key), before.as_ref(), "an older event of {key} changed it");
+        }
+    }
+
+    /// Holds what is known of each object to the newest that was told, though more is to be told; and to that alone where no
+    /// write is on its way.
+    pub(crate) fn expect_what_was_told(&self) {
+        let unsettled: BTreeSet<Key> = self.state.to_read_again().map(|object| object.key).collect();
+        let written = self.writes.iter().chain(self.answers.iter().map(|(write, _)| write));
+        let unsettled: BTreeSet<&Key> = written.map(|write| &write.object.key).chain(&unsettled).collect();
+        for (key, newest) in self.told.newest() {
+            let observed = self.state.observed(key);
+            assert_eq!(observed, newest, "{key}");
+            if observed == self.truth.get(key) && !unsettled.contains(key) {
+                assert_eq!(self.state.get(key), observed, "{key} is as it was observed");
+            }
+        }
     }
 
     fn record(&mut self, event: Event) {
@@ -170,7 +215,7 @@ impl World {
 
     fn set(&mut self, mut object: Object) {
         self.version += 1;
-        metadata_of(&mut object).resource_version = Some(self.version.to_string());
+        objects::metadata_of(&mut object).resource_version = Some(self.version.to_string());
         self.truth.insert(Key::of(&object).unwrap(), object.clone());
         self.record(Event::Applied(object));
     }
@@ -219,7 +264,7 @@ impl World {
     }
 
     fn offer_again(&mut self) {
-        let mut state = std::mem::replace(&mut self.state, State::new(berth_state::Options::default()));
+        let mut state = std::mem::replace(&mut self.state, fresh());
         self.offer_to(&mut state);
         self.state = state;
     }
@@ -316,12 +361,18 @@ impl World {
                 let now = self.now.as_second() + i64::from(seconds % 4);
                 self.now = Time::from_second(now).unwrap();
             }
-            Step::Look(is_held) => {
-                let decision = self.decision();
-                if is_held {
-                    self.state.forget_cluster();
-                    let anew = self.decision();
-                    assert!(decision == anew, "converted anew\n{}", difference(&decision, &anew));
+            Step::Types(types, classes) => {
+                self.types = (types, classes);
+                self.offer_again();
+            }
+            Step::Look(forgets) => {
+                self.expect_what_was_told();
+                if self.decides {
+                    let decision = self.decision();
+                    self.hold(&decision);
+                    if forgets {
+                        self.state.forget_cluster();
+                    }
                 }
             }
         }
@@ -393,7 +444,9 @@ impl World {
             let _ = fork.remove_node(&node, now);
         }
         if self.decides {
-            decision_of(fork.state(), &mut self.decider, now);
+            let decision = decision_of(fork.state(), &mut self.decider, now);
+            let anew = decision_of(&mut fork.state().snapshot(), &mut Decider::new(), now);
+            assert!(decision == anew, "in a fork\n{}", difference(&decision, &anew));
         }
     }
 
@@ -469,7 +522,7 @@ impl World {
                 true
             }
             (Patch::Delete { at }, Some(mut object)) => {
-                metadata_of(&mut object).deletion_timestamp.get_or_insert(MetaTime(*at));
+                objects::metadata_of(&mut object).deletion_timestamp.get_or_insert(MetaTime(*at));
                 self.set(object);
                 true
             }
@@ -516,38 +569,4 @@ impl World {
         }
         assert_eq!(self.state.to_read_again().next(), None, "what is read again is known");
     }
-}
-
-fn metadata_of(object: &mut Object) -> &mut ObjectMeta {
-    macro_rules! all {
-        ($($kind:ident),*) => {
-            match object {
-                $(Object::$kind(known) => &mut Arc::make_mut(known).metadata,)*
-            }
-        };
-    }
-    all!(
-        Namespace,
-        PriorityClass,
-        StorageClass,
-        PersistentVolume,
-        PersistentVolumeClaim,
-        CSINode,
-        NodePool,
-        NodeOverlay,
-        NodeClaim,
-        Node,
-        Device,
-        NodeResourceTopology,
-        Deployment,
-        ReplicaSet,
-        ReplicationController,
-        StatefulSet,
-        DaemonSet,
-        Job,
-        CronJob,
-        PodDisruptionBudget,
-        Reservation,
-        Pod
-    )
 }

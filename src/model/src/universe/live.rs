@@ -3,7 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{ClassId, Classifier, Reduced, Shape, Universe, labels_of, reduce};
+use super::classes::{ClassId, Shape, Universe, labels_of};
+use super::classifier::Classifier;
+use super::reduce::{Reduced, reduce};
 use super::selectors::NamespaceLabels;
 use crate::{BoundPod, Cluster, MemberKind};
 

@@ -5,8 +5,11 @@
 //! constraints that bind it, those that other pods' anti-affinity puts on it included.
 
 mod classes;
+mod classifier;
 mod columns;
+mod constraints;
 mod live;
+mod reduce;
 mod selectors;
 mod topology;
 

@@ -98,7 +98,8 @@ impl Kinds {
     pub(super) fn swap_remove(&mut self, node: usize) {
         let Some(last) = self.of_node.len().checked_sub(1).filter(|last| node <= *last) else { return };
         self.release(node);
-        let moved = self.of_node.swap_remove(node);
+        self.of_node.swap_remove(node);
+        let moved = self.of(node);
         if let Some(kind) = self.list.get_mut(moved as usize)
             && kind.sample == index(last)
         {

@@ -173,9 +173,7 @@ impl<'a> Scheduler<'a> {
     // not share one.
     fn places_aside(&mut self, node: usize, again: &[ClassId]) -> Option<Vec<Option<usize>>> {
         // Before anything changes.
-        if !again.iter().all(|id| self.look_for(*id)) {
-            return None;
-        }
+        let sharers: Vec<_> = again.iter().map(|id| self.look_for(*id)).collect::<Option<_>>()?;
         let mark = self.state.mark();
         for pod in 0..self.cluster.nodes.get(node)?.pods.len() {
             self.tables.count_off(&mut self.state, node, pod);
@@ -183,11 +181,11 @@ impl<'a> Scheduler<'a> {
         self.gone = Some(node);
         self.aside.push(node);
         let mut can_tell = true;
-        let places = places_for(again, |id| {
+        let places = places_for(again, |at, id| {
             if !self.may_be_placed(id) {
                 return None;
             }
-            let Ok(chosen) = self.choose_shared(id) else {
+            let Some(Ok(chosen)) = sharers.get(at).map(|sharer| self.choose_as(sharer)) else {
                 can_tell = false;
                 return None;
             };
@@ -212,7 +210,7 @@ impl<'a> Scheduler<'a> {
         }
         self.gone = Some(node);
         self.regroup(node);
-        let places = places_for(again, |id| {
+        let places = places_for(again, |_, id| {
             let place = self.choose(id)?;
             self.put_on(id, place);
             Some(place)
@@ -248,15 +246,17 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-// Where pods of these classes find a place, one after another; those that found none are asked again while others do.
-fn places_for(again: &[ClassId], mut place: impl FnMut(ClassId) -> Option<usize>) -> Vec<Option<usize>> {
+// Where pods of these classes find a place, one after another; those that found none are asked again while others do. `place`
+// is given which of them, and its class.
+fn places_for(again: &[ClassId], mut place: impl FnMut(usize, ClassId) -> Option<usize>) -> Vec<Option<usize>> {
     let mut places: Vec<Option<usize>> = vec![None; again.len()];
     loop {
         let mut has_progressed = false;
         // A class that found no place finds none among more pods, but for those that want to be with them.
         let mut stuck: Vec<ClassId> = Vec::new();
-        for (found, &id) in places.iter_mut().zip(again).filter(|(found, _)| found.is_none()) {
-            *found = if stuck.contains(&id) { None } else { place(id) };
+        let waiting = places.iter_mut().zip(again).enumerate().filter(|(_, (found, _))| found.is_none());
+        for (at, (found, &id)) in waiting {
+            *found = if stuck.contains(&id) { None } else { place(at, id) };
             if found.is_none() {
                 stuck.push(id);
             }

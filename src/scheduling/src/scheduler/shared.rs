@@ -81,22 +81,37 @@ impl Scheduler<'_> {
     /// The node that a pod of the class goes to now, if any, by an index that it shares.
     pub(super) fn choose_shared(&mut self, id: ClassId) -> Result<Option<usize>, NotShared> {
         let sharer = self.sharer(id).ok_or(NotShared)?;
+        if let Ok(best) = self.choose_as(&sharer) {
+            return Ok(best);
+        }
         let index = self.take_shared(&sharer).ok_or(NotShared)?;
         let best = self.best_shared(&sharer, &index);
         self.keep_index(IndexId::Shared(sharer.index), index);
         Ok(best)
     }
 
-    /// Brings the index up to date that a class shares; whether it does share one.
-    pub(super) fn look_for(&mut self, id: ClassId) -> bool {
-        let Some(sharer) = self.sharer(id) else { return false };
-        let known = self.indexes.get(&IndexId::Shared(sharer.index));
-        if known.is_some_and(|(_, index)| index.is_current(self.world())) {
-            return true;
+    /// The same by an index that is up to date.
+    pub(super) fn choose_as(&mut self, sharer: &Sharer) -> Result<Option<usize>, NotShared> {
+        let id = IndexId::Shared(sharer.index);
+        let known = self.indexes.get(&id).filter(|(_, index)| index.is_current(self.world()));
+        let (_, index) = known.ok_or(NotShared)?;
+        let best = self.best_shared(sharer, index);
+        self.asked += 1;
+        if let Some((asked, _)) = self.indexes.get_mut(&id) {
+            *asked = self.asked;
         }
-        let Some(index) = self.take_shared(&sharer) else { return false };
-        self.keep_index(IndexId::Shared(sharer.index), index);
-        true
+        Ok(best)
+    }
+
+    /// Brings the index up to date that a class shares; `None` where it shares none.
+    pub(super) fn look_for(&mut self, id: ClassId) -> Option<Arc<Sharer>> {
+        let sharer = self.sharer(id)?;
+        let known = self.indexes.get(&IndexId::Shared(sharer.index));
+        if known.is_none_or(|(_, index)| !index.is_current(self.world())) {
+            let index = self.take_shared(&sharer)?;
+            self.keep_index(IndexId::Shared(sharer.index), index);
+        }
+        Some(sharer)
     }
 
     /// A class that shares an index now.

@@ -193,3 +193,31 @@ fn the_template_of_a_daemon_set_follows_the_claims_that_it_names() {
     let seen = follow(&mut state, [Event::Applied(claim)]);
     assert_eq!(seen[1].last().unwrap(), "default/agent uses 1 claims");
 }
+
+#[test]
+fn nodes_show_an_image_as_soon_as_a_pod_asks_for_it() {
+    let image = |name: &str, size: i64| json!([{"names": [name, format!("{name}@sha256:1")], "sizeBytes": size}]);
+    let mut state = state_of([mk_pool_node("m", &image("web:1", 10)), mk_pool_node("n", &json!([]))]);
+    let shown = |state: &mut State| {
+        let cluster = state.cluster(NOW);
+        let sizes = cluster.nodes.iter().flat_map(|node| &node.images);
+        sizes.map(|(name, size)| (cluster.symbols.text(*name).to_owned(), *size)).collect::<Vec<_>>()
+    };
+    let pod = |name: &str, image: &str| {
+        mk(json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [{"name": "app", "image": image}]}}))
+    };
+    assert_eq!(shown(&mut state), []);
+    let before = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
+    state.apply(Event::Applied(pod("web", "web:1")), NOW).unwrap();
+    assert_eq!(shown(&mut state), [("web:1".to_owned(), 10)]);
+    // Nobody asks for what a node gets; until somebody does.
+    state.apply(Event::Applied(mk_pool_node("n", &image("web:2", 20))), NOW).unwrap();
+    state.apply(Event::Applied(pod("other", "web:2")), NOW).unwrap();
+    let anew = shown(&mut state.snapshot());
+    assert_eq!(shown(&mut state), anew);
+    assert_eq!(anew.len(), 2);
+    let after = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
+    assert_eq!(after.0, before.0, "{:?}", state.conversions());
+    assert_eq!(after.1, before.1 + 2, "who follows is told of either node");
+}

@@ -1,21 +1,43 @@
-//! DaemonSets that are not in the input, read off the pods of theirs that run: new nodes keep room for one of each.
+//! DaemonSets, for which nodes keep room: those of the input, and those that only the pods tell of that run.
 
 use std::cmp::Ordering;
 
 use berth_model::{Cluster, Daemon};
 use indexmap::map::Entry;
+use rustc_hash::FxHashMap;
 
-use crate::builder::{FxIndexMap, FxIndexSet, PodRecord};
+use crate::add_pod::PodRecord;
+use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 
 /// Names that the warning lists.
 const MOST_NAMES: usize = 5;
 
+/// Adds the DaemonSets; the position of each among the cluster's daemons, by the workload's index.
+pub(crate) fn add(
+    workloads: &Workloads,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> FxHashMap<usize, usize> {
+    let mut positions = FxHashMap::default();
+    for (index, workload) in workloads.iter().enumerate() {
+        if workload.kind == WorkloadKind::DaemonSet && workload.wants > 0 {
+            let (namespace, name) = (cluster.symbols.text(workload.namespace), cluster.symbols.text(workload.name));
+            let name = format!("{namespace}/{name}");
+            let spec = resolver.bound(workload.draft, workload.namespace, &name, cluster, warnings);
+            positions.insert(index, cluster.daemons.len());
+            cluster.daemons.push(Daemon { name, spec });
+        }
+    }
+    positions
+}
+
 /// Adds to the daemons of the cluster those that only their pods tell of, after those of the input, and says so. A
 /// DaemonSet is taken to be as its newest pod. Where its template requires node affinity, its pods do not show it, since
 /// the controller writes the node's name in its place.
-pub(crate) fn add(
+pub(crate) fn add_running(
     pods: &[PodRecord],
     owners: &FxIndexSet<Owner>,
     workloads: &Workloads,

@@ -1,0 +1,113 @@
+//! What becomes of each pod that is there, and how many pods each workload has.
+
+use crate::add_pod::PodRecord;
+use crate::builder::{Expansion, FxIndexSet};
+use crate::operating;
+use crate::pod::Draft;
+use crate::reservation::ReservationRecord;
+use crate::standing::Standing;
+use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
+
+/// What becomes of a pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is planned.
+    Pending,
+    /// It takes room on the node of that position.
+    Bound(usize),
+    /// It runs where this plan does not look: on a node that goes away with it, or one that is not in the input.
+    Elsewhere,
+    /// It is a Reservation, and holds room on a node.
+    Holds,
+    /// It counts for nothing.
+    Gone,
+}
+
+pub(crate) fn fates(
+    pods: &[PodRecord],
+    owners: &FxIndexSet<Owner>,
+    workloads: &Workloads,
+    standing: &Standing,
+    expansion: Expansion,
+) -> Vec<Fate> {
+    let fate = |pod: &PodRecord| {
+        let kind = owner_kind(pod, owners);
+        let is_daemon = kind == Some(OwnerKind::Workload(WorkloadKind::DaemonSet));
+        if pod.is_gone {
+            return Fate::Gone;
+        }
+        let Some(node) = pod.node else {
+            if pod.is_terminating {
+                return Fate::Gone;
+            }
+            // A DaemonSet of the input has its room on the nodes counted already.
+            let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+            let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
+            return if is_counted && expansion == Expansion::Workloads { Fate::Gone } else { Fate::Pending };
+        };
+        if let Some(position) = standing.position(node) {
+            return Fate::Bound(position);
+        }
+        // The others were made anew already where they are being deleted.
+        let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
+        let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating && !comes_after);
+        if standing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
+    };
+    pods.iter().map(fate).collect()
+}
+
+fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> {
+    Some(owners.get_index(pod.owner? as usize)?.kind)
+}
+
+/// The pods on nodes that are Reservations.
+pub(crate) fn operating(
+    pods: &mut [PodRecord],
+    fates: &mut [Fate],
+    drafts: &FxIndexSet<Draft>,
+) -> Vec<ReservationRecord> {
+    let mut records = Vec::new();
+    for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
+        let Some(reservation) = pod.operating.take() else { continue };
+        *fate = Fate::Holds;
+        records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *reservation, draft)));
+    }
+    records
+}
+
+/// How many pods each workload has in the input, by the workload's index.
+pub(crate) fn children(
+    pods: &[PodRecord],
+    fates: &[Fate],
+    owners: &FxIndexSet<Owner>,
+    workloads: &Workloads,
+    standing: &Standing,
+) -> Vec<Children> {
+    let mut children = vec![Children::default(); workloads.len()];
+    let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
+    for (pod, fate) in pods.iter().zip(fates) {
+        let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
+        let Some(root) = root.filter(|_| *fate != Fate::Gone) else { continue };
+        if pod.is_terminating && !waits_for(workloads, root, *fate, standing) {
+            continue;
+        }
+        if let Some(children) = children.get_mut(root) {
+            children.count += 1;
+            if workloads.kind(root) == Some(WorkloadKind::StatefulSet) {
+                let ordinal = pod.name.rsplit_once('-').and_then(|(_, n)| n.parse::<u32>().ok());
+                children.ordinals.extend(ordinal);
+            }
+        }
+    }
+    children
+}
+
+/// Whether a workload makes no other pod before one that is being deleted is gone: a StatefulSet's has the same name, and
+/// some Jobs ask for it. What comes then finds the room that this one leaves, if its node takes pods.
+fn waits_for(workloads: &Workloads, root: usize, fate: Fate, standing: &Standing) -> bool {
+    match fate {
+        Fate::Pending => true,
+        Fate::Bound(position) => workloads.waits_for_terminating(root) && !standing.is_cordoned(position),
+        _ => false,
+    }
+}

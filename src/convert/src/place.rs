@@ -1,0 +1,126 @@
+//! Pods where they are: on a node, or among those that are pending.
+
+use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, Sym};
+
+use crate::add_pod::PodRecord;
+use crate::builder::FxIndexSet;
+use crate::fates::Fate;
+use crate::live::Place;
+use crate::ownership::{Ownership, Who};
+use crate::resolve::Resolver;
+use crate::standing::Standing;
+use crate::workloads::OwnerKind;
+
+/// Says where each pod went.
+pub(crate) fn place_pods(
+    pods: impl Iterator<Item = (PodRecord, Fate)>,
+    (daemon_of, kind_of): (impl Fn(u32) -> Option<usize>, impl Fn(u32) -> Option<OwnerKind>),
+    standing: &mut Standing,
+    resolver: &mut Resolver,
+    ownership: &mut Ownership,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> Vec<Place> {
+    let mut places = Vec::with_capacity(pods.size_hint().0);
+    let mut n_elsewhere = 0_usize;
+    for (pod, fate) in pods {
+        match fate {
+            Fate::Pending => {
+                let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let who = Who {
+                    namespace: pod.namespace,
+                    name: &pod.name,
+                    uid: pod.uid.as_deref(),
+                    labels: pod.labels,
+                    references: pod.references,
+                };
+                let spec = ownership.spec_for(spec, who, cluster);
+                if let Some(daemon) = pod.owner.and_then(&daemon_of) {
+                    standing.expect_daemon(spec, daemon, cluster);
+                }
+                // One whose node is going away comes again without what was decided for it.
+                let nominated = pod.nominated_node.filter(|_| pod.node.is_none());
+                let nominated = nominated.filter(|node| standing.position(*node).is_some());
+                let spec = nominated_to(nominated, spec, cluster);
+                let run = MemberRun { name: pod.name, numbers: None };
+                add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
+                let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, pod.labels);
+                places.push(row.map_or(Place::Nowhere, Place::Row));
+            }
+            Fate::Bound(position) => {
+                let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let daemon = pod.owner.and_then(&daemon_of);
+                let who = Who {
+                    namespace: pod.namespace,
+                    name: &pod.name,
+                    uid: pod.uid.as_deref(),
+                    labels: pod.labels,
+                    references: pod.references,
+                };
+                // One that says from which Reservation it draws is bound to no other, even if that one is spent.
+                let candidate = if pod.draws_from.is_some() || pod.is_terminating {
+                    PreAllocatable::default()
+                } else {
+                    let owned_by = ownership.pre_allocating(who, cluster);
+                    PreAllocatable { owned_by, priority: pod.pre_allocatable }
+                };
+                let is_replaced = !pod.is_static
+                    && !pod.is_terminating
+                    && pod.owner.and_then(&kind_of).is_some_and(OwnerKind::replaces);
+                let replaced_by = is_replaced.then(|| {
+                    let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                    ownership.spec_for(spec, Who { uid: None, ..who }, cluster)
+                });
+                let bound = BoundPod {
+                    replaced_by,
+                    namespace: pod.namespace,
+                    name: pod.name,
+                    spec,
+                    labels: pod.labels,
+                    stage: if pod.is_terminating { PodStage::Terminating } else { PodStage::Bound },
+                    started: pod.started,
+                    draws_from: standing.drawn_from(position, pod.draws_from, cluster),
+                    candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),
+                    assigned: pod.assigned,
+                };
+                standing.bind(position, bound, daemon, cluster);
+                places.push(pod.node.map_or(Place::Nowhere, Place::Node));
+            }
+            Fate::Elsewhere => {
+                let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));
+                n_elsewhere += usize::from(is_unknown);
+                places.push(Place::Nowhere);
+            }
+            Fate::Holds | Fate::Gone => places.push(Place::Nowhere),
+        }
+    }
+    if n_elsewhere > 0 {
+        warnings
+            .insert(format!("{n_elsewhere} pods are bound to nodes that are not in the input; they count for nothing"));
+    }
+    places
+}
+
+/// The spec of a pod that has room made for it on a node.
+fn nominated_to(node: Option<Sym>, spec: u32, cluster: &mut Cluster) -> u32 {
+    match (node, cluster.specs.get(spec as usize)) {
+        (Some(_), Some(known)) => {
+            let nominated = PodSpec { nominated_node: node, ..known.clone() };
+            cluster.intern_spec(nominated)
+        }
+        _ => spec,
+    }
+}
+
+pub(crate) fn add_member(
+    kind: MemberKind,
+    namespace: Sym,
+    spec: u32,
+    labels: u32,
+    run: MemberRun,
+    cluster: &mut Cluster,
+) {
+    if let Some(row) = cluster.pending_row(kind, namespace, spec, labels) {
+        row.members.push(run);
+    }
+}

@@ -1,0 +1,275 @@
+//! The counters that a shape's own terms ask for.
+
+use rustc_hash::FxHashMap;
+
+use super::classes::{Preferences, Shape, labels_of};
+use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
+use super::topology::{Constraint, Counter, CounterId, NodeFilter};
+use crate::{Cluster, Labels, PodSpec, PodTerm, SpreadConstraint, Sym};
+
+/// The counters that a shape's own spec asks for.
+#[derive(Debug, Default)]
+pub(super) struct OwnConstraints {
+    required: Vec<Asked>,
+    together: Vec<(i32, Asked)>,
+    apart: Vec<(i32, Asked)>,
+    spread: Vec<Asked>,
+    pub(super) owner_counters: Vec<CounterId>,
+    pub(super) pulls: Vec<CounterId>,
+}
+
+/// A constraint before it is known whether the pod itself counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked {
+    Spread { counter: CounterId, max_skew: u32, min_domains: Option<u32> },
+    Together(CounterId),
+    Apart(CounterId),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    pub(super) selectors: Selectors,
+    pub(super) counters: Vec<Counter>,
+    counter_ids: FxHashMap<Counter, CounterId>,
+    pub(super) filters: Vec<NodeFilter>,
+    pub(super) has_scores: bool,
+}
+
+impl Builder {
+    pub(super) fn new(has_scores: bool) -> Self {
+        Builder { has_scores, ..Builder::default() }
+    }
+
+    fn counter(&mut self, counter: Counter) -> CounterId {
+        let next = CounterId(u32::try_from(self.counters.len()).unwrap_or(u32::MAX));
+        let id = *self.counter_ids.entry(counter.clone()).or_insert(next);
+        if id == next {
+            self.counters.push(counter);
+        }
+        id
+    }
+
+    fn filter(&mut self, filter: NodeFilter) -> Option<u32> {
+        if filter == NodeFilter::default() {
+            return None;
+        }
+        let at = self.filters.iter().position(|known| *known == filter).unwrap_or_else(|| {
+            self.filters.push(filter);
+            self.filters.len() - 1
+        });
+        u32::try_from(at).ok()
+    }
+
+    // The counters of a shape's own terms. Of a pod that already runs only its required anti-affinity matters.
+    pub(super) fn constraints(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        (_, namespace, spec, labels): Shape,
+        is_pending: bool,
+    ) -> OwnConstraints {
+        let mut own = OwnConstraints::default();
+        let Some(spec) = cluster.specs.get(spec as usize) else {
+            return own;
+        };
+        let labels = labels_of(cluster, labels);
+        let term_counter = |builder: &mut Self, term: &PodTerm, counts_owners: bool| {
+            let selector = with_label_keys(
+                &term.selector,
+                &term.match_label_keys,
+                &term.mismatch_label_keys,
+                labels,
+                &cluster.symbols,
+            );
+            let selector = builder.selectors.intern_term(term, namespace, selector, namespaces, &cluster.symbols);
+            builder.counter(Counter {
+                key: term.key,
+                selector,
+                counts_owners,
+                pull: 0,
+                skips_terminating: false,
+                filter: None,
+            })
+        };
+        if self.has_scores {
+            own.pulls = self.pulls(cluster, namespaces, namespace, spec, labels);
+        }
+        for term in &spec.anti_affinity {
+            own.owner_counters.push(term_counter(self, term, true));
+            if is_pending {
+                own.required.push(Asked::Apart(term_counter(self, term, false)));
+            }
+        }
+        if !is_pending {
+            return own;
+        }
+        if spec.affinity.len() > 1 {
+            own.required.extend(self.joint_affinity(cluster, namespaces, namespace, spec, labels));
+        } else {
+            own.required.extend(spec.affinity.iter().map(|term| Asked::Together(term_counter(self, term, false))));
+        }
+        let together = spec.preferred_affinity.iter();
+        own.together.extend(together.map(|(weight, term)| (*weight, Asked::Together(term_counter(self, term, false)))));
+        let apart = spec.preferred_anti_affinity.iter();
+        own.apart.extend(apart.map(|(weight, term)| (*weight, Asked::Apart(term_counter(self, term, false)))));
+        for constraint in &spec.spread {
+            let counter = self.spread_counter(cluster, namespace, spec, labels, constraint);
+            let asked = Asked::Spread {
+                counter,
+                max_skew: constraint.max_skew,
+                min_domains: constraint.min_domains.filter(|_| constraint.is_required),
+            };
+            if constraint.is_required { &mut own.required } else { &mut own.spread }.push(asked);
+        }
+        own
+    }
+
+    // Several required affinity terms are about the same pods: those that match all of them, as kube-scheduler reads it.
+    fn joint_affinity(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+    ) -> Vec<Asked> {
+        let of_pod = (namespace, labels);
+        let selector = self.selectors.intern_all(&spec.affinity, of_pod, namespaces, &cluster.symbols);
+        let counter =
+            |key| Counter { key, selector, counts_owners: false, pull: 0, skips_terminating: false, filter: None };
+        spec.affinity.iter().map(|term| Asked::Together(self.counter(counter(term.key)))).collect()
+    }
+
+    // With which weight a shape draws others by its affinity, required (1, as kube-scheduler's hardPodAffinityWeight) and
+    // preferred.
+    fn pulls(
+        &mut self,
+        cluster: &Cluster,
+        namespaces: &NamespaceLabels,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+    ) -> Vec<CounterId> {
+        let required = spec.affinity.iter().map(|term| (1, term));
+        let preferred = spec.preferred_affinity.iter().map(|(weight, term)| (*weight, term));
+        let avoided = spec.preferred_anti_affinity.iter().map(|(weight, term)| (-*weight, term));
+        let mut summed: std::collections::BTreeMap<(Sym, u32), i32> = std::collections::BTreeMap::new();
+        for (weight, term) in required.chain(preferred).chain(avoided) {
+            let selector = self.selectors.intern_all(
+                std::slice::from_ref(term),
+                (namespace, labels),
+                namespaces,
+                &cluster.symbols,
+            );
+            let sum = summed.entry((term.key, selector)).or_default();
+            *sum = sum.saturating_add(weight);
+        }
+        let pulls = summed.into_iter().filter(|(_, pull)| *pull != 0);
+        let mut counters: Vec<CounterId> = pulls
+            .map(|((key, selector), pull)| {
+                self.counter(Counter {
+                    key,
+                    selector,
+                    counts_owners: true,
+                    pull,
+                    skips_terminating: false,
+                    filter: None,
+                })
+            })
+            .collect();
+        counters.sort_unstable();
+        counters
+    }
+
+    fn spread_counter(
+        &mut self,
+        cluster: &Cluster,
+        namespace: Sym,
+        spec: &PodSpec,
+        labels: &Labels,
+        constraint: &SpreadConstraint,
+    ) -> CounterId {
+        let selector =
+            with_label_keys(&constraint.selector, &constraint.match_label_keys, &[], labels, &cluster.symbols);
+        let selector = self.selectors.intern_own(namespace, selector);
+        let mut filter = NodeFilter::default();
+        if constraint.honors_node_affinity {
+            filter.node_selector = spec.node_selector.clone();
+            filter.required_terms.clone_from(&spec.required_terms);
+        }
+        if constraint.honors_taints {
+            filter.tolerations = Some(spec.tolerations.clone());
+        }
+        // A node without one of the pod's keys counts for none of its constraints.
+        let alike = spec.spread.iter().filter(|other| other.is_required == constraint.is_required);
+        filter.keys = alike.map(|other| other.key).collect();
+        filter.keys.sort_unstable();
+        filter.keys.dedup();
+        if filter.keys.len() < 2 {
+            filter.keys.clear();
+        }
+        let filter = self.filter(filter);
+        self.counter(Counter {
+            key: constraint.key,
+            selector,
+            counts_owners: false,
+            pull: 0,
+            skips_terminating: true,
+            filter,
+        })
+    }
+}
+
+impl OwnConstraints {
+    // What draws a shape: its own preferences and `others` that prefer it.
+    pub(super) fn drawn(&self, others: impl Iterator<Item = (CounterId, i64)>) -> Vec<(CounterId, i64)> {
+        let own = |asked: &[(i32, Asked)], sign: i64| -> Vec<(CounterId, i64)> {
+            asked.iter().map(|(weight, asked)| (asked.counter(), sign * i64::from(*weight))).collect()
+        };
+        let mut drawn = own(&self.together, 1);
+        drawn.extend(own(&self.apart, -1));
+        drawn.extend(others);
+        drawn.sort_unstable_by_key(|(counter, _)| *counter);
+        drawn.dedup_by(|(counter, weight), (kept, sum)| {
+            let is_same = counter == kept;
+            if is_same {
+                *sum += *weight;
+            }
+            is_same
+        });
+        drawn
+    }
+
+    pub(super) fn resolve(&self, counts_in: &[CounterId], inverse: Vec<Constraint>) -> (Vec<Constraint>, Preferences) {
+        let resolve = |asked: &Asked| asked.resolve(counts_in);
+        let mut required = inverse;
+        required.extend(self.required.iter().map(resolve));
+        required.sort_unstable();
+        required.dedup();
+        let preferred = Preferences {
+            together: self.together.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            apart: self.apart.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            spread: self.spread.iter().map(resolve).collect(),
+        };
+        (required, preferred)
+    }
+}
+
+impl Asked {
+    fn counter(self) -> CounterId {
+        match self {
+            Asked::Spread { counter, .. } | Asked::Together(counter) | Asked::Apart(counter) => counter,
+        }
+    }
+
+    pub(super) fn resolve(&self, counts_in: &[CounterId]) -> Constraint {
+        let counts_self = |counter: CounterId| counts_in.binary_search(&counter).is_ok();
+        match *self {
+            Asked::Spread { counter, max_skew, min_domains } => {
+                Constraint::Spread { counter, max_skew, min_domains, counts_self: counts_self(counter) }
+            }
+            Asked::Together(counter) => Constraint::Together { counter, counts_self: counts_self(counter) },
+            Asked::Apart(counter) => Constraint::Apart { counter, counts_self: counts_self(counter) },
+        }
+    }
+}
