@@ -7,6 +7,7 @@
 mod classes;
 mod columns;
 mod live;
+mod offers;
 mod selectors;
 mod topology;
 
