@@ -80,3 +80,31 @@ fn a_node_that_has_more_than_before_leaves_less_of_its_node_pools_limit() {
     hold(&mut state, &mut decider, "one is left");
     assert_eq!(decider.decide(&mut state, &full(), NOW).unwrap().launches.len(), 0);
 }
+
+#[test]
+fn alike_pods_come_to_the_nodes_that_were_launched_for_each() {
+    let coming = |name| mk_node(name, "4", &json!({"karpenter.sh/nodepool": "pool"}));
+    let pod = |name| mk_pod(name, "1", json!({}));
+    let mut state = state_of(&[coming("a"), coming("b"), pod("first"), pod("second"), mk_pool()]);
+    let expected = [("a", "default/first"), ("b", "default/second")]
+        .map(|(node, pod)| (node.into(), Arc::new(BTreeSet::from([pod.into()]))));
+    let decision = decide(&mut state, &Options { expected: ExpectedNodes::from(expected), ..full() }, NOW).unwrap();
+    let nominated: Vec<_> = decision.nominations.iter().map(|known| (&known.object, &known.node)).collect();
+    assert_eq!(nominated, [(&pod_ref("first"), &node_ref("a")), (&pod_ref("second"), &node_ref("b"))]);
+}
+
+#[test]
+fn reservations_that_are_alike_but_for_their_nodes_go_to_these() {
+    let pinned = |name: &str, node: &str| {
+        Object::from(typed::<berth_api::Reservation>(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}")},
+            "spec": {"ttl": "0s", "owners": [{"labelSelector": {"matchLabels": {"app": "owner"}}}], "template": {"spec": {
+                "nodeName": node, "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}}]}}}})))
+    };
+    let node = |name| mk_node(name, "4", &json!({}));
+    let mut state = state_of(&[node("a"), node("b"), node("c"), pinned("r1", "b"), pinned("r2", "c")]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    let bound: Vec<_> =
+        decision.bindings.iter().map(|known| (&*known.object.key.name, &*known.node.key.name)).collect();
+    assert_eq!(bound, [("r1", "b"), ("r2", "c")]);
+}
