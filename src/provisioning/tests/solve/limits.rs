@@ -216,3 +216,16 @@ fn a_node_lists_the_one_type_for_which_later_nodes_left_no_room_as_min_values_as
     listed.sort();
     assert_eq!(listed, [vec!["medium", "large"], vec!["small", "medium"]]);
 }
+
+#[test]
+fn pods_that_first_fit_leaves_out_within_limits_are_packed_anew_with_the_others() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.mk_type("ten", 10).on_demand("a", 100);
+    for (name, cpus, count) in [("five", 5, 1), ("four", 4, 1), ("three", 3, 3), ("two", 2, 1)] {
+        world.mk_pods(name, count, &pod(cpus * 1000));
+    }
+    // First fit: 5 and 4, 3 and 3 and 3, and no room for 2.
+    let plan = world.plan_with(&Options { effort: Effort::Default, ..Options::default() });
+    assert_eq!(plan.claims(), ["1 × ten on-demand a: five:1 three:1 two:1", "1 × ten on-demand a: four:1 three:2"]);
+}
