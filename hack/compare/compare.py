@@ -6,6 +6,8 @@ usage: compare.py [options] NAME=TYPES,FILE[,FILE...] ...
 Each case names an instance catalogue and one or more manifest files. A run is a process of its own; its peak memory is
 that of the process, its wall time includes start, reading and printing. "Solve" is what each planner says of itself:
 Berth from the parsed input to the finished plan, Karpenter NewTopology, NewScheduler and every Solve, loops included.
+"CPU s" are Karpenter's of user and system time for that, over all its threads, and the collector's; Berth solves on one
+thread with `--effort low` and `default`, so that its seconds are at least its CPU time.
 Every run uses the whole machine unless it limits itself, so nothing runs in parallel.
 """
 import argparse
@@ -17,7 +19,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-COLUMNS = ["case", "planner", "solve s", "process s", "pods/s", "speed", "placed", "left", "nodes", "$/h", "over bound",
+COLUMNS = ["case", "planner", "solve s", "CPU s", "process s", "pods/s", "speed", "CPU", "placed", "left", "nodes", "$/h", "over bound",
            "slots used", "peak MiB"]
 # What each --karpenter-mode adds to the command line, and how the table calls it.
 KARPENTER_MODES = {
@@ -58,7 +60,7 @@ def measure(command, read):
 
 def read_karpenter(plan):
     slots = plan["reservedSlots"]
-    return {"solve": plan["seconds"]["total"], "pods": plan["pods"], "placed": plan["placed"], "nodes": plan["nodeClaims"],
+    return {"solve": plan["seconds"]["total"], "cpu": plan["seconds"]["cpu"], "pods": plan["pods"], "placed": plan["placed"], "nodes": plan["nodeClaims"],
             "cost": plan["hourlyCost"], "used": slots["used"], "slots": slots["total"], "finished": plan["finished"],
             "loops": plan["loops"]}
 
@@ -66,7 +68,7 @@ def read_karpenter(plan):
 def read_berth(plan):
     s = plan["summary"]
     slots = s["reservedSlots"]
-    return {"solve": s["solveSeconds"], "pods": s["pods"], "placed": s["placed"], "nodes": s["nodeClaims"],
+    return {"solve": s["solveSeconds"], "cpu": s["solveSeconds"], "pods": s["pods"], "placed": s["placed"], "nodes": s["nodeClaims"],
             "cost": s["hourlyCost"], "used": slots["used"], "slots": slots["total"], "finished": True}
 
 
@@ -90,22 +92,29 @@ def bound_of(case, script):
     return numbers[-1] if numbers else None
 
 
+def seconds(value):
+    return "" if value is None else f"{value:,.4f}" if value < 1 else f"{value:,.1f}"
+
+
 def cells(name, planner, row, baseline, bound):
     if "pods" not in row:
-        return [name, planner, f"failed, exit {row['exit']}"] + [""] * 9 + [f"{row['peak'] / 2**20:,.0f}"]
+        return [name, planner, f"failed, exit {row['exit']}"] + [""] * 11 + [f"{row['peak'] / 2**20:,.0f}"]
     solve = row["solve"]
     rate = row["placed"] / solve if solve else None
     base = baseline["placed"] / baseline["solve"] if baseline and baseline.get("solve") else None
+    cpu = row["cpu"] / row["placed"] if row["placed"] else None
+    base_cpu = baseline["cpu"] / baseline["placed"] if baseline and baseline.get("placed") else None
     if not row["finished"]:
         planner += " (stopped)"
     if row.get("loops", 1) > 1:
         planner += f", {row['loops']} loops"
     return [
         name, planner,
-        "" if solve is None else f"{solve:,.4f}" if solve < 1 else f"{solve:,.1f}",
+        seconds(solve), seconds(row["cpu"]),
         f"{row['process']:,.2f}",
         "" if rate is None else f"{rate:,.0f}",
         "" if rate is None or base is None else f"{rate / base:,.4g}x",
+        "" if not cpu or base_cpu is None else f"{base_cpu / cpu:,.4g}x less",
         f"{row['placed']:,}", f"{row['pods'] - row['placed']:,}", f"{row['nodes']:,}", f"{row['cost']:,.2f}",
         "" if not bound or row["placed"] < row["pods"] else f"{row['cost'] / bound:.3f}",
         f"{row['used']} of {row['slots']}" if row["slots"] else "",

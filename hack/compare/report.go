@@ -23,6 +23,7 @@ type seconds struct {
 	Setup float64 `json:"setup"` // cluster copy, volume topology, NewTopology, NewScheduler
 	Solve float64 `json:"solve"` // Solve alone
 	Total float64 `json:"total"` // setup + solve
+	CPU   float64 `json:"cpu"`   // user and system time of setup and solve, over all threads
 }
 
 type slots struct {

@@ -78,7 +78,7 @@ func (w *world) run(ctx context.Context, s settings) (*report, error) {
 // launched claims become nodes with their pods bound. It returns the pods that are left and whether another pass is due.
 func (w *world) loop(ctx context.Context, s settings, r *report, free map[string]int, todo []*corev1.Pod) ([]*corev1.Pod, bool, error) {
 	r.Loops++
-	start := time.Now()
+	start, begin := time.Now(), cpuSeconds()
 	scheduler, pods, err := w.newScheduler(ctx, todo, free, s.options()...)
 	if err != nil {
 		return nil, false, err
@@ -90,6 +90,7 @@ func (w *world) loop(ctx context.Context, s settings, r *report, free map[string
 	}
 	r.Seconds.Setup += ready.Sub(start).Seconds()
 	r.Seconds.Solve += time.Since(ready).Seconds()
+	r.Seconds.CPU += cpuSeconds() - begin
 	r.Finished = finished
 
 	byUID := make(map[types.UID]*corev1.Pod, len(pods))

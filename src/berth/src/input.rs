@@ -59,7 +59,7 @@ pub(crate) struct SolveArgs {
     #[arg(long, value_enum, default_value_t = EffortArg::Default)]
     effort: EffortArg,
     /// Dollars an hour that every new node costs beyond its price
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = parse_money)]
     node_cost: Money,
     /// At most this share of what is put on new nodes may be on nodes of any one value, or of one that is named: zone=0.5,
     /// instanceType=20%, capacityType=spot=70%; measured by requested CPU, rounded up to a whole pod; may be repeated

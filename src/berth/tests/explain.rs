@@ -73,6 +73,15 @@ fn a_pod_that_is_a_reservation_is_told_of_as_one() {
 }
 
 #[test]
+fn a_workload_of_another_namespace_is_told_of() {
+    let manifests = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {replicas: 2, \
+                     selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: \
+                     [{name: c, image: i}]}}}\n";
+    let run = with_input(&["explain", "-f", "-", "deployment/web"], manifests);
+    assert!(run.code == 2 && run.stderr.contains("there is one in namespace shop (shop/web)"), "{}", run.stderr);
+}
+
+#[test]
 fn the_object_may_follow_the_files() {
     let run = berth(&["explain", "-f", "examples/room", FOUR_SLOTS, "pod/web-0"]);
     assert_eq!(run.code, 2, "a catalogue is no manifest");

@@ -76,9 +76,10 @@ pub(crate) fn apply(
             Replicas::Max => "has maxReplicas",
         };
         let (kind, namespace, workload) = *target;
+        let noun = if before == 1 { "replica" } else { "replicas" };
         let text = |sym| symbols.text(sym);
         warnings.insert(format!(
-            "{} {}/{}: has {before} replicas, but HorizontalPodAutoscaler {} {keeps} {replicas}: planned with {replicas}",
+            "{} {}/{}: has {before} {noun}, but HorizontalPodAutoscaler {} {keeps} {replicas}: planned with {replicas}",
             kind.name(),
             text(namespace),
             text(workload),

@@ -9,7 +9,6 @@ use crate::deal::{Deal, MemberName, Share};
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, Place, join};
-use crate::released;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
@@ -53,27 +52,63 @@ pub(crate) fn solve_beside(
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut drawing = Drawing::new(existing, draws, cluster);
-    let (mut universe, mut solution) = berth_provisioning::solve_with(cluster, options, launching);
+    let plan = |cluster: &mut Cluster, draws: &Draws| {
+        berth_provisioning::solve_giving_back(cluster, options, launching, |cluster, universe, solution| {
+            given_back(cluster, universe, options, draws, solution)
+        })
+    };
+    let (mut universe, mut solution) = plan(cluster, &drawing.draws);
     if let Some(before) = bundled.filter(|_| drawing.leaves_any(cluster, &universe, &solution)) {
         before.restore(cluster, &mut drawing.draws);
-        (universe, solution) = berth_provisioning::solve_with(cluster, options, launching);
+        (universe, solution) = plan(cluster, &drawing.draws);
     }
-    let may_fill = !cluster.reservations.is_empty() && !solution.unschedulable.is_empty();
-    let before = may_fill.then(|| (solution.clone(), drawing.draws.clone()));
-    drawing.let_owners_come(cluster, &universe, options, &mut solution);
-    if let Some((before, draws)) = before
-        && options.max_shares.is_empty()
-        && let Some(filled) = released::fill(cluster, &universe, &before, &solution)
-    {
-        (solution, drawing.draws) = (filled, draws);
-        drawing.let_owners_come(cluster, &universe, options, &mut solution);
-    }
+    drawing.joined = let_owners_come(cluster, &universe, options, &mut drawing.draws, &mut solution);
+    // Owners may have gone to others.
+    drawing.set_names(cluster);
     for &node in drawing.existing.on_nodes.keys().chain(drawing.existing.preempted.keys()) {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
             solution.nodes.insert(at, NodePlan { node, contents: Vec::new(), came: Vec::new() });
         }
     }
     (universe, solution, drawing)
+}
+
+/// Says who draws on launched nodes: these request what Reservations hold once their owners have come.
+fn let_owners_come(
+    cluster: &Cluster,
+    universe: &Universe,
+    options: &Options,
+    draws: &mut Draws,
+    solution: &mut Solution,
+) -> Joined {
+    // Shares count those that were placed by themselves by what they request, whatever they draw.
+    let joined = if options.max_shares.is_empty() { join(cluster, universe, draws, solution) } else { Joined::new() };
+    for claims in &mut solution.claims {
+        claims.requests.subtract(&spent(cluster, universe, &claims.contents));
+    }
+    joined
+}
+
+/// By entry of the claims: what Reservations hold no more on each of its nodes once their owners have come.
+fn given_back(
+    cluster: &Cluster,
+    universe: &Universe,
+    options: &Options,
+    draws: &Draws,
+    solution: &Solution,
+) -> Vec<Resources> {
+    if cluster.reservations.is_empty() || !options.max_shares.is_empty() {
+        return Vec::new();
+    }
+    let (mut draws, mut come) = (draws.clone(), solution.clone());
+    let_owners_come(cluster, universe, options, &mut draws, &mut come);
+    let entries = solution.claims.iter().zip(&come.claims);
+    let given = entries.map(|(before, after)| {
+        let mut given = before.requests.clone();
+        given.subtract(&after.requests);
+        given
+    });
+    given.collect()
 }
 
 /// What Reservations for one owner alone no longer hold once it has come: a node has to have it, its pods do not use it.
@@ -96,19 +131,6 @@ impl Drawing {
         let mut drawing = Drawing { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
         drawing.set_names(cluster);
         drawing
-    }
-
-    /// Says who draws on launched nodes: these request what Reservations hold once their owners have come.
-    fn let_owners_come(&mut self, cluster: &Cluster, universe: &Universe, options: &Options, solution: &mut Solution) {
-        // Shares count those that were placed by themselves by what they request, whatever they draw.
-        if options.max_shares.is_empty() {
-            self.joined = join(cluster, universe, &mut self.draws, solution);
-        }
-        // Owners may have gone to others.
-        self.set_names(cluster);
-        for claims in &mut solution.claims {
-            claims.requests.subtract(&spent(cluster, universe, &claims.contents));
-        }
     }
 
     /// Where nodes that exist alone were asked.

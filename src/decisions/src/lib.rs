@@ -25,7 +25,6 @@ mod existing;
 mod expected;
 mod joining;
 mod outlook;
-mod released;
 mod replicas;
 mod terms;
 #[cfg(test)]

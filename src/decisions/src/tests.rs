@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod follow;
+mod kept;
 mod released;
 
 const NOW: Time = Time::UNIX_EPOCH;

@@ -104,6 +104,22 @@ fn refusals_of_documents(#[case] text: &str, #[case] expected: &str) {
     "spec.containers[0].resources.requests[nvidia.com/gpu]: found 1, expected exactly the limit, as this resource cannot be overcommitted: 2"
 )]
 #[case(
+    "{containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1}}}]}",
+    "spec.containers[0].resources.requests[nvidia.com/gpu]: found without a limit, expected an equal one, as this resource cannot be overcommitted"
+)]
+#[case(
+    "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: 500m}}}]}",
+    "spec.containers[0].resources.limits[nvidia.com/gpu]: found 500m, expected a whole number, as devices are counted"
+)]
+#[case(
+    "{initContainers: [{name: a}], containers: [{name: b}, {name: a}]}",
+    "spec.containers[1].name: found \"a\" twice, expected a name that no other container has"
+)]
+#[case(
+    "{restartPolicy: Sometimes, containers: [{name: a}]}",
+    "spec.restartPolicy: found \"Sometimes\", expected one of Always, OnFailure, Never"
+)]
+#[case(
     "{containers: [{name: a, image: n}]}",
     "spec.containers[0].image: found boolean `false`, expected a string; text in quotes is a string"
 )]
@@ -308,6 +324,43 @@ fn requirements_at_the_proposals_short_place_say_where_they_belong() {
         error.starts_with("f.yaml: document 1 (NodePool a): spec.requirements: unknown field: expected at spec.template.spec.requirements"),
         "{error}"
     );
+}
+
+/// The regression: pods were planned of Deployments and Jobs that no API server takes.
+#[rstest]
+#[case(
+    "apps/v1",
+    "Deployment",
+    "{replicas: 1, selector: {matchLabels: {a: b}}, ",
+    "Never",
+    Some("found \"Never\", expected one of Always")
+)]
+#[case(
+    "apps/v1",
+    "DaemonSet",
+    "{selector: {matchLabels: {a: b}}, ",
+    "OnFailure",
+    Some("found \"OnFailure\", expected one of Always")
+)]
+#[case("apps/v1", "StatefulSet", "{selector: {matchLabels: {a: b}}, ", "\"\"", None)]
+#[case("batch/v1", "Job", "{", "Never", None)]
+#[case("batch/v1", "Job", "{", "Always", Some("found \"Always\", expected one of OnFailure, Never"))]
+#[case("batch/v1", "Job", "{", "\"\"", Some("is missing, which is Always, expected one of OnFailure, Never"))]
+fn a_template_has_a_restart_policy_of_its_kind(
+    #[case] version: &str,
+    #[case] kind: &str,
+    #[case] spec: &str,
+    #[case] policy: &str,
+    #[case] expected: Option<&str>,
+) {
+    let text = format!(
+        "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}template: {{metadata: {{labels: {{a: b}}}}, \
+         spec: {{restartPolicy: {policy}, containers: [{{name: c}}]}}}}}}\n"
+    );
+    let read = read_from("f.yaml", text.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(()));
+    let error = read.err().map(|error| error.to_string().lines().next().unwrap_or_default().to_owned());
+    let prefix = format!("f.yaml: document 1 ({kind} a): spec.template.spec.restartPolicy: ");
+    assert_eq!(error, expected.map(|expected| format!("{prefix}{expected}")));
 }
 
 #[test]

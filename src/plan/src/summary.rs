@@ -71,11 +71,19 @@ impl Summary {
 }
 
 impl Summary {
-    /// By how much the plan may be dearer than the cheapest one, in percent, rounded up; `None` without a bound above
-    /// zero.
-    pub fn gap(&self) -> Option<String> {
-        gap(self.hourly_cost + self.node_cost, self.lower_bound?)
+    /// How near the plan is to the cheapest one: "optimal", or "within" so many percent, rounded up; `None` without a bound
+    /// above zero.
+    pub fn nearness(&self) -> Option<String> {
+        nearness(self.hourly_cost + self.node_cost, self.lower_bound?)
     }
+}
+
+/// A bound is rounded down to a millionth of a dollar: what is not dearer by more than that is optimal.
+const LEAST_GAP: i128 = 2_000_000;
+
+fn nearness(cost: Money, bound: Money) -> Option<String> {
+    let is_optimal = (cost - bound).pico() < LEAST_GAP;
+    gap(cost, bound).map(|gap| if is_optimal { "optimal".to_owned() } else { format!("within {gap}") })
 }
 
 fn gap(cost: Money, bound: Money) -> Option<String> {
@@ -111,5 +119,8 @@ mod tests {
         assert_eq!(gap(dollars(100), dollars(100)).unwrap(), "0.00%");
         assert_eq!(gap(dollars(100) + Money::from_pico(1), dollars(100)).unwrap(), "0.01%");
         assert_eq!(gap(dollars(100), Money::ZERO), None);
+        let (bound, micro) = (dollars(100), Money::from_pico(1_000_000));
+        assert_eq!(nearness(bound + micro, bound).unwrap(), "optimal", "the bound is rounded down");
+        assert_eq!(nearness(bound + micro + micro, bound).unwrap(), "within 0.01%");
     }
 }

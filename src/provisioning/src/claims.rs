@@ -66,7 +66,7 @@ impl Planner<'_> {
             solution.claims.push(claims);
         }
         solution.slots_used = used;
-        let mut left: Vec<(ClassId, u32)> = std::mem::take(&mut self.left);
+        let mut left = self.left.clone();
         left.sort_unstable();
         for (class, count) in left {
             let reasons = self.refusals(class);

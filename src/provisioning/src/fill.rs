@@ -54,11 +54,17 @@ impl Planner<'_> {
             left = left.min(1);
         }
         let wanted = left;
+        let levels = Rc::clone(&self.pools_by_weight);
+        if self.strategy.only_joins {
+            for (pools, reserved) in levels.iter().flat_map(|pools| [(pools, true), (pools, false)]) {
+                left -= self.fill_bins(scope, left, pools, reserved);
+            }
+            return wanted - left;
+        }
         if self.chooses_host(scope) {
             left -= self.fill_home(scope, left);
         }
         left -= self.fill_nodes(scope, left);
-        let levels = Rc::clone(&self.pools_by_weight);
         if self.has_reserved {
             for pools in levels.iter() {
                 left -= self.fill_bins(scope, left, pools, true);

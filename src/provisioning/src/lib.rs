@@ -22,6 +22,7 @@ mod fill;
 mod fill_nodes;
 mod floor;
 mod frontier;
+mod given_back;
 mod join;
 mod launchable;
 mod limits;
@@ -40,7 +41,7 @@ mod slots;
 mod solution;
 mod sparing;
 
-use berth_model::{Cluster, Universe};
+use berth_model::{Cluster, Resources, Universe};
 
 pub use bound::Bound;
 pub use consider::{Considered, Raised, Smaller, consider};
@@ -60,12 +61,29 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
 
 /// Does the same with what is known of the cluster's NodePools and catalogue.
 pub fn solve_with(cluster: &mut Cluster, options: &Options, launching: &Launching) -> (Universe, Solution) {
+    solve_giving_back(cluster, options, launching, |_, _, _| Vec::new())
+}
+
+/// Does the same where launched nodes may have more room later than at first: `gives_back` says, by entry of a solution's
+/// claims, how much more each node of it has then. Who finds no place takes that room.
+pub fn solve_giving_back(
+    cluster: &mut Cluster,
+    options: &Options,
+    launching: &Launching,
+    gives_back: impl FnOnce(&Cluster, &Universe, &Solution) -> Vec<Resources>,
+) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::of(cluster, &universe, options, launching);
     let fresh = options.bound.then(|| planner.state.mark());
     planner.pack_best(options.effort);
     let made = restrictions::Made::of(&planner);
     let mut solution = planner.solution();
+    if !solution.unschedulable.is_empty() {
+        let given = gives_back(cluster, &universe, &solution);
+        if given.iter().any(|given| *given != Resources::new()) && planner.fill_given_back(&given) {
+            solution = planner.solution();
+        }
+    }
     solution.bound = fresh.map(|fresh| planner.bound(fresh));
     solution.restrictions = restrictions::restricted(cluster, &universe, options, &made);
     (universe, solution)

@@ -243,6 +243,14 @@ mod tests {
     }
 
     #[test]
+    fn a_path_leads_over_groups_that_have_what_they_give() {
+        // Group 1 may take supply 0, but has none of it: group 2 makes way.
+        let mut matching = Matching::new(vec![vec![0], vec![0, 1], vec![0, 2]], vec![1, 1, 1]);
+        assert_eq!(matching.match_groups(&[2, 1, 0], &[1, 0, 1]), [1, 0, 1]);
+        assert_eq!((matching.of(0), matching.of(2)), (vec![(0, 1)], vec![(2, 1)]));
+    }
+
+    #[test]
     fn groups_that_save_more_are_served_first() {
         let mut matching = Matching::new(vec![vec![0], vec![0]], vec![1]);
         assert_eq!(matching.match_groups(&[1, 0], &[1, 1]), [0, 1]);

@@ -169,8 +169,7 @@ impl<'a> Planner<'a> {
                 let placed = self.place_class(id, count);
                 progressed_now |= placed > 0;
                 let Some(class) = self.universe.class(id) else { continue };
-                let requests = self.spec(class).requests.clone();
-                self.remaining.add_times(&requests, -i64::from(placed));
+                self.remaining.add_times(&self.spec(class).requests, -i64::from(placed));
                 if placed < count {
                     let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::Apart { .. }));
                     if wants_others { &mut again } else { &mut *failed }.push((id, count - placed));

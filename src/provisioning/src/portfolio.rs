@@ -37,6 +37,8 @@ pub(crate) struct Strategy {
     pub(crate) spares_limits: bool,
     /// Where limits are spared, order classes by how much of them a pod takes, not a node.
     pub(crate) frugal_first: bool,
+    /// Open no nodes, and ask none that exist: pods join planned ones.
+    pub(crate) only_joins: bool,
     /// Share pods out evenly over the values that shares are of. Tried only where shares may leave pods out.
     pub(crate) splits_evenly: bool,
 }

@@ -26,9 +26,9 @@ pub(crate) fn follow(event: CloudEvent, kubelets: &Kubelets, moment: &mut Moment
             let message = format!("the cloud takes {node_name} back at {at}: {}", interruption.reason.as_str());
             moment.add(Happened::Said { event: "Interrupted", message }, node_name);
         }
-        CloudEvent::Relabelled(instance) => {
-            let message = format!("{} is {} now", instance.provider_id, described(&instance));
-            moment.add(Happened::Said { event: "Relabelled", message }, instance.provider_id.0);
+        CloudEvent::Relabelled { node_name, instance } => {
+            let message = format!("{node_name} is {} now", described(&instance));
+            moment.add(Happened::Said { event: "Relabelled", message }, node_name);
         }
         CloudEvent::Stopped { node_name, died, .. } => {
             kubelets.power_off(&node_name);

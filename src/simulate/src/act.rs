@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use berth_api::FakeCapacityReservation;
-use berth_catalogue::{CapacityType, Money};
+use berth_catalogue::{CapacityType, Catalogue, Money};
 use berth_cloudprovider::{Instance, InstanceState, OfferingKey, ProviderId};
 use berth_cloudprovider_fake::cloud::FakeReservation;
 use berth_kubelet::annotation::RUNS_FOR;
@@ -45,13 +45,13 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
         }
         Action::Reservation { id, count, used_by_others } => reserve(world, id, *count, *used_by_others).await,
         Action::Stock(offering, left) => {
-            for key in keys(world, offering)? {
+            for key in keys(&world.simulation().catalogue, offering)? {
                 world.parts.cloud.set_stock(&key, *left);
             }
             Ok(())
         }
         Action::Price(offering, price) => {
-            for key in keys(world, offering)? {
+            for key in keys(&world.simulation().catalogue, offering)? {
                 world.parts.cloud.set_price(&key, *price);
             }
             world.advance();
@@ -133,9 +133,9 @@ async fn reserve(world: &World<'_>, id: &str, count: Option<u32>, used_by_others
     api.patch(&name, &PatchParams::default(), &patch).await.map(drop).map_err(|error| said(&error))
 }
 
-/// The offerings of the cloud that are meant.
-fn keys(world: &World<'_>, offering: &Offering) -> Result<Vec<OfferingKey>, String> {
-    let types = world.simulation().catalogue.types();
+/// What a catalogue offers of a type, in the zone that is named or in all.
+pub(crate) fn keys(catalogue: &Catalogue, offering: &Offering) -> Result<Vec<OfferingKey>, String> {
+    let types = catalogue.types();
     let Some(entry) = types.iter().find(|entry| entry.name == offering.instance_type) else {
         return Err(no_type(&offering.instance_type, types.iter().map(|entry| entry.name.as_str())));
     };
@@ -234,7 +234,7 @@ pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> C
 }
 
 /// That the catalogue has no such instance type.
-pub(crate) fn no_type<'t>(name: &str, known: impl Iterator<Item = &'t str> + Clone) -> String {
+fn no_type<'t>(name: &str, known: impl Iterator<Item = &'t str> + Clone) -> String {
     let hint = match berth_manifests::nearest(name, known.clone()) {
         Some(near) => format!(": did you mean {near}?"),
         None => known.clone().next().map_or(String::new(), |first| format!(", such as {first}")),

@@ -14,7 +14,7 @@ use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, V
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::act::no_type;
+use crate::act::keys;
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
@@ -165,7 +165,7 @@ impl Loader {
             reservation_prices.insert(id.clone(), self.money(&format!("reservationPrices.{id}"), *price)?);
         }
         let mut steps = Vec::new();
-        self.check_types(scenario, &catalogue)?;
+        self.check_offers(scenario, &catalogue)?;
         for (index, event) in scenario.events.iter().enumerate() {
             self.event(index, event, duration, &mut steps)?;
         }
@@ -233,17 +233,18 @@ impl Loader {
         Ok(simulation)
     }
 
-    /// Events name instance types of the catalogue.
-    fn check_types(&self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
-        let known = || catalogue.types().iter().map(|entry| entry.name.as_str());
+    /// Events name what the catalogue offers.
+    fn check_offers(&self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
         for (index, event) in scenario.events.iter().enumerate() {
-            let stock = event.stock.as_ref().map(|own| ("stock", &own.instance_type));
-            let price = event.price.as_ref().map(|own| ("price", &own.instance_type));
-            for (action, name) in stock.into_iter().chain(price) {
-                if !known().any(|own| own == name.as_str()) {
-                    let path = format!("events[{index}].{action}.instanceType");
-                    return Err(self.wrong(&path, no_type(name, known())).into());
-                }
+            let stock = event.stock.as_ref();
+            let stock = stock.map(|own| ("stock", offering(&own.instance_type, own.zone.as_ref(), own.capacity_type)));
+            let price = event.price.as_ref();
+            let price = price.map(|own| ("price", offering(&own.instance_type, own.zone.as_ref(), own.capacity_type)));
+            for (action, offering) in stock.into_iter().chain(price) {
+                let is_known = catalogue.types().iter().any(|entry| entry.name == offering.instance_type);
+                let field = if is_known { "" } else { ".instanceType" };
+                keys(catalogue, &offering)
+                    .map_err(|problem| self.wrong(&format!("events[{index}].{action}{field}"), problem))?;
             }
         }
         Ok(())

@@ -297,7 +297,7 @@ impl<'s> World<'s> {
                 self.parts.kubelets.join(berth_sandbox::node_spec(*machine));
             }
             CloudEvent::Interrupted { .. } => self.n_interrupted += 1,
-            CloudEvent::Relabelled(instance) => {
+            CloudEvent::Relabelled { instance, .. } => {
                 if let Some(prices) = cloud.prices(&instance.provider_id) {
                     self.meter.relabelled(&instance, prices);
                 }

@@ -202,6 +202,10 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
             "events:\n- {at: 5m, stock: {instanceType: bigg, left: 0}}\n",
             ["events[0].stock.instanceType: there is no instance type bigg", "did you mean big?"],
         ),
+        (
+            "events:\n- {at: 5m, price: {instanceType: big, zone: nowhere, dollars: 1}}\n",
+            ["events[0].price: big is not offered as on-demand in nowhere", "scenario.yaml:30:"],
+        ),
         ("start: 9999-12-30T21:45:00Z\n", ["start: found 9999-12-30T21:45:00Z, expected a start", "scenario.yaml:29:"]),
         (
             "settings: {lookPace: -1}\n",

@@ -47,7 +47,12 @@ pub enum CloudEvent {
         interruption: Interruption,
     },
     /// An instance came under a reservation, or its reservation ended and it runs on: its labels have changed.
-    Relabelled(Box<Instance>),
+    Relabelled {
+        /// The name that its node has, or would have had.
+        node_name: String,
+        /// The instance as it is now.
+        instance: Box<Instance>,
+    },
     /// A machine has no power any more: its kubelet is gone without a word.
     Stopped {
         /// Which.

@@ -209,7 +209,8 @@ impl World {
             instance.labels = labels;
         });
         if let Some(record) = self.machines.get(instance) {
-            self.outbox.push_back(CloudEvent::Relabelled(Box::new(record.truth.clone())));
+            let (node_name, instance) = (record.node_name.clone(), Box::new(record.truth.clone()));
+            self.outbox.push_back(CloudEvent::Relabelled { node_name, instance });
         }
     }
 }

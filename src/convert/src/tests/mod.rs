@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values are made for the call")]
 
 mod admission;
+mod autoscalers;
 mod catalogue;
 mod in_flight;
 mod live;
@@ -53,6 +54,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "NodeClaim" => add_node_claim,
         "NodeOverlay" => add_node_overlay,
         "Reservation" => add_reservation,
+        "HorizontalPodAutoscaler" => add_horizontal_pod_autoscaler,
     }
 }
 

@@ -114,3 +114,13 @@ fn bound_pods_take_their_requests_and_a_pod_each() {
     let free = &cluster.nodes[0].free;
     assert_eq!((amount(free, "cpu", &cluster), amount(free, "pods", &cluster)), (1000, 8));
 }
+
+#[test]
+fn a_cordon_of_a_node_that_comes_up_is_one_taint() {
+    let startup = json!([{"key": "cni", "effect": "NoExecute"}, {"key": "kept", "effect": "NoSchedule"}]);
+    let mut coming = of_pool(false, startup);
+    coming["spec"]["unschedulable"] = json!(true);
+    let cluster = convert([pool("general"), mk_node("n1", coming)]).cluster;
+    let taints: Vec<String> = cluster.nodes[0].taints.iter().map(|taint| taint.in_words(&cluster.symbols)).collect();
+    assert_eq!(taints, ["{kept: }", "{node.kubernetes.io/unschedulable: }"]);
+}

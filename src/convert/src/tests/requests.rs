@@ -104,3 +104,14 @@ fn no_pod_takes_the_place_of_a_resource_that_nodes_have() {
     let row = cluster.pending.iter().find(|row| &*row.members[0].name == "gpu").unwrap();
     assert_eq!(cluster.specs[row.spec as usize].refusal, None);
 }
+
+#[test]
+fn only_pods_that_request_neither_cpu_nor_memory_are_told() {
+    let with = |requests: Value| {
+        let container = json!({"name": "c", "resources": {"requests": requests}});
+        let converted = convert([mk_pod("p", json!({"containers": [container]}))]);
+        converted.warnings.iter().any(|told| told.contains("requests neither CPU nor memory (default/p)"))
+    };
+    assert!(with(json!({})) && with(json!({"ephemeral-storage": "1Gi"})));
+    assert!(!with(json!({"cpu": "1"})) && !with(json!({"memory": "1Gi"})));
+}

@@ -44,3 +44,11 @@ fn who_may_not_be_beside_its_like_is_left_all_the_same() {
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
     assert_eq!(planned("1", web(&spread)), (vec![3], 1));
 }
+
+/// The regression: only who was beside its like took that room, by a fit of its own.
+#[test]
+fn who_has_none_of_its_like_there_takes_the_room_that_a_reservation_gives_back() {
+    let other = mk_pod("zz-other", "400m", json!({"metadata": {"labels": {"app": "other"}}}));
+    let web = [web(&json!({})), vec![other]].concat().split_off(1);
+    assert_eq!(planned("1", web), (vec![4], 0), "the owner, two of web, and the other one");
+}

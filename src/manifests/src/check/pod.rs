@@ -1,24 +1,33 @@
 //! Pods and pod templates.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{
     Affinity, Container, Pod, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint,
 };
 
 use super::{Problems, metadata, node, resources, selector, syntax};
 use crate::error::Problem;
-use crate::path::item;
+use crate::path::{item, shorten};
 
 const TOLERATION_OPERATORS: &[&str] = &["Exists", "Equal", "Lt", "Gt"];
+const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const WHEN_UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
 
 pub(super) fn check(pod: &Pod, problems: &mut Problems) {
     match &pod.spec {
-        Some(spec) => check_spec("spec", spec, problems),
+        Some(spec) => {
+            check_spec("spec", spec, problems);
+            if let Some(policy) = &spec.restart_policy {
+                syntax::check_enum("spec.restartPolicy", policy, RESTART_POLICIES, problems);
+            }
+        }
         None => problems.push(Problem::new("spec", "is missing, expected a pod's spec")),
     }
 }
 
 pub(super) fn check_spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
+    check_names(path, spec, problems);
     if spec.containers.is_empty() {
         let message = "found none, expected at least one container";
         problems.push(Problem::new(format!("{path}.containers"), message));
@@ -26,8 +35,7 @@ pub(super) fn check_spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
     for (idx, container) in spec.init_containers.iter().flatten().enumerate() {
         let path = item(&format!("{path}.initContainers"), idx);
         if let Some(policy) = &container.restart_policy {
-            const KNOWN: &[&str] = &["Always", "OnFailure", "Never"];
-            syntax::check_enum(&format!("{path}.restartPolicy"), policy, KNOWN, problems);
+            syntax::check_enum(&format!("{path}.restartPolicy"), policy, RESTART_POLICIES, problems);
         }
         check_container(&path, container, problems);
     }
@@ -51,6 +59,23 @@ pub(super) fn check_spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
     }
     if let Some(affinity) = &spec.affinity {
         check_affinity(&format!("{path}.affinity"), affinity, problems);
+    }
+}
+
+/// Init containers and containers share their names.
+fn check_names(path: &str, spec: &PodSpec, problems: &mut Problems) {
+    if spec.init_containers.is_none() && spec.containers.len() < 2 {
+        return;
+    }
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let init = spec.init_containers.iter().flatten().enumerate().map(|(idx, known)| ("initContainers", idx, known));
+    let others = spec.containers.iter().enumerate().map(|(idx, known)| ("containers", idx, known));
+    for (field, idx, container) in init.chain(others) {
+        if !container.name.is_empty() && !seen.insert(&container.name) {
+            let message =
+                format!("found {:?} twice, expected a name that no other container has", shorten(&container.name));
+            problems.push(Problem::new(format!("{}.name", item(&format!("{path}.{field}"), idx)), message));
+        }
     }
 }
 

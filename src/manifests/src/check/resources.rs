@@ -18,15 +18,24 @@ fn is_overcommitted(name: &str) -> bool {
         && (!name.contains('/') || name.starts_with("kubernetes.io/") || name.contains(".kubernetes.io/"))
 }
 
+/// Requests and limits of a container or of a pod as a whole.
 pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements, problems: &mut Problems) {
-    let requests_path = format!("{path}.requests");
-    if let Some(requests) = &resources.requests {
-        check_amounts(&requests_path, requests, problems);
+    let (requests_path, limits_path) = (format!("{path}.requests"), format!("{path}.limits"));
+    for (path, amounts) in [(&requests_path, &resources.requests), (&limits_path, &resources.limits)] {
+        if let Some(amounts) = amounts {
+            check_amounts(path, amounts, problems);
+            check_whole(path, amounts, problems);
+        }
     }
-    let Some(limits) = &resources.limits else { return };
-    check_amounts(&format!("{path}.limits"), limits, problems);
+    let limit_of = |name: &str| resources.limits.as_ref().and_then(|limits| limits.get(name));
     for (name, request) in resources.requests.iter().flatten() {
-        let Some(limit) = limits.get(name) else { continue };
+        let Some(limit) = limit_of(name) else {
+            if !is_overcommitted(name) {
+                let message = "found without a limit, expected an equal one, as this resource cannot be overcommitted";
+                problems.push(Problem::new(key_path(&requests_path, name), message));
+            }
+            continue;
+        };
         let amount = |text: &Wire| text.0.parse::<Quantity>().ok();
         let (Some(asked), Some(most)) = (amount(request), amount(limit)) else { continue };
         let expected = if asked > most {
@@ -38,6 +47,18 @@ pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements, p
         };
         let message = format!("found {}, expected {expected} {}", shorten(&request.0), shorten(&limit.0));
         problems.push(Problem::new(key_path(&requests_path, name), message));
+    }
+}
+
+/// Extended resources are counted: devices, addresses, licences.
+fn check_whole(path: &str, amounts: &Amounts, problems: &mut Problems) {
+    let is_extended = |name: &str| !is_overcommitted(name) && name.contains('/');
+    for (name, amount) in amounts.iter().filter(|(name, _)| is_extended(name)) {
+        let is_fraction = |quantity: Quantity| quantity.value_ceil() != quantity.value_floor();
+        if amount.0.parse::<Quantity>().is_ok_and(is_fraction) {
+            let message = format!("found {}, expected a whole number, as devices are counted", shorten(&amount.0));
+            problems.push(Problem::new(key_path(path, name), message));
+        }
     }
 }
 

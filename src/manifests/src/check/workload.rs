@@ -8,6 +8,10 @@ use super::{Problems, metadata, pod, resources, selector, syntax};
 use crate::error::Problem;
 use crate::object::Object;
 
+const ALWAYS: &str = "Always";
+/// Pods of all but Jobs are started again whenever they end.
+const LASTING: &[&str] = &[ALWAYS];
+
 pub(super) fn check(object: &Object, problems: &mut Problems) {
     match object {
         Object::Deployment(object) => with_spec(object.spec.as_ref(), problems, |spec, problems| {
@@ -27,7 +31,7 @@ pub(super) fn check(object: &Object, problems: &mut Problems) {
             with_spec(object.spec.as_ref(), problems, |spec, problems| {
                 syntax::check_not_negative("spec.replicas", spec.replicas, problems);
                 if let Some(template) = &spec.template {
-                    check_template("spec.template", template, problems);
+                    check_template("spec.template", template, LASTING, problems);
                 }
             });
         }
@@ -99,21 +103,33 @@ fn check_replicated(
             problems.push(Problem::new("spec.selector", message));
         }
     }
-    check_template("spec.template", template, problems);
+    check_template("spec.template", template, LASTING, problems);
 }
 
 fn check_job(path: &str, spec: &JobSpec, problems: &mut Problems) {
     syntax::check_not_negative(&format!("{path}.parallelism"), spec.parallelism, problems);
     syntax::check_not_negative(&format!("{path}.completions"), spec.completions, problems);
-    check_template(&format!("{path}.template"), &spec.template, problems);
+    check_template(&format!("{path}.template"), &spec.template, &["OnFailure", "Never"], problems);
 }
 
-fn check_template(path: &str, template: &PodTemplateSpec, problems: &mut Problems) {
+/// Of a kind whose pods may be restarted by these policies.
+fn check_template(path: &str, template: &PodTemplateSpec, policies: &[&str], problems: &mut Problems) {
     if let Some(meta) = &template.metadata {
         metadata::check_maps(&format!("{path}.metadata"), meta, problems);
     }
     match &template.spec {
-        Some(spec) => pod::check_spec(&format!("{path}.spec"), spec, problems),
+        Some(spec) => {
+            pod::check_spec(&format!("{path}.spec"), spec, problems);
+            let path = format!("{path}.spec.restartPolicy");
+            match spec.restart_policy.as_deref().filter(|policy| !policy.is_empty()) {
+                Some(policy) => syntax::check_enum(&path, policy, policies, problems),
+                None if policies.contains(&ALWAYS) => {}
+                None => {
+                    let message = format!("is missing, which is {ALWAYS}, expected one of {}", policies.join(", "));
+                    problems.push(Problem::new(path, message));
+                }
+            }
+        }
         None => problems.push(Problem::new(format!("{path}.spec"), "is missing, expected a pod's spec")),
     }
 }

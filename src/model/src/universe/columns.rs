@@ -3,6 +3,7 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use super::offers::{self, Offer};
 use crate::{
     CapacityType, Cluster, Money, NodePool, Requirement, Requirements, ResourceId, Resources, SlotId, Sym, Symbols,
     first_untolerated,
@@ -61,9 +62,8 @@ struct Amounts {
 impl ColumnTable {
     /// The table of a NodePool.
     pub fn new(cluster: &Cluster, pool: &NodePool) -> Self {
-        let mut found = everything_on_offer(cluster, pool.node_class);
-        let decided: rustc_hash::FxHashSet<Sym> =
-            found.iter().flat_map(|(_, labels)| labels.iter().map(|(key, _)| *key)).collect();
+        let mut offers = offers::of_class(cluster, pool.node_class);
+        let decided = offers::keys(cluster, &offers);
         let (mut open, mut fixed) = (Requirements::new(), Vec::new());
         for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !decided.contains(key)) {
             match requirement.single() {
@@ -71,27 +71,28 @@ impl ColumnTable {
                 None => open.add(key, requirement.clone(), &cluster.symbols),
             }
         }
-        found.retain(|(_, labels)| {
-            let label = |key: Sym| labels.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-            pool.requirements.iter().filter(|(key, _)| decided.contains(key)).all(|(key, requirement)| {
-                label(key).map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
+        let asked: Vec<_> = pool.requirements.iter().filter(|(key, _)| decided.contains(key)).collect();
+        offers.retain(|offer| {
+            asked.iter().all(|(key, requirement)| {
+                let value = offer.labels(cluster).find(|(known, _)| known == key).map(|(_, value)| value);
+                value.map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
             })
         });
-        let found = sorted(cluster, found);
+        offers::sort(cluster, &mut offers);
+        let n = offers.len();
         let mut table = ColumnTable {
-            reserved: FixedBitSet::with_capacity(found.len()),
-            columns: Vec::with_capacity(found.len()),
+            reserved: FixedBitSet::with_capacity(n),
+            columns: offers.iter().map(Offer::column).collect(),
             open,
             min_values: pool.requirements.iter().filter_map(|(k, r)| r.min_values().map(|n| (k, n))).collect(),
             daemon_columns: Vec::new(),
             values: FxHashMap::default(),
             amounts: Vec::new(),
         };
-        let n = found.len();
         let mut places: FxHashMap<(Sym, Sym), usize> = FxHashMap::default();
-        for (index, (column, labels)) in found.into_iter().enumerate() {
-            table.reserved.set(index, column.capacity_type == CapacityType::Reserved);
-            for (key, value) in labels.into_iter().chain(fixed.iter().copied()) {
+        for (index, offer) in offers.iter().enumerate() {
+            table.reserved.set(index, offer.offering.capacity_type == CapacityType::Reserved);
+            for (key, value) in offer.labels(cluster).chain(fixed.iter().copied()) {
                 let values = table.values.entry(key).or_default();
                 let at = *places.entry((key, value)).or_insert_with(|| {
                     values.push((value, FixedBitSet::with_capacity(n)));
@@ -101,7 +102,6 @@ impl ColumnTable {
                     set.insert(index);
                 }
             }
-            table.columns.push(column);
         }
         for column in &mut table.columns {
             column.room.subtract(&pool.reserved);
@@ -277,51 +277,4 @@ impl ColumnTable {
 fn terms_or_one(terms: &[Requirements]) -> impl Iterator<Item = &Requirements> {
     static ANY: std::sync::OnceLock<Requirements> = std::sync::OnceLock::new();
     terms.iter().chain(terms.is_empty().then(|| ANY.get_or_init(Requirements::new)))
-}
-
-/// Every column of the catalogue of a node class, with its labels.
-fn everything_on_offer(cluster: &Cluster, node_class: Option<Sym>) -> Vec<(Column, Vec<(Sym, Sym)>)> {
-    let mut found = Vec::new();
-    let of_class = cluster.instance_types.iter().enumerate().filter(|(_, known)| known.node_class == node_class);
-    for (index, instance_type) in of_class {
-        let systems: Vec<Option<Sym>> = if instance_type.operating_systems.is_empty() {
-            vec![None]
-        } else {
-            instance_type.operating_systems.iter().copied().map(Some).collect()
-        };
-        for offering in &instance_type.offerings {
-            for &os in &systems {
-                let mut labels: Vec<(Sym, Sym)> = instance_type.labels.iter().chain(offering.labels.iter()).collect();
-                labels.extend(os.map(|os| (cluster.well_known.os, os)));
-                let column = Column {
-                    instance_type: u32::try_from(index).unwrap_or(u32::MAX),
-                    os,
-                    capacity_type: offering.capacity_type,
-                    zone: offering.zone,
-                    slots: offering.slots,
-                    price: offering.price,
-                    list_price: offering.list_price,
-                    room: instance_type.resources.clone(),
-                    daemons: Resources::new(),
-                };
-                found.push((column, labels));
-            }
-        }
-    }
-    found
-}
-
-// By price, list price, then names. Positions are sorted, as columns are large.
-fn sorted(cluster: &Cluster, found: Vec<(Column, Vec<(Sym, Sym)>)>) -> Vec<(Column, Vec<(Sym, Sym)>)> {
-    let text = |sym: Option<Sym>| sym.map_or("", |sym| cluster.symbols.text(sym));
-    let names = |column: &Column| {
-        let name = cluster.instance_types.get(column.instance_type as usize).map(|known| known.name);
-        (text(name), text(column.zone), column.capacity_type, text(column.os), column.slots)
-    };
-    let mut order: Vec<(Money, Money, usize)> =
-        found.iter().enumerate().map(|(at, (column, _))| (column.price, column.list_price, at)).collect();
-    let name_of = |at: usize| found.get(at).map(|(column, _)| names(column));
-    order.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then_with(|| name_of(a.2).cmp(&name_of(b.2))));
-    let mut found: Vec<Option<_>> = found.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|(_, _, at)| found.get_mut(at)?.take()).collect()
 }

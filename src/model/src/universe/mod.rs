@@ -9,6 +9,7 @@ mod classifier;
 mod columns;
 mod constraints;
 mod live;
+mod offers;
 mod reduce;
 mod selectors;
 mod topology;

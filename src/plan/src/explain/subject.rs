@@ -270,11 +270,15 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
     };
     let cluster = &plan.cluster;
     let mut namespaces: Vec<&str> = Vec::new();
-    if object.kind == super::Kind::Pod {
+    if matches!(object.kind, super::Kind::Pod | super::Kind::Workload) {
         let mut of_name = |namespace| {
             let elsewhere = ObjectRef { namespace: cluster.symbols.text(namespace).to_owned(), ..object.clone() };
-            let is_there = find_pending(cluster, MemberKind::Pod, &elsewhere).is_some()
-                || find_bound(cluster, &elsewhere).is_some();
+            let is_there = if object.kind == super::Kind::Workload {
+                has_pending_pods(cluster, &elsewhere)
+            } else {
+                find_pending(cluster, MemberKind::Pod, &elsewhere).is_some()
+                    || find_bound(cluster, &elsewhere).is_some()
+            };
             let text = cluster.symbols.text(namespace);
             if is_there && !namespaces.contains(&text) {
                 namespaces.push(text);
@@ -291,10 +295,22 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
         _ if object.kind == super::Kind::Pod && is_reservation(cluster, object) => {
             format!(": it is a Reservation by its operating mode (reservation/{})", object.name)
         }
-        Some(namespace) => format!(": there is one in namespace {namespace} (pod/{namespace}/{})", object.name),
+        Some(namespace) => {
+            let kind = if object.kind == super::Kind::Pod { "pod/" } else { "" };
+            format!(": there is one in namespace {namespace} ({kind}{namespace}/{})", object.name)
+        }
         None => near(cluster, object),
     };
     ExplainError::NotFound { kind, name, hint }
+}
+
+/// Whether a workload has pods that are to be placed.
+fn has_pending_pods(cluster: &Cluster, workload: &ObjectRef) -> bool {
+    let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod);
+    let mut runs = rows
+        .filter(|row| cluster.symbols.text(row.namespace) == workload.namespace)
+        .flat_map(|row| row.members.iter().filter(|run| !run.is_empty()));
+    runs.any(|run| run.numbers.is_some() && *run.name == *workload.name)
 }
 
 /// What a name may have been meant for: the pods of its workload, or else the nearest name.

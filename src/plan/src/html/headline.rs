@@ -71,7 +71,7 @@ fn figures(summary: &Summary, relaxed: &[&str]) -> Vec<Figure> {
     let mut out = vec![cost(summary)];
     if let Some(bound) = summary.lower_bound {
         let mut notes = vec!["to put the same on new nodes cannot cost less".to_owned()];
-        notes.extend(summary.gap().map(|gap| format!("this one is within {gap}")));
+        notes.extend(summary.nearness().map(|nearness| format!("this one is {nearness}")));
         notes.extend(relaxed.iter().map(|relaxed| format!("even without {relaxed}")));
         out.push(Figure { name: "Lower bound", value: hourly(bound), notes, ..Figure::default() });
     }

@@ -106,8 +106,8 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
 fn write_bound<W: Write>(plan: &Plan, summary: &Summary, writer: &mut W) -> io::Result<()> {
     let (Some(bound), Some(proof)) = (summary.lower_bound, &plan.solution.bound) else { return Ok(()) };
     write!(writer, "Bound:         to put the same on new nodes costs ${}/h at least", rounded(bound, 4))?;
-    if let Some(gap) = summary.gap() {
-        write!(writer, "; this one is within {gap}")?;
+    if let Some(nearness) = summary.nearness() {
+        write!(writer, "; this one is {nearness}")?;
     }
     writeln!(writer)?;
     for relaxed in &proof.relaxed {

@@ -1,5 +1,7 @@
 //! Types with GPUs are for pods that ask for GPUs.
 
+use berth_provisioning::Restriction;
+
 use crate::mk::{mk_world, pod};
 
 const GPU: &str = "nvidia.com/gpu";
@@ -57,4 +59,23 @@ fn a_daemon_that_asks_for_gpus_opens_no_gpu_type() {
         plan.reasons(),
         ["1 × NodePool default: GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)"]
     );
+}
+
+#[test]
+fn gpu_types_restrict_who_is_pending_not_who_runs() {
+    for (is_pending, expected) in [(false, false), (true, true)] {
+        let mut world = mk_world();
+        world.options.what_restrictions_cost = true;
+        world.mk_pool("default");
+        world.mk_type("gpu", 4).with(GPU, 1).on_demand("a", 50);
+        world.mk_type("plain", 4).on_demand("a", 100);
+        world.mk_node("n", "a", 0, &[pod(1000)]);
+        world.mk_pods("trains", 1, &pod(1000).resource(GPU, 1));
+        if is_pending {
+            world.mk_pods("web", 4, &pod(1000));
+        }
+        let plan = world.plan();
+        let restricts = plan.solution.restrictions.iter().any(|known| known.restriction == Restriction::GpuTypes);
+        assert_eq!(restricts, expected);
+    }
 }

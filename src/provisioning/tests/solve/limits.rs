@@ -1,5 +1,6 @@
 //! NodePool limits and finite paid offerings.
 
+use berth_model::Operator::NotIn;
 use berth_provisioning::{Effort, Options};
 
 use crate::mk::{INSTANCE_TYPE, World, ZONE, mk_world, pod};
@@ -198,4 +199,33 @@ fn who_waits_for_an_equal_comes_before_those_of_lower_priority() {
     let plan = world.plan();
     assert_eq!(plan.claims(), ["1 × large on-demand a: far:1 low:1 near:1"]);
     assert_eq!(plan.left(), ["2 × low"]);
+}
+
+#[test]
+fn a_node_lists_the_one_type_for_which_later_nodes_left_no_room_as_min_values_asks_for_it() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(19).min_values(INSTANCE_TYPE, 2);
+    world.mk_type("small", 4).on_demand("a", 100);
+    world.mk_type("medium", 10).on_demand("a", 200);
+    world.mk_type("large", 11).on_demand("a", 300);
+    world.mk_pods("first", 1, &pod(3000).priority(1).needs(INSTANCE_TYPE, NotIn, &["large"]));
+    world.mk_pods("second", 1, &pod(9000));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × medium on-demand a: second:1", "1 × small on-demand a: first:1"]);
+    let mut listed = plan.listed();
+    listed.sort();
+    assert_eq!(listed, [vec!["medium", "large"], vec!["small", "medium"]]);
+}
+
+#[test]
+fn pods_that_first_fit_leaves_out_within_limits_are_packed_anew_with_the_others() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.mk_type("ten", 10).on_demand("a", 100);
+    for (name, cpus, count) in [("five", 5, 1), ("four", 4, 1), ("three", 3, 3), ("two", 2, 1)] {
+        world.mk_pods(name, count, &pod(cpus * 1000));
+    }
+    // First fit: 5 and 4, 3 and 3 and 3, and no room for 2.
+    let plan = world.plan_with(&Options { effort: Effort::Default, ..Options::default() });
+    assert_eq!(plan.claims(), ["1 × ten on-demand a: five:1 three:1 two:1", "1 × ten on-demand a: four:1 three:2"]);
 }

@@ -1,8 +1,9 @@
 //! Capacity reservations: proposals/capacity-reservations.md.
 
 use berth_model::Operator::{In, NotIn};
+use berth_provisioning::{Effort, Options};
 
-use crate::mk::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, mk_world, pod};
+use crate::mk::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE, mk_world, pod};
 
 #[test]
 fn final_reserved_offering_is_retained() {
@@ -172,4 +173,17 @@ fn a_claim_on_a_slot_is_pinned_to_it_and_lists_the_paid_fallback() {
     let single = |key| requirements.get(key).and_then(berth_model::Requirement::single);
     assert_eq!(single(keys.reservation_id).map(|id| plan.cluster.symbols.text(id)), Some("r-1"));
     assert_eq!(single(keys.capacity_type), Some(keys.reserved));
+}
+
+#[test]
+fn who_took_the_only_slot_of_another_moves_to_one_of_its_own() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 16).on_demand("a", 500).reserved("a", "r-a", 1, 100);
+    world.mk_type("medium", 8).on_demand("b", 500).reserved("b", "r-b", 1, 200);
+    // First, as it is larger, and to the slot of the lesser list price.
+    world.mk_pods("any", 1, &pod(6000).app("any"));
+    world.mk_pods("only-a", 1, &pod(4000).needs(ZONE, In, &["a"]).apart(HOSTNAME, "any"));
+    let plan = world.plan_with(&Options { effort: Effort::Low, ..Options::default() });
+    assert_eq!(plan.claims(), ["1 × large r-a a: only-a:1", "1 × medium r-b b: any:1"]);
 }

@@ -1,9 +1,9 @@
 //! Spread, affinity and anti-affinity over zones and hostnames.
 
 use berth_model::Operator;
-use berth_provisioning::Options;
+use berth_provisioning::{Effort, Options};
 
-use crate::mk::{HOSTNAME, World, ZONE, mk_world, pod};
+use crate::mk::{HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
 use crate::plan::Plan;
 
 /// Three zones, `c` the cheapest.
@@ -242,4 +242,34 @@ fn zone_anti_affinity_places_one_pod_a_zone() {
     assert_eq!(by_zone(&plan), zones(&[("a", 1), ("b", 1), ("c", 1)]));
     assert_eq!(plan.left(), ["2 × web"]);
     assert_eq!(plan.reasons(), ["1 × NodePool default: node(s) didn't match pod anti-affinity rules"]);
+}
+
+#[test]
+fn pods_that_share_a_host_pass_over_a_node_without_room_for_all_of_them() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_pods("filler", 1, &pod(10_000));
+    world.mk_pods("web", 4, &pod(2000).app("web").together(HOSTNAME, "web"));
+    assert_eq!(world.plan().claims(), ["1 × large on-demand a: filler:1", "1 × large on-demand a: web:4"]);
+}
+
+#[test]
+fn a_zone_whose_room_is_kept_by_a_port_is_no_cheaper_than_its_price() {
+    let mut world = mk_zones();
+    world.mk_pods("filler", 1, &pod(2000).needs(ZONE, Operator::In, &["a"]).port(80));
+    world.mk_pods("web", 1, &pod(1000).app("web").spread(ZONE, 1, "web").port(80));
+    let plan = world.plan_with(&Options { effort: Effort::Low, ..Options::default() });
+    assert_eq!(by_zone(&plan), zones(&[("a", 1), ("c", 1)]));
+}
+
+#[test]
+fn a_zone_is_as_dear_as_what_limits_leave_of_it() {
+    let mut world = mk_world();
+    world.mk_pool("full").require(INSTANCE_TYPE, &["cheap"]).limit_nodes(0);
+    world.mk_pool("open").require(INSTANCE_TYPE, &["dear"]);
+    world.mk_type("cheap", 16).on_demand("a", 10);
+    world.mk_type("dear", 16).on_demand("a", 300).on_demand("b", 200);
+    world.mk_pods("web", 1, &pod(1000).app("web").spread(ZONE, 1, "web"));
+    assert_eq!(world.plan().claims(), ["1 × dear on-demand b: web:1"]);
 }

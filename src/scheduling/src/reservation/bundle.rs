@@ -220,3 +220,29 @@ fn merge(a: &PodSpec, b: &PodSpec, has_owners: bool, symbols: &Symbols) -> Optio
     both.volumes.attachments.dedup();
     (both.required_terms.len() <= MOST_TERMS && !both.node_selector.is_contradiction()).then_some(both)
 }
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{Requirement, Symbols};
+
+    use super::*;
+
+    #[test]
+    fn a_reservation_goes_where_the_volumes_of_its_owner_are() {
+        let mut symbols = Symbols::default();
+        let (zone, b) = (symbols.intern("zone"), symbols.intern("b"));
+        let mut place = Requirements::new();
+        place.add(zone, Requirement::value(b), &symbols);
+        let mut owner = PodSpec::default();
+        owner.volumes.topologies.push(vec![place]);
+        let merged = merge(&PodSpec::default(), &owner, false, &symbols).unwrap();
+        assert_eq!(merged.volumes.topologies, owner.volumes.topologies);
+        let again = merge(&merged, &owner, false, &symbols).unwrap();
+        assert_eq!(again.volumes.topologies, owner.volumes.topologies, "once");
+        assert_eq!(
+            merge(&merged, &owner, true, &symbols),
+            None,
+            "of two owners, whose volumes could exclude each other"
+        );
+    }
+}

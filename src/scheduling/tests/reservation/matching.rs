@@ -4,10 +4,10 @@ use berth_model::{
     AllocatePolicy::Unset, ControllerMatch, Effect, Identity, Labels, ObjectMatch, OwnerReference, Phase, Requirement,
     Requirements, Reservation, ReservationOwner, Selector, Symbols, Taint, Toleration, TolerationOperator,
 };
-use berth_scheduling::reservation::{Diagnosis, Mismatch};
+use berth_scheduling::reservation::{Diagnosis, Mismatch, Seeker, gives_any, may_draw_from};
 use rstest::rstest;
 
-use crate::mk::{World, drawing, naming, pod, spec};
+use crate::mk::{World, drawing, naming, pod, res, spec};
 
 /// `team/web-0` with the label `app: web`, of ReplicaSet `web-5d` as its controller and of Task `web` beside it.
 fn is_owner(make: impl FnOnce(&mut Symbols) -> Option<Vec<ReservationOwner>>) -> bool {
@@ -276,4 +276,29 @@ fn names_are_told_and_no_owner_is_told_only_to_those_who_must_draw() {
     assert_eq!(diagnosis.in_words(true), expected);
     assert_eq!(Diagnosis::default().in_words(true), ["0 Reservation(s) matched owner total"]);
     assert!(Diagnosis::default().in_words(false).is_empty());
+}
+
+#[test]
+fn a_reservation_for_one_is_for_nobody_else_once_it_has_its_owner() {
+    let mut world = World::new(4000, 8, 100);
+    let id = world.reserve_with(Unset, res(2000, 4), |reservation| reservation.allocate_once = true);
+    let asked = spec(&pod(1000, 2));
+    let draws = |world: &World| {
+        let seeker = Seeker { is_owner: true, spec: &asked };
+        let holding = &world.room.holdings()[0];
+        may_draw_from(&seeker, &world.reservations[id], holding, &world.node_labels, &world.symbols)
+    };
+    assert_eq!(draws(&world), Ok(()));
+    world.run(&pod(1000, 2), Some(id));
+    assert_eq!(draws(&world), Err(Mismatch::NotMatchable));
+}
+
+#[test]
+fn a_reservation_that_has_nothing_left_of_what_a_pod_asks_gives_it_nothing() {
+    let mut world = World::new(4000, 8, 100);
+    let id = world.reserve(Unset, res(2000, 4));
+    world.run(&pod(2000, 1), Some(id));
+    let gives = |world: &World, requests| gives_any(&world.room.holdings()[0], &spec(&requests));
+    assert!(gives(&world, pod(1000, 2)), "memory");
+    assert!(!gives(&world, pod(1000, 0)), "no CPU is left, and pods are not counted");
 }

@@ -137,3 +137,16 @@ fn what_a_bound_pod_frees_is_kept_for_owners() {
     assert_eq!(world.room.free(), &Resources::from_amounts(&[0, 0, 99]), "nothing for others");
     assert_eq!(world.room.free_with(0), Resources::from_amounts(&[2000, 4 << 30, 100]));
 }
+
+#[test]
+fn of_single_pods_the_score_says_how_well_one_fills_the_reservation() {
+    let score = |how, requests| {
+        let candidates = [("default/a", requests, 0, false)];
+        run((4000, 8), AllocatePolicy::Unset, PreAllocation { is_required: true, ..how }, ON, &candidates)
+            .unwrap()
+            .score
+    };
+    let multiple = PreAllocation { is_multiple: true, ..OWNERS };
+    assert_eq!(score(multiple, pod(2000, 4)), score(multiple, pod(4000, 8)), "the fewer pods, the better");
+    assert!(score(OWNERS, pod(2000, 4)) > score(OWNERS, pod(4000, 8)), "the pod that leaves least");
+}

@@ -4,6 +4,7 @@
 
 mod disks;
 mod mk;
+mod plain;
 mod preemption;
 mod queue;
 mod scores;

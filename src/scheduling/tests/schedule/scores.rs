@@ -116,3 +116,14 @@ fn affinity_is_scored_from_both_sides() {
     // Raw: 60 - 40, 1, 60; normalised between 1 and 60: 100 × 19 / 59.
     assert_eq!(found, [32, 0, 100]);
 }
+
+#[test]
+fn of_nodes_with_as_much_left_the_balanced_one_is_chosen() {
+    let mut world = World::new();
+    world.mk_node("a", "z", 10_000, 10);
+    world.mk_running("old", &mk_pod(2000, 8), 0);
+    world.mk_node("b", "z", 10_000, 10);
+    world.mk_running("old", &mk_pod(5000, 5), 0);
+    world.mk_pods("web", 1, &mk_pod(1000, 1));
+    assert_eq!(world.run(false).0, ["b: 1"]);
+}

@@ -1,0 +1,90 @@
+//! What a node class has on offer, before a NodePool makes columns of it. Offers point into the cluster: a catalogue has
+//! thousands, of which columns are made once it is known which are wanted, and in what order.
+
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashSet;
+
+use super::columns::Column;
+use crate::{Cluster, InstanceType, Offering, Resources, Sym};
+
+/// One instance type × offering × operating system.
+#[derive(Clone, Copy)]
+pub(super) struct Offer<'c> {
+    index: u32,
+    instance_type: &'c InstanceType,
+    pub(super) offering: &'c Offering,
+    os: Option<Sym>,
+}
+
+impl<'c> Offer<'c> {
+    /// The labels of its nodes.
+    pub(super) fn labels(&self, cluster: &Cluster) -> impl Iterator<Item = (Sym, Sym)> + use<'c> {
+        let os = self.os.map(|os| (cluster.well_known.os, os));
+        self.instance_type.labels.iter().chain(self.offering.labels.iter()).chain(os)
+    }
+
+    /// The column of a NodePool that keeps nothing and has no daemons.
+    pub(super) fn column(&self) -> Column {
+        Column {
+            instance_type: self.index,
+            os: self.os,
+            capacity_type: self.offering.capacity_type,
+            zone: self.offering.zone,
+            slots: self.offering.slots,
+            price: self.offering.price,
+            list_price: self.offering.list_price,
+            room: self.instance_type.resources.clone(),
+            daemons: Resources::new(),
+        }
+    }
+}
+
+/// All offers of a node class, in the order of the catalogue.
+pub(super) fn of_class(cluster: &Cluster, node_class: Option<Sym>) -> Vec<Offer<'_>> {
+    let mut offers = Vec::new();
+    let of_class = cluster.instance_types.iter().enumerate().filter(|(_, known)| known.node_class == node_class);
+    for (index, instance_type) in of_class {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let systems = &instance_type.operating_systems;
+        for offering in &instance_type.offerings {
+            let of_system = |os| Offer { index, instance_type, offering, os };
+            offers.extend(systems.iter().map(|&os| of_system(Some(os))));
+            offers.extend(systems.is_empty().then(|| of_system(None)));
+        }
+    }
+    offers
+}
+
+/// The keys of labels that an offer has a value for.
+pub(super) fn keys(cluster: &Cluster, offers: &[Offer<'_>]) -> FxHashSet<Sym> {
+    let mut keys = FxHashSet::default();
+    let mut last_type = None;
+    for offer in offers {
+        // Offers of a type stand together.
+        if last_type.replace(offer.index) != Some(offer.index) {
+            keys.extend(offer.instance_type.labels.iter().map(|(key, _)| key));
+        }
+        keys.extend(offer.offering.labels.iter().map(|(key, _)| key));
+        keys.extend(offer.os.map(|_| cluster.well_known.os));
+    }
+    keys
+}
+
+/// Cheapest first: by price, list price, then names.
+pub(super) fn sort(cluster: &Cluster, offers: &mut [Offer<'_>]) {
+    let text = |a: Option<Sym>, b: Option<Sym>| {
+        let of = |sym: Option<Sym>| sym.map_or("", |sym| cluster.symbols.text(sym));
+        if a == b { Ordering::Equal } else { of(a).cmp(of(b)) }
+    };
+    offers.sort_by(|a, b| {
+        let prices = |offer: &Offer<'_>| (offer.offering.price, offer.offering.list_price);
+        prices(a)
+            .cmp(&prices(b))
+            .then_with(|| text(Some(a.instance_type.name), Some(b.instance_type.name)))
+            .then_with(|| text(a.offering.zone, b.offering.zone))
+            .then_with(|| a.offering.capacity_type.cmp(&b.offering.capacity_type))
+            .then_with(|| text(a.os, b.os))
+            .then_with(|| a.offering.slots.cmp(&b.offering.slots))
+    });
+}

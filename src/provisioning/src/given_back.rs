@@ -1,0 +1,37 @@
+//! Room that Reservations on planned nodes give back once their owners have come: who found no place may join there.
+
+use berth_model::Resources;
+
+use crate::planner::Planner;
+use crate::portfolio::Strategy;
+
+impl Planner<'_> {
+    /// Lets who is left over join nodes that have this much more room than their pods leave, by entry of the solution's
+    /// claims. Whether anybody does.
+    pub(crate) fn fill_given_back(&mut self, given: &[Resources]) -> bool {
+        let n_left = |planner: &Self| planner.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+        let before = n_left(self);
+        let planned = self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
+        let planned: Vec<usize> = planned.map(|(index, _)| index).collect();
+        for (index, given) in planned.into_iter().zip(given) {
+            self.state.change_bin(index, |bin| {
+                bin.used.subtract(given);
+                bin.slack.add(given);
+            });
+        }
+        self.strategy = Strategy { only_joins: true, ..Strategy::default() };
+        self.pack_left();
+        // A node is launched for all that its pods request: Reservations come before their owners.
+        for index in 0..self.state.bins().len() {
+            let contents = self.state.bins().get(index).map(|bin| bin.contents.clone()).unwrap_or_default();
+            let mut used = Resources::new();
+            for (class, count) in contents {
+                if let Some(class) = self.universe.class(class) {
+                    used.add_times(&self.spec(class).requests, i64::from(count));
+                }
+            }
+            self.state.change_bin(index, |bin| bin.used = used);
+        }
+        n_left(self) < before
+    }
+}
