@@ -47,6 +47,9 @@ pub(crate) struct Real {
     pub(crate) apiserver_pid: u32,
     #[allow(dead_code)] // Of the benchmark.
     pub(crate) etcd_pid: u32,
+    /// Of every component.
+    #[allow(dead_code)] // Of the benchmark of a whole control plane.
+    pub(crate) pids: Vec<u32>,
 }
 
 impl Real {
@@ -74,7 +77,8 @@ impl Real {
         let kubeconfig = about["kubeconfig"].as_str().unwrap().to_owned();
         let pid = |name: &str| u32::try_from(about["components"][name]["pid"].as_u64().unwrap_or_default()).unwrap();
         let (apiserver_pid, etcd_pid) = (pid("kube-apiserver"), pid("etcd"));
-        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid, etcd_pid })
+        let pids = about["components"].as_object().unwrap().keys().map(|name| pid(name)).collect();
+        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid, etcd_pid, pids })
     }
 
     pub(crate) async fn client(&self) -> Client {
