@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::view::Table;
 
+mod termination;
+
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_750_000_000 + seconds).unwrap()
 }
@@ -188,6 +190,19 @@ impl Scene {
 
 fn condition(type_: &str, status: &str) -> Value {
     json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": text(1)})
+}
+
+/// What a patch says of a condition.
+fn condition_of(patch: &Value, type_: &str) -> String {
+    let all = patch["status"]["conditions"].as_array().unwrap();
+    let found = all.iter().find(|condition| condition["type"] == type_).unwrap();
+    found["status"].as_str().unwrap().to_owned()
+}
+
+fn pool(consolidate_after: &str) -> NodePool {
+    serde_json::from_value(json!({"metadata": {"name": "web"},
+        "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": consolidate_after}}}))
+    .unwrap()
 }
 
 fn instance(id: &str) -> Instance {
@@ -384,8 +399,42 @@ fn two_nodes_of_one_instance_are_a_fault() {
 )]
 #[case::resources(json!({"status": {"allocatable": {"cpu": "0"}}}), "ResourceNotRegistered")]
 fn a_node_is_not_initialised(#[case] node: Value, #[case] reason: &str) {
-    let scene = Scene::new().registered().registered_node(&node);
+    let mut scene = Scene::new().registered().registered_node(&node);
+    // It may change the next moment.
+    assert_eq!(scene.next(), Next::Wait(at(11)));
+    scene.now = 11;
     assert!(scene.write().2["status"]["conditions"].to_string().contains(reason));
+}
+
+#[test]
+fn a_node_that_comes_up_as_expected_costs_three_writes_of_its_status() {
+    let mut scene = Scene::new().launched().registered_node(&json!({
+        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    // That it is launched was the first.
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, condition_of(&patch, "Registered")), ("patch status", "True".to_owned()));
+    scene = scene.with(&json!({"status": patch["status"]}));
+    scene.now = 3;
+    assert!(matches!(scene.next(), Next::Wait(_) | Next::Idle), "{:?}", scene.next());
+    scene.nodes[0]["status"]["conditions"][0]["status"] = "True".into();
+    assert!(matches!(scene.next(), Next::Wait(_)), "the taint is still there: {:?}", scene.next());
+    scene.nodes[0]["spec"]["taints"] = json!([]);
+    scene.nodes[0]["metadata"]["labels"][labels::INITIALIZED] = "true".into();
+    scene.last_pod_event = Some(4);
+    scene.now = 5;
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, condition_of(&patch, "Initialized")), ("patch status", "True".to_owned()));
+    assert_eq!(patch["status"]["lastPodEventTime"], text(4));
+    scene = scene.with(&json!({"status": patch["status"]}));
+    scene.memory.drift_asked_at = Some(at(0));
+    // More pods come; nobody will ask when.
+    scene.pool = Some(pool("Never"));
+    scene.last_pod_event = Some(40);
+    scene.now = 40;
+    assert!(matches!(scene.next(), Next::Wait(_)), "{:?}", scene.next());
+    scene.pool = Some(pool("1h"));
+    assert_eq!(scene.write().2["status"]["lastPodEventTime"], text(40));
 }
 
 #[test]
@@ -444,11 +493,6 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
         {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": text(1)},
         condition("Registered", "True")]}});
     let mut scene = Scene::new().registered().with(&initialised).registered_node(&json!({}));
-    let pool = |after: &str| {
-        serde_json::from_value(json!({"metadata": {"name": "web"},
-        "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": after}}}))
-        .unwrap()
-    };
     scene.memory.drift_asked_at = Some(at(0));
     let asks_for_drift_again = Next::Wait(at(300));
     assert_eq!(scene.next(), asks_for_drift_again);
@@ -502,149 +546,4 @@ fn what_the_cloud_says_of_drift_is_a_condition_for_as_long_as_it_says_so() {
     scene.memory.drifted(Ok(None), at(310));
     let written = scene.write().2["status"]["conditions"].to_string();
     assert!(!written.contains("Drifted"), "{written}");
-}
-
-// Termination.
-
-#[test]
-fn a_claim_that_was_never_launched_ends_at_once() {
-    let scene = Scene::new().deleted(1);
-    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
-}
-
-#[test]
-fn a_claim_whose_launch_nobody_remembers_ends_once_nothing_can_show_any_more() {
-    let mut scene = Scene::new().with_token(1).deleted(1);
-    assert_eq!(scene.question(), Question::Find { uid: "uid-c".to_owned() });
-    scene.memory.found(Ok(Vec::new()), at(1));
-    assert_eq!(scene.next(), Next::Wait(at(6)));
-    scene.now = 6;
-    scene.memory.found(Ok(Vec::new()), at(6));
-    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
-    // And what shows is shut down.
-    scene.memory.launch = Launch::Absent { since: at(6), looked: at(6) };
-    scene.memory.found(Ok(vec![instance("fake:///i-1")]), at(7));
-    assert_eq!(scene.question(), Question::Delete(ProviderId("fake:///i-1".to_owned())));
-}
-
-#[test]
-fn a_node_goes_in_order_taint_drain_volumes_instance_finalizers() {
-    let mut scene = Scene::new().registered().deleted(1).registered_node(&json!({})).pod(&json!({}));
-    scene.now = 100;
-    scene.attachments.push(json!({"metadata": {"name": "va"}, "spec": {"attacher": "x", "nodeName": "n",
-        "source": {"persistentVolumeName": "pv"}}, "status": {"attached": true}}));
-    assert_eq!((scene.write().0, scene.write().1), (Kind::Node, "delete"));
-    json_patch::merge(&mut scene.nodes[0], &json!({"metadata": {"deletionTimestamp": text(2)}}));
-    let (kind, _, patch) = scene.write();
-    assert_eq!((kind, &patch["spec"]["taints"][0]["key"]), (Kind::Node, &json!(labels::DISRUPTED_TAINT)));
-    json_patch::merge(&mut scene.nodes[0], &patch);
-    let take = |scene: &mut Scene| {
-        let (kind, verb, patch) = scene.write();
-        assert_eq!((kind, verb), (Kind::NodeClaim, "patch status"));
-        json_patch::merge(&mut scene.claim, &json!({"status": patch["status"]}));
-        patch["status"]["conditions"].to_string()
-    };
-    assert!(take(&mut scene).contains("Draining"));
-    assert_eq!(scene.todo().evictions[0].manner, Manner::Evict);
-    assert_eq!(scene.next(), Next::Idle);
-    scene.pods.clear();
-    // What follows from one another is one write.
-    let drained = take(&mut scene);
-    assert!(drained.contains(r#""reason":"Drained""#) && drained.contains("AwaitingVolumeDetachment"), "{drained}");
-    assert_eq!(scene.next(), Next::Idle);
-    scene.attachments.clear();
-    let detached = take(&mut scene);
-    assert!(detached.contains(r#""reason":"VolumesDetached""#), "{detached}");
-    assert!(detached.contains(r#""reason":"InstanceTerminating""#), "{detached}");
-    let id = ProviderId("fake:///i-1".to_owned());
-    assert_eq!(scene.question(), Question::Delete(id.clone()));
-    scene.memory.deleted(&id, Ok(()), at(100));
-    assert_eq!(scene.next(), Next::Wait(at(102)));
-    scene.now = 102;
-    assert_eq!(scene.question(), Question::Delete(id.clone()));
-    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(102));
-    let (kind, _, patch) = scene.write();
-    assert_eq!((kind, &patch["metadata"]["finalizers"]), (Kind::Node, &json!([])));
-    scene.nodes.clear();
-    let (kind, _, patch) = scene.write();
-    assert_eq!((kind, &patch["metadata"]["finalizers"]), (Kind::NodeClaim, &json!([])));
-}
-
-#[test]
-fn volumes_of_pods_that_stay_are_not_waited_for() {
-    let drained = json!({"status": {"conditions": [condition("Launched", "True"), condition("Registered", "True"),
-        condition("Drained", "True")]}});
-    let volume = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
-    let staying = json!({"spec": {"tolerations": [{"operator": "Exists"}], "volumes": volume}});
-    let mut node = json!({"metadata": {"deletionTimestamp": text(2)}});
-    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
-    let mut scene = Scene::new().registered().with(&drained).deleted(1).registered_node(&node).pod(&staying);
-    scene.attachments.push(json!({"metadata": {"name": "va"}, "spec": {"attacher": "x", "nodeName": "n",
-        "source": {"persistentVolumeName": "pv"}}, "status": {"attached": true}}));
-    assert!(scene.write().2["status"]["conditions"].to_string().contains(r#""reason":"VolumesDetached""#));
-}
-
-#[test]
-fn the_grace_period_of_the_node_ends_a_drain() {
-    let mut node = json!({"metadata": {"deletionTimestamp": text(2)}});
-    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
-    let scene = Scene::new().registered().deleted(10).registered_node(&node).pod(&json!({}));
-    let scene = scene.with(&json!({"spec": {"terminationGracePeriod": "60s"}}));
-    let (_, _, patch) = scene.write();
-    assert_eq!(patch["metadata"]["annotations"][labels::TERMINATION_TIMESTAMP], text(70));
-    let mut scene = scene.with(&patch);
-    scene.now = 40;
-    assert_eq!(scene.todo().evictions[0].manner, Manner::Delete { grace: 30 });
-    scene.now = 70;
-    assert!(scene.write().2["status"]["conditions"].to_string().contains("InstanceTerminating"));
-}
-
-#[test]
-fn a_node_whose_machine_is_gone_is_not_drained() {
-    let mut node = json!({"metadata": {"deletionTimestamp": text(2)},
-        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
-    let draining = json!({"status": {"conditions": [condition("Launched", "True"), condition("Registered", "True"),
-        {"type": "Drained", "status": "Unknown", "reason": "Draining", "message": "waiting for 1 pod(s) to leave",
-         "lastTransitionTime": text(2)},
-        {"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "Initialized=Unknown",
-         "lastTransitionTime": text(2)}]}});
-    let mut scene = Scene::new().registered().with(&draining).deleted(1).registered_node(&node).pod(&json!({}));
-    scene.now = 100;
-    assert_eq!(scene.question(), Question::Get(ProviderId("fake:///i-1".to_owned())));
-    scene.memory.got(Ok(instance("fake:///i-1")), at(100));
-    assert_eq!(scene.next(), Next::Wait(at(110)));
-    scene.memory.got(Err(CloudError::NotFound { what: String::new() }), at(100));
-    assert_eq!((scene.write().0, &scene.write().2["metadata"]["finalizers"]), (Kind::Node, &json!([])));
-}
-
-#[test]
-fn that_a_fresh_instance_does_not_show_says_nothing() {
-    let mut scene = Scene::new().launched().deleted(2);
-    let terminating = json!({"status": {"conditions": [condition("Launched", "True"),
-        condition("InstanceTerminating", "True")]}});
-    scene = scene.with(&terminating);
-    scene.now = 2;
-    let id = ProviderId("fake:///i-1".to_owned());
-    // The sum of the conditions is written first.
-    let (_, _, patch) = scene.write();
-    let mut scene = scene.with(&json!({"status": patch["status"]}));
-    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(2));
-    assert_eq!(scene.next(), Next::Wait(at(7)));
-    scene.now = 7;
-    assert_eq!(scene.question(), Question::Delete(id.clone()));
-    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(7));
-    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
-}
-
-#[test]
-fn a_launch_that_succeeds_is_remembered_until_it_is_written() {
-    let mut memory = Memory::default();
-    let scene = Scene::new().with_token(1);
-    let mut own = scene;
-    own.memory.own_token = Some("uid-c.1".to_owned());
-    let Question::Create(request) = own.question() else { panic!("a launch") };
-    let launched = Launched { instance: instance("fake:///i-1"), exhausted: Vec::new() };
-    assert_eq!(memory.launched(request, Ok(launched)), Verdict::GoOn);
-    assert!(matches!(memory.launch, Launch::Done(_)));
 }
