@@ -23,12 +23,13 @@ import contextlib
 import json
 import os
 import pathlib
+import queue
 import random
-import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,22 +63,29 @@ class Program:
     """A process that ends with its case."""
 
     def __init__(self, command, log, **more):
-        self.log = log
+        self.log, self.lines = log, queue.SimpleQueue()
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=open(log, "w"), text=True, **more)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        """Takes in all that it says: a program that logs to a pipe which nobody reads stands still once that is full."""
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
 
     def line(self, beside=()):
         """Its next line. Nobody answers for programs that have ended, so they are told of."""
         until = time.monotonic() + PATIENCE
-        ready = []
-        while not ready and time.monotonic() < until:
-            ready, _, _ = select.select([self.process.stdout], [], [], 1)
+        while time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):
+                line = self.lines.get(timeout=1)
+                if not line:
+                    self.give_up("said nothing more")
+                return line
             for program in beside:
                 program.assert_runs()
-        line = self.process.stdout.readline() if ready else ""
-        if not line:
-            self.give_up("said nothing")
-        return line
+        self.give_up(f"said nothing for {PATIENCE} s")
 
     def ask(self, command, beside=()):
         self.process.stdin.write(command + "\n")
@@ -192,7 +200,7 @@ class Case:
                       "leaderElection": {"leaderElect": False}}
             (self.folder / "scheduler.json").write_text(json.dumps(config))
             # Programs call themselves by the name that they were started as.
-            program = self.start("kube-scheduler", ["kube-scheduler", "kube-scheduler", "--secure-port=0",
+            program = self.start("kube-scheduler", ["kube-scheduler", "--secure-port=0",
                                                     f"--config={self.folder / 'scheduler.json'}"],
                                  executable=str(self.tools["testenv"]))
             self.scheduler = program.process.pid
