@@ -25,7 +25,6 @@ mod seen;
 mod world;
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use berth_controller_manager::{Clock, Controller, ControllerManager, Controllers, Options};
 use changes::Changes;
@@ -53,8 +52,6 @@ const OURS: [Controller; 9] = [
 const ATTEMPTS: u32 = 3;
 /// Histories under way at a time.
 const AT_ONCE: usize = 8;
-/// How long the real garbage collector may take to learn of a definition.
-const LEARNS: Duration = Duration::from_secs(45);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -91,8 +88,8 @@ async fn after_any_history_of_custom_resources_the_same_holds_as_with_the_real_c
 
 async fn compare(standing: u64, history: impl Fn(u64) -> History) {
     let controllers = format!("--controllers={REAL}");
-    let Some(real) = world::Real::start(&["--controller-manager", &controllers, "--service-account-admission=false"])
-    else {
+    let flags = ["--controller-manager", &controllers, "--service-account-admission=false"];
+    let Some(mut real) = world::Real::start(&flags) else {
         eprintln!("no Go in the PATH: nothing was compared");
         return;
     };
@@ -114,8 +111,8 @@ async fn compare(standing: u64, history: impl Fn(u64) -> History) {
         }
     }
     if standing > 0 {
-        // The real garbage collector asks every half minute which kinds there are.
-        tokio::time::sleep(LEARNS).await;
+        // The real garbage collector asks every half minute which kinds there are, and when it starts.
+        real.restart("kube-controller-manager");
     }
     let [theirs, ours] =
         [theirs, ours].map(|client| Cluster { changes: Changes::watch(client.inner(), standing), client });
