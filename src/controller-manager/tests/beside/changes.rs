@@ -63,7 +63,7 @@ impl Changes {
             if quiet >= QUIET || begin.elapsed() >= PATIENCE {
                 return;
             }
-            tokio::time::sleep(QUIET - quiet).await;
+            tokio::time::sleep(QUIET.saturating_sub(quiet)).await;
         }
     }
 }

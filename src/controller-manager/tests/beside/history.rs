@@ -127,7 +127,11 @@ fn create(dice: &mut Dice, subject: u64) -> What {
             if dice.chance(50) {
                 let hard = json!({"pods": "50", "count/configmaps": "50", "count/replicasets.apps": "50",
                     "requests.cpu": "10", "services": "5"});
-                return What::Create("v1".to_owned(), "resourcequotas", json!({"metadata": meta, "spec": {"hard": hard}}));
+                return What::Create(
+                    "v1".to_owned(),
+                    "resourcequotas",
+                    json!({"metadata": meta, "spec": {"hard": hard}}),
+                );
             }
             let bound = dice.one_of(&[
                 json!({"minAvailable": 1}),

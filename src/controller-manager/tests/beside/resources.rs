@@ -87,9 +87,7 @@ fn step(dice: &mut Dice, definition: u64, has_owners: bool) -> What {
             let name = format!("{}/status", widget(dice));
             What::Patch(api(definition), "widgets", name, status)
         }
-        15 | 16 => {
-            What::Patch(api(definition), "widgets", widget(dice), json!({"metadata": {"finalizers": null}}))
-        }
+        15 | 16 => What::Patch(api(definition), "widgets", widget(dice), json!({"metadata": {"finalizers": null}})),
         17 if has_owners => {
             let name = format!("own-{}", dice.below(3));
             What::Patch("v1".to_owned(), "configmaps", name, json!({"metadata": {"finalizers": null}}))
