@@ -23,12 +23,13 @@ import contextlib
 import json
 import os
 import pathlib
+import queue
 import random
-import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,21 +63,41 @@ class Program:
     """A process that ends with its case."""
 
     def __init__(self, command, log, **more):
-        self.log = log
+        self.log, self.lines = log, queue.SimpleQueue()
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=open(log, "w"), text=True, **more)
+        threading.Thread(target=self.read, daemon=True).start()
 
-    def line(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        line = self.process.stdout.readline() if ready else ""
-        if not line:
-            raise SystemExit(f"live.py: {self.process.args[0]} said nothing:\n{pathlib.Path(self.log).read_text()[-4000:]}")
-        return line
+    def read(self):
+        """Takes in all that it says: a program that logs to a pipe which nobody reads stands still once that is full."""
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put("")
 
-    def ask(self, command):
+    def line(self, beside=()):
+        """Its next line. Nobody answers for programs that have ended, so they are told of."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):
+                line = self.lines.get(timeout=1)
+                if not line:
+                    self.give_up("said nothing more")
+                return line
+            for program in beside:
+                program.assert_runs()
+        self.give_up(f"said nothing for {PATIENCE} s")
+
+    def ask(self, command, beside=()):
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        return json.loads(self.line())
+        return json.loads(self.line(beside))
+
+    def assert_runs(self):
+        if self.process.poll() is not None:
+            self.give_up(f"ended with {self.process.returncode}")
+
+    def give_up(self, why):
+        raise SystemExit(f"live.py: {self.process.args[0]} {why}:\n{pathlib.Path(self.log).read_text()[-4000:]}")
 
     def end(self):
         self.process.terminate()
@@ -134,6 +155,8 @@ class Case:
     def wait_for(self, what, done):
         until = time.monotonic() + PATIENCE
         while not done():
+            for program in self.programs:
+                program.assert_runs()
             if time.monotonic() > until:
                 raise SystemExit(f"live.py: not within {PATIENCE} s: {what}")
             time.sleep(0.2)
@@ -177,7 +200,7 @@ class Case:
                       "leaderElection": {"leaderElect": False}}
             (self.folder / "scheduler.json").write_text(json.dumps(config))
             # Programs call themselves by the name that they were started as.
-            program = self.start("kube-scheduler", ["kube-scheduler", "kube-scheduler", "--secure-port=0",
+            program = self.start("kube-scheduler", ["kube-scheduler", "--secure-port=0",
                                                     f"--config={self.folder / 'scheduler.json'}"],
                                  executable=str(self.tools["testenv"]))
             self.scheduler = program.process.pid
@@ -191,7 +214,8 @@ class Case:
             self.apply([{"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
                          "metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": delay}},
                         node_pool("karpenter.kwok.sh", "KWOKNodeClass", self.tools["small"])])
-            environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "LEADER_ELECTION_NAMESPACE": "kube-system",
+            # It ends when it cannot renew its Lease within ten seconds, as on a machine that is busy with other work.
+            environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "DISABLE_LEADER_ELECTION": "true",
                            "SYSTEM_NAMESPACE": "kube-system", "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
             return self.start("karpenter", [self.tools["karpenter"] / "kwok"], env=environment).process.pid
         definitions = run(str(self.tools["berth"]), "crds")
@@ -211,6 +235,10 @@ class Case:
         text = self.kubectl("get", "crd", definition, "-o", "json", "--ignore-not-found")
         conditions = json.loads(text or "{}").get("status", {}).get("conditions", [])
         return any(own["type"] == "Established" and own["status"] == "True" for own in conditions)
+
+    def is_pool_ready(self):
+        status = json.loads(self.kubectl("get", "nodepool", "default", "-o", "json")).get("status", {})
+        return any(own["type"] == "Ready" and own["status"] == "True" for own in status.get("conditions", []))
 
     def calls(self):
         """Requests so far, by who asks (user and program), verb and resource."""
@@ -233,14 +261,13 @@ class Case:
     def play(self):
         self.start_world()
         pid = self.start_side()
-        lease = ["get", "lease", "-n", "kube-system", "karpenter-leader-election", "-o", "json", "--ignore-not-found"]
-        self.wait_for("it leads", lambda: "holderIdentity" in self.kubectl(*lease))
+        self.wait_for("the NodePool is ready", self.is_pool_ready)
         # It has listed everything, and asked what there is to buy.
         time.sleep(10)
         before, used = self.calls(), (cpu_seconds(pid), cpu_seconds(self.scheduler))
         self.apply(work(self.n_pods))
-        bound = self.stage.ask(f"bound {self.n_pods}")
-        self.stage.ask(f"running {self.n_pods}")
+        bound = self.stage.ask(f"bound {self.n_pods}", self.programs)
+        self.stage.ask(f"running {self.n_pods}", self.programs)
         # Events and conditions that follow from it.
         time.sleep(10)
         calls = self.calls()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use berth_apiserver::listener::Listener;
 use berth_apiserver::{ApiServer, Config, FieldSelector, LabelSelector};
+use futures::StreamExt;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use proptest::prelude::*;
@@ -222,4 +223,14 @@ proptest! {
             }
         });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_end_is_given_up() {
+    let begin = tokio::time::Instant::now();
+    let first = futures::stream::iter([Ok::<_, std::io::Error>(http_body::Frame::data("{\"meta".into()))]);
+    let slow = http_body_util::StreamBody::new(first.chain(futures::stream::pending()));
+    let request = http::Request::post(MAPS).header("content-type", "application/json").body(slow).unwrap();
+    let response = tower_service::Service::call(&mut server(), request).await.unwrap();
+    assert_eq!((response.status().as_u16(), begin.elapsed().as_secs()), (504, 60));
 }

@@ -7,7 +7,7 @@ use crate::random::Dice;
 use crate::scene::Step;
 
 /// The group of a definition.
-fn group(definition: u64) -> String {
+pub(crate) fn group(definition: u64) -> String {
     format!("k{definition}.berth.test")
 }
 
@@ -188,7 +188,7 @@ fn properties_has(spec: &Value, name: &str) -> bool {
     spec["properties"].get(name).is_some()
 }
 
-fn spec(dice: &mut Dice, percent: u64) -> Value {
+pub(crate) fn spec(dice: &mut Dice, percent: u64) -> Value {
     let mut spec = Map::new();
     for (name, _, values) in fields() {
         if dice.chance(percent) {
@@ -204,7 +204,7 @@ fn spec(dice: &mut Dice, percent: u64) -> Value {
     Value::Object(spec)
 }
 
-fn object(dice: &mut Dice, definition: u64, name: &str) -> Value {
+pub(crate) fn object(dice: &mut Dice, definition: u64, name: &str) -> Value {
     let mut metadata = json!({"name": name});
     if dice.chance(30) {
         metadata["labels"] = json!({"a": dice.one_of(&["1", "2"])});

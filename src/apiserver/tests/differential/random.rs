@@ -24,8 +24,8 @@ impl Dice {
         self.next() % n
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
-        items[usize::try_from(self.below(items.len() as u64)).unwrap()]
+    pub(crate) fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
+        items[usize::try_from(self.below(items.len() as u64)).unwrap()].clone()
     }
 
     pub(crate) fn chance(&mut self, percent: u64) -> bool {

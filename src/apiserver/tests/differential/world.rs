@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use berth_apiserver::listener::Listener;
@@ -13,7 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 /// How long anything may take; a bound, not a measure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a server said.
 #[derive(Debug, Clone)]
@@ -39,6 +39,7 @@ pub(crate) struct Ask {
 pub(crate) struct Real {
     child: Child,
     stdin: Option<ChildStdin>,
+    stdout: Option<BufReader<ChildStdout>>,
     #[allow(dead_code)] // Of the transcripts.
     pub(crate) testenv: String,
     #[allow(dead_code)] // Of the transcripts.
@@ -47,6 +48,9 @@ pub(crate) struct Real {
     pub(crate) apiserver_pid: u32,
     #[allow(dead_code)] // Of the benchmark.
     pub(crate) etcd_pid: u32,
+    /// Of every component.
+    #[allow(dead_code)] // Of the benchmark of a whole control plane.
+    pub(crate) pids: Vec<u32>,
 }
 
 impl Real {
@@ -69,16 +73,32 @@ impl Real {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
         let about: Value = serde_json::from_str(&line).expect("the control plane starts");
         let kubeconfig = about["kubeconfig"].as_str().unwrap().to_owned();
         let pid = |name: &str| u32::try_from(about["components"][name]["pid"].as_u64().unwrap_or_default()).unwrap();
         let (apiserver_pid, etcd_pid) = (pid("kube-apiserver"), pid("etcd"));
-        Some(Self { stdin: child.stdin.take(), child, testenv, kubeconfig, apiserver_pid, etcd_pid })
+        let pids = about["components"].as_object().unwrap().keys().map(|name| pid(name)).collect();
+        let (stdin, stdout) = (child.stdin.take(), Some(stdout));
+        Some(Self { child, stdin, stdout, testenv, kubeconfig, apiserver_pid, etcd_pid, pids })
     }
 
     pub(crate) async fn client(&self) -> Client {
         client(Kubeconfig::read_from(&self.kubeconfig).unwrap()).await
+    }
+
+    /// Has a component end, and start anew.
+    #[allow(dead_code)] // Of the suites that have controllers.
+    pub(crate) fn restart(&mut self, component: &str) {
+        let (Some(stdin), Some(stdout)) = (&mut self.stdin, &mut self.stdout) else { return };
+        for command in ["stop", "start"] {
+            writeln!(stdin, "{command} {component}").unwrap();
+            let mut answer = String::new();
+            stdout.read_line(&mut answer).unwrap();
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(answer["ok"], true, "{answer}");
+        }
     }
 }
 

@@ -1,54 +1,40 @@
 //! Histories by dice: a few workloads, what they own, and what users do to them.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::ask;
+use crate::definitions;
+use crate::random::Dice;
 use crate::seen::{list, path};
 use crate::world::Client;
 
 /// What is done at one time.
 pub(crate) struct Step {
-    what: What,
+    pub(crate) what: What,
     /// Whether everything settles before the next step.
     pub(crate) settles: bool,
 }
 
-enum What {
+pub(crate) enum What {
     /// API, plural and object; owners are named, and get the UIDs that they have.
-    Create(&'static str, &'static str, Value),
+    Create(String, &'static str, Value),
     /// API, plural, name and merge patch.
-    Patch(&'static str, &'static str, String, Value),
+    Patch(String, &'static str, String, Value),
     /// API, plural, name and propagation policy.
-    Delete(&'static str, &'static str, String, &'static str),
+    Delete(String, &'static str, String, &'static str),
     /// Deletes one of the pods with a label, or takes the label away.
     Pod(String, bool),
-}
-
-/// A splitmix64 sequence.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
-    }
-
-    fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
-        items[usize::try_from(self.below(items.len() as u64)).unwrap()].clone()
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
+    /// Creates the definition of this number, and waits until its objects are served.
+    Define(u64),
+    /// Deletes it.
+    Undefine(u64),
 }
 
 pub(crate) fn of(seed: u64) -> Vec<Step> {
-    let mut dice = Dice(seed.wrapping_mul(0x517c_c1b7_2722_0a95));
+    let mut dice = Dice::new(seed.wrapping_mul(0x517c_c1b7_2722_0a95));
     // What there may be: each history is about few things, so that they meet.
     let subjects = [dice.below(7), dice.below(7)];
     let n_steps = 3 + dice.below(6);
@@ -89,19 +75,19 @@ fn create(dice: &mut Dice, subject: u64) -> What {
             ]);
             let spec = json!({"replicas": dice.below(5), "selector": selector, "strategy": strategy,
                 "revisionHistoryLimit": dice.one_of(&[0, 1, 10]), "template": template(dice, name, &LASTING)});
-            What::Create("apps/v1", "deployments", json!({"metadata": meta, "spec": spec}))
+            What::Create("apps/v1".to_owned(), "deployments", json!({"metadata": meta, "spec": spec}))
         }
         1 => {
             let spec =
                 json!({"replicas": dice.below(4), "selector": selector, "template": template(dice, name, &LASTING)});
-            What::Create("apps/v1", "replicasets", json!({"metadata": meta, "spec": spec}))
+            What::Create("apps/v1".to_owned(), "replicasets", json!({"metadata": meta, "spec": spec}))
         }
         2 => {
             let spec = json!({"replicas": dice.below(4), "selector": selector, "serviceName": name,
                 "podManagementPolicy": dice.one_of(&["OrderedReady", "Parallel"]),
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": dice.one_of(&[0, 0, 1])}},
                 "template": template(dice, name, &LASTING[..3])});
-            What::Create("apps/v1", "statefulsets", json!({"metadata": meta, "spec": spec}))
+            What::Create("apps/v1".to_owned(), "statefulsets", json!({"metadata": meta, "spec": spec}))
         }
         3 => {
             let mut template = template(dice, name, &LASTING[..3]);
@@ -110,7 +96,7 @@ fn create(dice: &mut Dice, subject: u64) -> What {
             }
             let strategy = dice.one_of(&[json!({"type": "OnDelete"}), json!({"type": "RollingUpdate"})]);
             let spec = json!({"selector": selector, "updateStrategy": strategy, "template": template});
-            What::Create("apps/v1", "daemonsets", json!({"metadata": meta, "spec": spec}))
+            What::Create("apps/v1".to_owned(), "daemonsets", json!({"metadata": meta, "spec": spec}))
         }
         4 => {
             let mut template = template(dice, name, &["i:1", "i:done", "i:done", "i:fail"]);
@@ -120,7 +106,7 @@ fn create(dice: &mut Dice, subject: u64) -> What {
                 spec["completions"] = (1 + dice.below(4)).into();
                 spec["completionMode"] = dice.one_of(&["Indexed", "NonIndexed"]).into();
             }
-            What::Create("batch/v1", "jobs", json!({"metadata": meta, "spec": spec}))
+            What::Create("batch/v1".to_owned(), "jobs", json!({"metadata": meta, "spec": spec}))
         }
         5 => {
             // A chain or a fork of owners; some name one that never was.
@@ -135,13 +121,17 @@ fn create(dice: &mut Dice, subject: u64) -> What {
             if dice.chance(25) {
                 meta["finalizers"] = json!(["berth.test/hold"]);
             }
-            What::Create("v1", "configmaps", json!({"metadata": meta}))
+            What::Create("v1".to_owned(), "configmaps", json!({"metadata": meta}))
         }
         _ => {
             if dice.chance(50) {
                 let hard = json!({"pods": "50", "count/configmaps": "50", "count/replicasets.apps": "50",
                     "requests.cpu": "10", "services": "5"});
-                return What::Create("v1", "resourcequotas", json!({"metadata": meta, "spec": {"hard": hard}}));
+                return What::Create(
+                    "v1".to_owned(),
+                    "resourcequotas",
+                    json!({"metadata": meta, "spec": {"hard": hard}}),
+                );
             }
             let bound = dice.one_of(&[
                 json!({"minAvailable": 1}),
@@ -154,7 +144,7 @@ fn create(dice: &mut Dice, subject: u64) -> What {
             for (field, value) in bound.as_object().unwrap() {
                 spec[field] = value.clone();
             }
-            What::Create("policy/v1", "poddisruptionbudgets", json!({"metadata": meta, "spec": spec}))
+            What::Create("policy/v1".to_owned(), "poddisruptionbudgets", json!({"metadata": meta, "spec": spec}))
         }
     }
 }
@@ -172,7 +162,7 @@ fn change(dice: &mut Dice, subject: u64) -> What {
     let policies = ["Background", "Background", "Foreground", "Orphan"];
     let own = if plural == "configmaps" { format!("own-{}", dice.below(4)) } else { name.to_owned() };
     if dice.chance(if plural == "configmaps" { 70 } else { 15 }) {
-        return What::Delete(api, plural, own, dice.one_of(&policies));
+        return What::Delete(api.to_owned(), plural, own, dice.one_of(&policies));
     }
     let patch = match subject {
         5 => json!({"metadata": {"finalizers": null}}),
@@ -203,7 +193,39 @@ fn change(dice: &mut Dice, subject: u64) -> What {
             }
         }
     };
-    What::Patch(api, plural, own, patch)
+    What::Patch(api.to_owned(), plural, own, patch)
+}
+
+fn definition_path(number: u64) -> String {
+    format!("{}/widgets.{}", definitions::DEFINITIONS, definitions::group(number))
+}
+
+/// Creates a definition, and waits until its objects are served, unless it is refused.
+pub(crate) async fn define(client: &Client, number: u64) -> (u16, Value) {
+    let answer = ask(client, "POST", definitions::DEFINITIONS, &definitions::definition(number)).await;
+    let objects = definitions::path(number).replace("{ns}", "default");
+    for _ in 0..600 {
+        if answer.0 != 201 || ask(client, "GET", &objects, &Value::Null).await.0 == 200 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    answer
+}
+
+/// Takes a definition away, with what is left of it.
+pub(crate) async fn remove(client: &Client, namespace: &str, number: u64) {
+    let objects = definitions::path(number).replace("{ns}", namespace);
+    for name in ["w-0", "w-1", "w-2"] {
+        ask(client, "PATCH", &format!("{objects}/{name}"), &json!({"metadata": {"finalizers": null}})).await;
+    }
+    ask(client, "DELETE", &definition_path(number), &Value::Null).await;
+    for _ in 0..300 {
+        if ask(client, "GET", &definition_path(number), &Value::Null).await.0 == 404 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 impl Step {
@@ -212,7 +234,9 @@ impl Step {
             What::Create(api, plural, object) => {
                 let mut object = object.clone();
                 for owner in object["metadata"]["ownerReferences"].as_array_mut().into_iter().flatten() {
-                    let place = format!("{}/{}", path("v1", namespace, "configmaps"), owner["name"].as_str().unwrap());
+                    let plural = if owner["kind"] == "ConfigMap" { "configmaps" } else { "widgets" };
+                    let place = path(owner["apiVersion"].as_str().unwrap(), namespace, plural);
+                    let place = format!("{place}/{}", owner["name"].as_str().unwrap());
                     let known = ask(client, "GET", &place, &Value::Null).await.1["metadata"]["uid"].clone();
                     let never = json!("00000000-0000-4000-8000-000000000000");
                     owner["uid"] = if known.is_null() { never } else { known };
@@ -226,6 +250,8 @@ impl Step {
                 let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
                 ask(client, "DELETE", &format!("{}/{name}", path(api, namespace, plural)), &options).await
             }
+            What::Define(number) => define(client, *number).await,
+            What::Undefine(number) => ask(client, "DELETE", &definition_path(*number), &Value::Null).await,
             What::Pod(app, is_deleted) => {
                 let pods = list(client, namespace, "pods").await;
                 let own = |pod: &&Value| {
@@ -258,6 +284,8 @@ impl fmt::Display for Step {
             What::Delete(_, plural, name, policy) => write!(f, "delete {plural} {name} {policy}")?,
             What::Pod(app, true) => write!(f, "delete a pod of {app}")?,
             What::Pod(app, false) => write!(f, "take the label of a pod of {app}")?,
+            What::Define(number) => write!(f, "create {}", definitions::definition(*number))?,
+            What::Undefine(number) => write!(f, "delete definition {number}")?,
         }
         write!(f, "{}", if self.settles { "; settle" } else { "" })
     }

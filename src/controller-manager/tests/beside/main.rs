@@ -1,22 +1,33 @@
 //! Random histories, played to these controllers and to the real kube-controller-manager: once both have settled, the same
-//! holds.
+//! holds. One kind is about workloads, the other about custom resources with their owners, finalizers and quotas.
 //!
 //! ```sh
-//! SEEDS=100 cargo test -p berth-controller-manager --test beside -- --nocapture
-//! SEED=17 cargo test -p berth-controller-manager --test beside -- --nocapture    # this one alone, with its steps
+//! SEEDS=100 cargo test -p berth-controller-manager --test beside workloads -- --nocapture
+//! SEED=17 cargo test -p berth-controller-manager --test beside resources -- --nocapture    # this one alone, with its steps
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
+mod changes;
+#[path = "../../../apiserver/tests/differential/custom.rs"]
+#[allow(dead_code)]
+mod definitions;
 mod history;
+#[path = "../../../apiserver/tests/differential/random.rs"]
+#[allow(dead_code)]
+mod random;
+mod resources;
+#[path = "../../../apiserver/tests/differential/scene.rs"]
+#[allow(dead_code)]
+mod scene;
 mod seen;
 #[path = "../../../apiserver/tests/differential/world.rs"]
 #[allow(dead_code)]
 mod world;
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use berth_controller_manager::{Clock, Controller, ControllerManager, Controllers, Options};
+use changes::Changes;
 use futures::StreamExt;
 use history::Step;
 use serde_json::{Value, json};
@@ -41,18 +52,44 @@ const OURS: [Controller; 9] = [
 const ATTEMPTS: u32 = 3;
 /// Histories under way at a time.
 const AT_ONCE: usize = 8;
-/// For so long nothing changes in a cluster that has settled.
-const QUIET: Duration = Duration::from_millis(1500);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// A history, and what its widgets are of.
+struct History {
+    steps: Vec<Step>,
+    definition: Option<u64>,
+    /// Whether its definition ends with it.
+    is_own: bool,
+}
+
+/// One of the two clusters.
+#[derive(Clone)]
+struct Cluster {
+    client: Client,
+    changes: Changes,
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn after_any_history_the_same_holds_as_with_the_real_controllers() {
+async fn after_any_history_of_workloads_the_same_holds_as_with_the_real_controllers() {
+    compare(0, |seed| History { steps: history::of(seed), definition: None, is_own: false }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_any_history_of_custom_resources_the_same_holds_as_with_the_real_controllers() {
+    compare(resources::STANDING, |seed| {
+        let subject = resources::subject(seed);
+        History { steps: resources::of(seed), definition: Some(subject.definition), is_own: subject.is_own }
+    })
+    .await;
+}
+
+async fn compare(standing: u64, history: impl Fn(u64) -> History) {
     let controllers = format!("--controllers={REAL}");
-    let Some(real) = world::Real::start(&["--controller-manager", &controllers, "--service-account-admission=false"])
-    else {
+    let flags = ["--controller-manager", &controllers, "--service-account-admission=false"];
+    let Some(mut real) = world::Real::start(&flags) else {
         eprintln!("no Go in the PATH: nothing was compared");
         return;
     };
@@ -69,34 +106,46 @@ async fn after_any_history_the_same_holds_as_with_the_real_controllers() {
                 json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"pool": pool}}});
             ask(client, "POST", "/api/v1/nodes", &node).await;
         }
+        for number in 0..standing {
+            assert_eq!(history::define(client, number).await.0, 201, "definition {number}");
+        }
     }
+    if standing > 0 {
+        // The real garbage collector asks every half minute which kinds there are, and when it starts.
+        real.restart("kube-controller-manager");
+    }
+    let [theirs, ours] =
+        [theirs, ours].map(|client| Cluster { changes: Changes::watch(client.inner(), standing), client });
     let one = number("SEED");
-    let seeds = one.map_or(0..number("SEEDS").unwrap_or(16), |seed| seed..seed + 1);
+    let first = number("FROM").unwrap_or_default();
+    let seeds = one.map_or(first..first + number("SEEDS").unwrap_or(16), |seed| seed..seed + 1);
     let n_seeds = seeds.end - seeds.start;
     let plays = futures::stream::iter(seeds).map(|seed| {
         let (theirs, ours) = (theirs.clone(), ours.clone());
+        let history = history(seed);
         async move {
-            let steps = history::of(seed);
             let mut attempt = 1;
             loop {
                 let namespace = format!("s{seed}-{attempt}");
                 let (real, own) = tokio::join!(
-                    play(&theirs, &namespace, &steps, false),
-                    play(&ours, &namespace, &steps, one.is_some())
+                    play(&theirs, &namespace, &history, false),
+                    play(&ours, &namespace, &history, one.is_some())
                 );
                 if real == own || attempt == ATTEMPTS {
-                    return (seed, steps, real, own);
+                    return (seed, history.steps, real, own);
                 }
                 attempt += 1;
             }
         }
     });
     let mut report = String::new();
-    let mut differ = 0;
-    let mut plays = std::pin::pin!(plays.buffered(AT_ONCE));
+    let (mut n_done, mut differ) = (0, 0);
+    let mut plays = std::pin::pin!(plays.buffered(number("AT_ONCE").map_or(AT_ONCE, |n| n.try_into().unwrap())));
     while let Some((seed, steps, theirs, ours)) = plays.next().await {
+        n_done += 1;
         if theirs != ours {
             differ += 1;
+            let before = report.len();
             let _ = writeln!(report, "== seed {seed}");
             for step in &steps {
                 let _ = writeln!(report, "   {step}");
@@ -107,6 +156,10 @@ async fn after_any_history_the_same_holds_as_with_the_real_controllers() {
             for line in beyond(&ours, &theirs) {
                 let _ = writeln!(report, "-- ours: {line}");
             }
+            eprint!("{}", &report[before..]);
+        }
+        if n_done % 100 == 0 {
+            eprintln!("{n_done} histories, {differ} differ");
         }
     }
     eprintln!("{n_seeds} histories, {differ} differ");
@@ -137,41 +190,39 @@ pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value)
     (answer.code, answer.body)
 }
 
-/// Plays a history in a namespace of its own, and says what holds in the end.
-async fn play(client: &Client, namespace: &str, steps: &[Step], is_told: bool) -> Vec<String> {
+/// Plays a history in a namespace of its own, and says what was answered to what followed a rest, and what holds in the
+/// end.
+async fn play(cluster: &Cluster, namespace: &str, history: &History, is_told: bool) -> Vec<String> {
+    let client = &cluster.client;
     ask(client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
-    for step in steps {
+    let mut out = Vec::new();
+    let mut has_settled = true;
+    for (number, step) in history.steps.iter().enumerate() {
         let said = step.play(client, namespace).await;
         if is_told {
             eprintln!("{step}: {said}");
         }
+        if has_settled && history.definition.is_some() {
+            out.push(format!("step {number} is answered {}", said.split(' ').next().unwrap_or_default()));
+        }
+        has_settled = step.settles;
         if step.settles {
-            live(client, namespace).await;
+            live(cluster, namespace).await;
         }
     }
-    live(client, namespace).await;
-    seen::lines(client, namespace).await
+    live(cluster, namespace).await;
+    out.extend(seen::lines(client, namespace, history.definition).await);
+    if let Some(definition) = history.definition.filter(|_| history.is_own) {
+        history::remove(client, namespace, definition).await;
+    }
+    out
 }
 
 /// Waits until nothing changes, has pods do what their images say, and again, until that changes nothing either.
-async fn live(client: &Client, namespace: &str) {
+async fn live(cluster: &Cluster, namespace: &str) {
     for _ in 0..20 {
-        settle(client, namespace).await;
-        if !seen::run_pods(client, namespace).await {
-            return;
-        }
-    }
-}
-
-async fn settle(client: &Client, namespace: &str) {
-    let step = Duration::from_millis(250);
-    let (mut quiet, mut last) = (Duration::ZERO, Vec::new());
-    for _ in 0..160 {
-        tokio::time::sleep(step).await;
-        let now = seen::lines(client, namespace).await;
-        quiet = if now == last { quiet + step } else { Duration::ZERO };
-        last = now;
-        if quiet >= QUIET {
+        cluster.changes.settle(namespace).await;
+        if !seen::run_pods(&cluster.client, namespace).await {
             return;
         }
     }

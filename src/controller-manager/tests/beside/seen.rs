@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::ask;
+use crate::definitions;
 use crate::world::Client;
 
-const KINDS: [(&str, &str); 9] = [
+pub(crate) const KINDS: [(&str, &str); 9] = [
     ("apps/v1", "deployments"),
     ("apps/v1", "replicasets"),
     ("apps/v1", "statefulsets"),
@@ -42,24 +43,36 @@ pub(crate) fn path(api: &str, namespace: &str, plural: &str) -> String {
 
 pub(crate) async fn list(client: &Client, namespace: &str, plural: &str) -> Vec<Value> {
     let (api, _) = KINDS.into_iter().find(|(_, known)| *known == plural).unwrap();
-    let (code, body) = ask(client, "GET", &path(api, namespace, plural), &Value::Null).await;
-    assert_eq!(code, 200, "{body}");
-    body["items"].as_array().cloned().unwrap_or_default()
+    items(client, &path(api, namespace, plural)).await.expect("built-in kinds are served")
+}
+
+/// The objects of a path; `None` where nothing is served there.
+async fn items(client: &Client, path: &str) -> Option<Vec<Value>> {
+    let (code, body) = ask(client, "GET", path, &Value::Null).await;
+    (code == 200).then(|| body["items"].as_array().cloned().unwrap_or_default())
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A line for each object, sorted.
-pub(crate) async fn lines(client: &Client, namespace: &str) -> Vec<String> {
+/// A line for each object, sorted; widgets are of a definition.
+pub(crate) async fn lines(client: &Client, namespace: &str, definition: Option<u64>) -> Vec<String> {
     let mut all = Vec::new();
+    let mut notes = Vec::new();
     for (_, plural) in KINDS {
         all.extend(list(client, namespace, plural).await.into_iter().map(|object| (plural, object)));
+    }
+    if let Some(definition) = definition {
+        match items(client, &definitions::path(definition).replace("{ns}", namespace)).await {
+            Some(widgets) => all.extend(widgets.into_iter().map(|object| ("widgets", object))),
+            None => notes.push("widgets are not served".to_owned()),
+        }
     }
     let names: BTreeMap<String, String> =
         all.iter().map(|(plural, object)| (text(object, "/metadata/uid").to_owned(), name(plural, object))).collect();
     let mut lines: Vec<String> = all.iter().map(|(plural, object)| line(plural, object, &names)).collect();
+    lines.extend(notes);
     lines.sort();
     // How many pods of a Job that fails got to fail before it was given up is a matter of who was quicker.
     lines.dedup_by(|line, before| line == before && line.contains(" of i:fail") && line.contains("[\"Job\""));
@@ -113,7 +126,13 @@ fn line(plural: &str, object: &Value, names: &BTreeMap<String, String>) -> Strin
         out[field] = object["spec"][field].clone();
     }
     out["status"] = object["status"].clone();
-    forgive(&mut out["status"]);
+    if plural == "widgets" {
+        // All that defaults, pruning and rules decide.
+        out["spec"] = object["spec"].clone();
+        out["generation"] = meta["generation"].clone();
+    } else {
+        forgive(&mut out["status"]);
+    }
     format!("{plural} {}: {out}", name(plural, object))
 }
 

@@ -15,7 +15,8 @@ const GRAIN: std::time::Duration = std::time::Duration::from_secs(10);
 pub(super) fn step(facts: &Facts<'_>) -> Todo {
     let status = facts.status();
     let written = status.last_pod_event_time.as_ref().map(|time| time.0);
-    if let Some(seen) = facts.last_pod_event {
+    // Where a NodePool never consolidates, nobody asks for it.
+    if let Some(seen) = facts.last_pod_event.filter(|_| facts.pool.is_none_or(consolidates)) {
         let since = Some(seen).max(conditions::true_since(&status.conditions, conditions::INITIALIZED));
         let ripe = since.zip(facts.pool).and_then(|(since, pool)| ripe_at(pool, since));
         // Where a node need not be left alone, what was cleared would only be written again.
@@ -51,6 +52,11 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
     }
     let set = facts.condition(conditions::CONSOLIDATABLE, Status::True, conditions::CONSOLIDATABLE, "");
     set.map_or_else(Todo::default, Todo::write)
+}
+
+/// Whether a NodePool has its nodes considered for removal at all.
+fn consolidates(pool: &NodePool) -> bool {
+    pool.spec.disruption.consolidate_after.duration().is_some()
 }
 
 /// When a node that pods left alone from `since` on may be considered; `None` for never.

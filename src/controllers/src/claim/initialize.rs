@@ -1,12 +1,17 @@
 //! Initialisation: the node is ready, what had to come up on it has, and its resources are there.
 
+use std::time::Duration;
+
 use berth_api::labels;
 use berth_quantity::Quantity;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::conditions::{self, Status};
 use super::{Facts, Todo, on};
+use crate::clock::after;
 use crate::kind::Kind;
 use crate::write::Op;
 
@@ -18,12 +23,17 @@ const EPHEMERAL: [&str; 4] = [
     labels::UNREGISTERED_TAINT,
 ];
 
+/// While a node comes up, what it lacks changes from moment to moment: another reason is told after so long.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
+
 /// The next step of a NodeClaim whose node is registered and not initialised.
 pub(super) fn step(facts: &Facts<'_>) -> Todo {
     let waits = |reason: &str, message: &str| {
-        facts
-            .condition(conditions::INITIALIZED, Status::Unknown, reason, message)
-            .map_or_else(Todo::default, Todo::write)
+        let Some(write) = facts.condition(conditions::INITIALIZED, Status::Unknown, reason, message) else {
+            return Todo::default();
+        };
+        let told_at = unknown_since(facts).map(|since| after(since, TOLD_AFTER));
+        told_at.filter(|told_at| *told_at > facts.now).map_or_else(|| Todo::write(write), Todo::wait)
     };
     let Some(node) = facts.node() else { return waits("NodeNotFound", "Node not registered with cluster") };
     if !is_ready(node) {
@@ -48,8 +58,23 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
         let patch = json!({"metadata": {"labels": {labels::INITIALIZED: "true"}}});
         return Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch)));
     }
-    let done = facts.condition(conditions::INITIALIZED, Status::True, conditions::INITIALIZED, "");
+    let generation = facts.claim.metadata.generation;
+    let done = facts.change_status(|status| {
+        let all = &mut status.conditions;
+        let initialized = (conditions::INITIALIZED, Status::True);
+        conditions::set(all, initialized, (conditions::INITIALIZED, ""), generation, facts.now);
+        // Pods that were quicker need no write of their own.
+        if let Some(seen) = facts.last_pod_event {
+            status.last_pod_event_time = Some(Time(conditions::whole_seconds(seen)));
+        }
+    });
     done.map_or_else(Todo::default, Todo::write)
+}
+
+/// Since when it is said that the node is not initialised yet.
+fn unknown_since(facts: &Facts<'_>) -> Option<Timestamp> {
+    let known = conditions::get(&facts.status().conditions, conditions::INITIALIZED)?;
+    (known.status == "Unknown").then_some(known.last_transition_time.0)
 }
 
 /// Whether the kubelet says that the node works.

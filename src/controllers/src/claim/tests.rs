@@ -192,6 +192,19 @@ fn condition(type_: &str, status: &str) -> Value {
     json!({"type": type_, "status": status, "reason": type_, "message": "", "lastTransitionTime": text(1)})
 }
 
+/// What a patch says of a condition.
+fn condition_of(patch: &Value, type_: &str) -> String {
+    let all = patch["status"]["conditions"].as_array().unwrap();
+    let found = all.iter().find(|condition| condition["type"] == type_).unwrap();
+    found["status"].as_str().unwrap().to_owned()
+}
+
+fn pool(consolidate_after: &str) -> NodePool {
+    serde_json::from_value(json!({"metadata": {"name": "web"},
+        "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": consolidate_after}}}))
+    .unwrap()
+}
+
 fn instance(id: &str) -> Instance {
     Instance {
         provider_id: ProviderId(id.to_owned()),
@@ -386,8 +399,42 @@ fn two_nodes_of_one_instance_are_a_fault() {
 )]
 #[case::resources(json!({"status": {"allocatable": {"cpu": "0"}}}), "ResourceNotRegistered")]
 fn a_node_is_not_initialised(#[case] node: Value, #[case] reason: &str) {
-    let scene = Scene::new().registered().registered_node(&node);
+    let mut scene = Scene::new().registered().registered_node(&node);
+    // It may change the next moment.
+    assert_eq!(scene.next(), Next::Wait(at(11)));
+    scene.now = 11;
     assert!(scene.write().2["status"]["conditions"].to_string().contains(reason));
+}
+
+#[test]
+fn a_node_that_comes_up_as_expected_costs_three_writes_of_its_status() {
+    let mut scene = Scene::new().launched().registered_node(&json!({
+        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    // That it is launched was the first.
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, condition_of(&patch, "Registered")), ("patch status", "True".to_owned()));
+    scene = scene.with(&json!({"status": patch["status"]}));
+    scene.now = 3;
+    assert!(matches!(scene.next(), Next::Wait(_) | Next::Idle), "{:?}", scene.next());
+    scene.nodes[0]["status"]["conditions"][0]["status"] = "True".into();
+    assert!(matches!(scene.next(), Next::Wait(_)), "the taint is still there: {:?}", scene.next());
+    scene.nodes[0]["spec"]["taints"] = json!([]);
+    scene.nodes[0]["metadata"]["labels"][labels::INITIALIZED] = "true".into();
+    scene.last_pod_event = Some(4);
+    scene.now = 5;
+    let (_, verb, patch) = scene.write();
+    assert_eq!((verb, condition_of(&patch, "Initialized")), ("patch status", "True".to_owned()));
+    assert_eq!(patch["status"]["lastPodEventTime"], text(4));
+    scene = scene.with(&json!({"status": patch["status"]}));
+    scene.memory.drift_asked_at = Some(at(0));
+    // More pods come; nobody will ask when.
+    scene.pool = Some(pool("Never"));
+    scene.last_pod_event = Some(40);
+    scene.now = 40;
+    assert!(matches!(scene.next(), Next::Wait(_)), "{:?}", scene.next());
+    scene.pool = Some(pool("1h"));
+    assert_eq!(scene.write().2["status"]["lastPodEventTime"], text(40));
 }
 
 #[test]
@@ -446,11 +493,6 @@ fn a_node_that_pods_leave_alone_for_long_enough_is_consolidatable() {
         {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": text(1)},
         condition("Registered", "True")]}});
     let mut scene = Scene::new().registered().with(&initialised).registered_node(&json!({}));
-    let pool = |after: &str| {
-        serde_json::from_value(json!({"metadata": {"name": "web"},
-        "spec": {"template": {"spec": {"requirements": []}}, "disruption": {"consolidateAfter": after}}}))
-        .unwrap()
-    };
     scene.memory.drift_asked_at = Some(at(0));
     let asks_for_drift_again = Next::Wait(at(300));
     assert_eq!(scene.next(), asks_for_drift_again);

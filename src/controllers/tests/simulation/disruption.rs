@@ -238,6 +238,7 @@ async fn drifted_nodes_on_a_full_reservation_go_slot_by_slot_and_one_of_them_asi
     let pools = Api::<berth_api::NodePool>::all(world.client.clone());
     let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
     pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let began = tokio::time::Instant::now();
     let on_demand = ("m5.xlarge".to_owned(), "on-demand".to_owned());
     let (mut most_paid, mut is_done) = (0, false);
     for _ in 0..3600 {
@@ -255,6 +256,8 @@ async fn drifted_nodes_on_a_full_reservation_go_slot_by_slot_and_one_of_them_asi
         }
     }
     assert!(is_done, "{}", state_of(&world).await);
+    let took = began.elapsed();
+    println!("nine nodes were rolled in nine slots within {took:?}");
     assert_eq!(most_paid, 1, "nodes that were paid for at a time");
     // Each pod moved once, and the three of the node that went aside came back.
     assert_eq!(seen.len(), 27 + 27 + 3, "pods that there were");

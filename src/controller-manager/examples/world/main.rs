@@ -1,0 +1,264 @@
+//! What the controllers cost in a large cluster: idle with heartbeats, for one change, and for a rolling update.
+//!
+//! ```sh
+//! cargo run --release -p berth-controller-manager --example world                  # 5,000 nodes, 100,000 pods
+//! cargo run --release -p berth-controller-manager --example world -- 500 5000
+//! cargo run --release -p berth-controller-manager --example world -- 1000 10000 --beside    # and the real control plane
+//! ```
+//!
+//! Server, controllers, kubelets and whoever changes things share one thread, so what one does, the others wait for. Every
+//! node has a stand-in kubelet, which runs its pods and renews its Lease every ten seconds, and a NodeClaim, whose definition
+//! has defaults, patterns and rules; one DaemonSet is on every node, a Service and a budget select each Deployment's pods,
+//! and a quota counts all of them. With `--beside` the same is done with kube-apiserver and kube-controller-manager of
+//! `hack/testenv` (needs Go); what kubelets and clients cost is left out there, and counted with ours.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss
+)]
+
+mod load;
+mod plane;
+#[path = "../../../apiserver/tests/differential/world.rs"]
+#[allow(dead_code, clippy::expect_used)]
+mod real;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
+use futures::TryStreamExt;
+use kube::Client;
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+
+use load::{REPLICAS, all_ready, claim_nodes, create, define_claims, deploy, schedule, send, until};
+use plane::Plane;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Changes of each kind.
+const ROUNDS: usize = 200;
+/// Pods of the rolling update.
+const ROLLED: usize = 10_000;
+
+/// The longest that a task which sleeps a millisecond had to wait, since it was last asked, in microseconds.
+struct Lateness(Arc<AtomicU64>);
+
+impl Lateness {
+    fn watch() -> Self {
+        let worst = Arc::new(AtomicU64::new(0));
+        let out = worst.clone();
+        tokio::spawn(async move {
+            loop {
+                let start = Instant::now();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let late = start.elapsed().saturating_sub(Duration::from_millis(2));
+                worst.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        });
+        Self(out)
+    }
+
+    fn told(&self) -> String {
+        format!("executor held for {:.1} ms at most", self.0.swap(0, Ordering::Relaxed) as f64 / 1000.0)
+    }
+}
+
+/// Cores taken over some seconds.
+async fn cores(plane: &Plane, seconds: u64) -> f64 {
+    let (before, start) = (plane.cpu(), Instant::now());
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    (plane.cpu() - before) / start.elapsed().as_secs_f64()
+}
+
+fn show(what: &str, mut times: Vec<Duration>, lateness: &Lateness) {
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+    println!(
+        "{what}: p50 {:.2?}, p99 {:.2?}, max {:.2?} of {}; {}",
+        at(50),
+        at(99),
+        at(100),
+        times.len(),
+        lateness.told()
+    );
+}
+
+/// Does something, and waits for the first event of a list that is what was wanted.
+async fn seen_after(
+    client: &Client,
+    list: &str,
+    act: impl AsyncFnOnce(&Value),
+    is: impl Fn(&WatchEvent<Value>) -> bool,
+) -> Duration {
+    let found = send(client, "GET", &format!("{list}&limit=1"), "application/json", &Value::Null).await.unwrap();
+    let version = found["metadata"]["resourceVersion"].as_str().unwrap();
+    let watch = http::Request::get(format!("{list}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
+    let mut events = Box::pin(client.request_events::<Value>(watch).await.unwrap());
+    let start = Instant::now();
+    act(&found["items"][0]).await;
+    while let Ok(Some(event)) = events.try_next().await {
+        if is(&event) {
+            break;
+        }
+    }
+    start.elapsed()
+}
+
+async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &Lateness) {
+    lateness.told();
+    let mut times = Vec::new();
+    for n in 0..ROUNDS {
+        let name = format!("n{}", n * 7 % nodes);
+        let path = format!("/api/v1/nodes/{name}");
+        let cordon = async |spec: Value| {
+            send(client, "PATCH", &path, "application/merge-patch+json", &json!({"spec": spec})).await.unwrap();
+        };
+        let list = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{name}");
+        let is_tainted = |event: &WatchEvent<Value>| matches!(event, WatchEvent::Modified(node) if node["spec"]["taints"].to_string().contains("unschedulable"));
+        let act = async |_: &Value| cordon(json!({"unschedulable": true})).await;
+        times.push(seen_after(client, &list, act, is_tainted).await);
+        cordon(json!({"unschedulable": null})).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    show("a node is cordoned, until its taint is there", times, lateness);
+
+    let mut times = Vec::new();
+    for n in 0..ROUNDS {
+        let list = format!("/api/v1/namespaces/default/pods?labelSelector=app%3Dweb-{}", n % deployments);
+        let act = async |pod: &Value| {
+            let path = format!("/api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap());
+            send(client, "DELETE", &path, "application/json", &json!({"gracePeriodSeconds": 0})).await.unwrap();
+        };
+        times.push(seen_after(client, &list, act, |event| matches!(event, WatchEvent::Added(_))).await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    show("a pod is deleted, until its ReplicaSet has another", times, lateness);
+}
+
+/// Gives the pods of some Deployments another image, and waits until all run with it.
+async fn roll(client: &Client, nodes: usize, deployments: usize, plane: &Plane, lateness: &Lateness) {
+    let (busy, began) = (plane.cpu(), Instant::now());
+    for n in 0..deployments {
+        let path = format!("/apis/apps/v1/namespaces/default/deployments/web-{n}");
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
+        send(client, "PATCH", &path, "application/strategic-merge-patch+json", &image).await.unwrap();
+    }
+    all_ready(client, deployments, nodes).await;
+    println!(
+        "a rolling update of {} pods: {:.1?}, {:.1} CPU s; {}",
+        deployments * REPLICAS,
+        began.elapsed(),
+        plane.cpu() - busy,
+        lateness.told()
+    );
+}
+
+async fn list(client: &Client) {
+    let began = Instant::now();
+    let mut listed = 0;
+    let mut next = String::new();
+    loop {
+        let page = format!("/api/v1/pods?limit=500&continue={next}");
+        let page = send(client, "GET", &page, "application/json", &Value::Null).await.unwrap();
+        listed += page["items"].as_array().map_or(0, Vec::len);
+        match page["metadata"]["continue"].as_str() {
+            Some(token) if !token.is_empty() => token.clone_into(&mut next),
+            _ => break,
+        }
+    }
+    println!("{listed} pods listed in pages of 500 within {:.1?}", began.elapsed());
+}
+
+async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
+    println!("== {}: {nodes} nodes, {pods} pods", plane.name());
+    let lateness = Lateness::watch();
+    let config = KubeletConfig { epoch: jiff::Timestamp::now(), ..KubeletConfig::default() };
+    let kubelets = Kubelets::start(client.clone(), config);
+    for n in 0..nodes {
+        kubelets.join(NodeSpec { name: format!("n{n}"), ..NodeSpec::default() });
+    }
+    until(&client, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?limit=1", |list| {
+        let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or_default();
+        list["items"].as_array().map_or(0, Vec::len) as u64 + rest == nodes as u64
+    })
+    .await;
+    let scheduler = tokio::spawn(schedule(client.clone(), nodes));
+
+    define_claims(&client).await;
+    let quota = json!({"metadata": {"name": "all"}, "spec": {"hard": {"pods": "1000000", "requests.cpu": "1000000"}}});
+    create(&client, "/api/v1/namespaces/default/resourcequotas", &quota).await;
+    plane.settle().await;
+    let (busy, began) = (plane.cpu(), Instant::now());
+    claim_nodes(&client, nodes).await;
+    println!(
+        "{nodes} NodeClaims: {:.0} a second, {:.0} a CPU second",
+        nodes as f64 / began.elapsed().as_secs_f64(),
+        nodes as f64 / (plane.cpu() - busy).max(0.01)
+    );
+
+    let (busy, began) = (plane.cpu(), Instant::now());
+    let deployments = deploy(&client, pods).await;
+    all_ready(&client, deployments, nodes).await;
+    println!(
+        "{pods} pods and {nodes} daemons run after {:.1?}, {:.1} CPU s, {:.0} MiB; {}",
+        began.elapsed(),
+        plane.cpu() - busy,
+        plane.memory().0,
+        lateness.told()
+    );
+    plane.settle().await;
+
+    let with = cores(&plane, 10).await;
+    println!("idle, heartbeats and controllers: {:.1}% of a core; {}", with * 100.0, lateness.told());
+    change(&client, nodes, deployments, &lateness).await;
+    roll(&client, nodes, deployments.min(ROLLED.div_ceil(REPLICAS)), &plane, &lateness).await;
+    plane.settle().await;
+    scheduler.abort();
+
+    let without = async |plane: &Plane| {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        cores(plane, 10).await
+    };
+    if let Some(without) = plane.restart_controllers(without).await {
+        println!(
+            "idle, heartbeats alone: {:.1}% of a core, so the controllers take {:.1}%",
+            without * 100.0,
+            (with - without) * 100.0
+        );
+        lateness.told();
+        let began = Instant::now();
+        plane.settle().await;
+        println!(
+            "controllers started anew have settled after {:.1?}; {}",
+            began.elapsed().saturating_sub(Duration::from_secs(1)),
+            lateness.told()
+        );
+    }
+    if let Plane::Ours { metrics, .. } = &plane {
+        println!("{} failures, {:?}", metrics.failures(), metrics.last_error());
+    }
+    list(&client).await;
+    let (now, most) = plane.memory();
+    println!("memory: {now:.0} MiB, {most:.0} MiB at most");
+    drop(kubelets);
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let (nodes, pods) = (numbers.first().copied().unwrap_or(5_000), numbers.get(1).copied().unwrap_or(100_000));
+    let (plane, client) = Plane::ours();
+    measure(plane, client, nodes, pods).await;
+    if std::env::args().any(|text| text == "--beside")
+        && let Some((plane, client)) = Plane::real().await
+    {
+        measure(plane, client, nodes, pods).await;
+    }
+}
