@@ -16,7 +16,7 @@ fn manifests() -> String {
         "koordinator.sh/gpu-memory": "8Gi"});
     let pod = |name: &str, labels: serde_json::Value, requests: serde_json::Value| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
-            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}})
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests, "limits": requests}}]}})
     };
     let lsr = json!({"koordinator.sh/qosClass": "LSR"});
     let items = json!([
