@@ -205,7 +205,7 @@ impl<'s> World<'s> {
             cloud: simulation.cloud.clone(),
             kubelets,
             built_in,
-            controllers: simulation.controllers.clone(),
+            controllers: simulation.controllers_as_varied(),
             is_lean: true,
             ..PartsOptions::new(simulation.start)
         })
