@@ -35,6 +35,7 @@ impl<T: Clone> DerefMut for Shared<T> {
     }
 }
 
+#[allow(clippy::into_iter_without_iter, reason = "the value has it")]
 impl<'a, T> IntoIterator for &'a Shared<T>
 where
     &'a T: IntoIterator,
@@ -47,6 +48,7 @@ where
     }
 }
 
+#[allow(clippy::into_iter_without_iter, reason = "the value has it")]
 impl<'a, T: Clone> IntoIterator for &'a mut Shared<T>
 where
     &'a mut T: IntoIterator,
