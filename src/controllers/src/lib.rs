@@ -35,6 +35,7 @@ mod write;
 mod writer;
 
 pub use berth_decisions::{Effort, SolveOptions};
+pub use berth_disruption::Methods as ConsolidationMethods;
 pub use berth_model::Money;
 pub use clock::Clock;
 pub use fence::{Closed, Fence};

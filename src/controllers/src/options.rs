@@ -19,6 +19,8 @@ pub struct Options {
     pub scheduler_names: Option<BTreeSet<String>>,
     /// Whether pods are bound and nodes are planned at all; without, only NodeClaims are cared for.
     pub only_lifecycle: bool,
+    /// How consolidation chooses nodes.
+    pub consolidation: berth_disruption::Methods,
     /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it.
     pub eviction_price: Money,
     /// The guard against runaways.

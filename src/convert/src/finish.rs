@@ -38,7 +38,7 @@ impl Builder {
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish_live(mut self) -> Result<Live, ConvertError> {
-        self.cluster.namespaces = self.take_namespaces();
+        self.cluster.namespaces = self.take_namespaces().into();
         self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;

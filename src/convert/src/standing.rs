@@ -292,7 +292,7 @@ pub(crate) fn finish(standing: &mut Standing, n_given: usize, mut pools: Vec<Nod
         join_pool(node, &mut pools, cluster.well_known.node_pool);
     }
     cluster.nodes = std::mem::take(&mut standing.nodes);
-    cluster.node_pools = pools;
+    cluster.node_pools = pools.into();
 }
 
 /// Whether a DaemonSet would run on the node.

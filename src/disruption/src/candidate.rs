@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
 use berth_model::{KeyedMap, Money};
-use berth_state::{Key, Kind, ObjectRef, State};
+use berth_state::{Key, Kind, Object, ObjectRef, State};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -122,6 +122,42 @@ impl Survey {
                 on_node.entry(node).or_default().push(pod);
             }
         }
+        let of_node = |node: &str| Some(on_node.get(node).cloned().unwrap_or_default());
+        let mut survey = Self::with_pods(state, (prices, &limits), of_node, options, now);
+        expiring::mark(&mut survey, now);
+        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
+        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
+        survey.smallest_paid = paid.map(|price| price.list).min();
+        survey
+    }
+
+    /// Looks at these nodes alone, by name: what is on others, what they cost and when they expire is not known. Of
+    /// NodePools it is known how many nodes there are.
+    pub(crate) fn of_nodes(
+        state: &State,
+        nodes: &BTreeSet<&str>,
+        prices: &Prices,
+        options: &Options,
+        now: Timestamp,
+    ) -> Self {
+        // What a budget allows that no controller has counted follows from all pods.
+        if state.all::<PodDisruptionBudget>().any(|budget| budget.status.is_none()) {
+            return Self::of(state, prices, options, now);
+        }
+        let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
+        let pods = |node: &str| state.pods_on(node).map(|pod| newest_of(state, pod)).collect();
+        let of_node = |node: &str| nodes.contains(node).then(|| pods(node));
+        Self::with_pods(state, (prices, &limits), of_node, options, now)
+    }
+
+    /// Looks at the nodes of NodePools, at those alone whose pods are told.
+    fn with_pods<'s>(
+        state: &'s State,
+        (prices, limits): (&Prices, &Limits<'_>),
+        pods_of: impl Fn(&str) -> Option<Vec<&'s Pod>>,
+        options: &Options,
+        now: Timestamp,
+    ) -> Self {
         let claims = Claims::of(state);
         let held = held(state);
         let mut survey = Survey::default();
@@ -130,29 +166,31 @@ impl Survey {
             let Some(name) = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else { continue };
             let pool = state.get_as::<NodePool>("", name);
             let node_name = node.metadata.name.as_deref().unwrap_or_default();
+            let pods = pods_of(node_name);
             let facts = Facts {
                 node,
                 claim: claims.of_node(node),
                 knows_claims: claims.are_known,
                 pool: pool.map(|pool| &**pool),
                 pool_name: name,
-                pods: on_node.get(node_name).map_or(&[], Vec::as_slice),
+                pods: pods.as_deref().unwrap_or_default(),
                 held: held.get(node_name).map_or(&[], Vec::as_slice),
                 kept: options.kept.get(node_name).map(String::as_str),
                 with_reserved: options.reserved_capacity,
                 with_static: options.static_capacity,
                 now,
             };
+            let counted = survey.count(&facts);
+            if pods.is_none() {
+                continue;
+            }
+            let candidate = facts.candidate(prices, limits);
+            counted.price += candidate.price.unwrap_or_default();
+            counted.cost = [counted.cost, candidate.cost].into_iter().sum();
             survey.faults.extend(facts.faults());
-            let candidate = facts.candidate(prices, &limits);
-            survey.count(pool.map(|pool| &**pool), &facts, &candidate);
             survey.by_node.insert(candidate.node.clone(), survey.candidates.len());
             survey.candidates.push(candidate);
         }
-        expiring::mark(&mut survey, now);
-        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
-        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
-        survey.smallest_paid = paid.map(|price| price.list).min();
         survey
     }
 
@@ -174,8 +212,19 @@ impl Survey {
         on_it.filter(|known| known.is_going && !undecided.contains(&*known.node.key.name)).count()
     }
 
-    fn count(&mut self, pool: Option<&NodePool>, facts: &Facts<'_>, candidate: &Candidate) {
-        let entry = self.pools.entry(candidate.pool.clone()).or_insert_with(|| Pool {
+    /// Counts a node for its NodePool.
+    fn count(&mut self, facts: &Facts<'_>) -> &mut Pool {
+        let entry = self.pools.entry(facts.pool_name.to_owned()).or_insert_with(|| Pool::of(facts.pool));
+        entry.nodes.total += usize::from(facts.is_initialized());
+        entry.nodes.off += usize::from(facts.is_initialized() && (facts.is_going() || !facts.is_ready()));
+        entry
+    }
+}
+
+impl Pool {
+    /// One without nodes.
+    fn of(pool: Option<&NodePool>) -> Self {
+        Pool {
             budgets: match pool {
                 Some(pool) => Budgets::of(pool).map_err(|error| error.to_string()),
                 None => Err("expected its NodePool, found none of that name".to_owned()),
@@ -185,11 +234,7 @@ impl Survey {
                 .is_some_and(|pool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced),
             price: Price::default(),
             cost: DisruptionCost::default(),
-        });
-        entry.nodes.total += usize::from(facts.is_initialized());
-        entry.nodes.off += usize::from(facts.is_initialized() && (facts.is_going() || !facts.is_ready()));
-        entry.price += candidate.price.unwrap_or_default();
-        entry.cost = [entry.cost, candidate.cost].into_iter().sum();
+        }
     }
 }
 
@@ -211,6 +256,14 @@ fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
 fn newest_pod<'s>(pod: &'s Pod, observed: Option<&'s Arc<Pod>>) -> &'s Pod {
     let is_same = |newest: &&Pod| newest.metadata.uid == pod.metadata.uid && node_of(newest) == node_of(pod);
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(pod)
+}
+
+/// The same of one pod.
+fn newest_of<'s>(state: &'s State, pod: &'s Pod) -> &'s Pod {
+    match state.observed(&reference(Kind::Pod, &pod.metadata).key) {
+        Some(Object::Pod(observed)) => newest_pod(pod, Some(observed)),
+        _ => pod,
+    }
 }
 
 fn node_of(pod: &Pod) -> Option<&str> {
@@ -239,15 +292,15 @@ fn held(state: &State) -> BTreeMap<&str, Vec<&str>> {
 
 /// NodeClaims by what their nodes know of them.
 struct Claims<'s> {
-    by_provider_id: BTreeMap<&'s str, &'s NodeClaim>,
-    by_node: BTreeMap<&'s str, &'s NodeClaim>,
+    by_provider_id: KeyedMap<&'s str, &'s NodeClaim>,
+    by_node: KeyedMap<&'s str, &'s NodeClaim>,
     /// Whether there are any: manifests of nodes alone are planned, too.
     are_known: bool,
 }
 
 impl<'s> Claims<'s> {
     fn of(state: &'s State) -> Self {
-        let mut claims = Claims { by_provider_id: BTreeMap::new(), by_node: BTreeMap::new(), are_known: false };
+        let mut claims = Claims { by_provider_id: KeyedMap::default(), by_node: KeyedMap::default(), are_known: false };
         for claim in state.all::<NodeClaim>() {
             claims.are_known = true;
             let Some(status) = &claim.status else { continue };

@@ -52,12 +52,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels;
 use berth_model::Money;
 
+/// How consolidation chooses nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Methods {
+    /// Any set of nodes makes way for any set of others.
+    #[default]
+    Berth,
+    /// Karpenter's: empty nodes, a first part of a ranking, or one node, with one replacement at most. To be compared with.
+    Karpenter,
+}
+
 /// What a caller may set.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct Options {
     /// How pods and nodes are planned in what-ifs.
     pub decisions: berth_decisions::Options,
+    /// How consolidation chooses nodes.
+    pub methods: Methods,
     /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it. Zero, the
     /// default, moves pods for any saving.
     pub eviction_price: Money,
@@ -99,6 +111,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             decisions: berth_decisions::Options { launches: true, ..berth_decisions::Options::default() },
+            methods: Methods::default(),
             eviction_price: Money::ZERO,
             bound: false,
             spot_to_spot: false,

@@ -1,10 +1,11 @@
 //! What nodes cost an hour, by the offering that their labels name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::labels;
 use berth_decisions::OfferingName;
-use berth_model::{CapacityType, Cluster, Money};
+use berth_model::{CapacityType, Cluster, InstanceType, KeyedMap, Money, Offering, Shared, Sym};
 
 /// What an offering costs an hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,29 +23,29 @@ impl std::ops::AddAssign for Price {
     }
 }
 
-/// Prices by instance type, zone (empty where the catalogue names none) and capacity type.
+/// Prices by instance type, zone and capacity type, read from the catalogue as they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Prices {
-    known: BTreeMap<(String, String, &'static str), Price>,
+    instance_types: Shared<Vec<InstanceType>>,
+    /// By name: the positions of an instance type, which is there for several node classes.
+    by_name: KeyedMap<Arc<str>, Vec<usize>>,
+    zones: Vec<(Arc<str>, Sym)>,
 }
 
 // === impl Prices ===
 
 impl Prices {
     pub(crate) fn of(cluster: &Cluster) -> Self {
-        let text = |sym| cluster.symbols.text(sym).to_owned();
-        let mut known: BTreeMap<_, Price> = BTreeMap::new();
-        for of_type in &cluster.instance_types {
-            for offering in &of_type.offerings {
-                let zone = offering.zone.map(text).unwrap_or_default();
-                let price = Price { marginal: offering.price, list: offering.list_price };
-                let place = known.entry((text(of_type.name), zone, offering.capacity_type.name())).or_insert(price);
-                // The same type is there for several node classes, and a slot for several reservations.
-                place.list = place.list.min(price.list);
-                place.marginal = place.marginal.min(price.marginal);
+        let mut prices = Prices { instance_types: cluster.instance_types.clone(), ..Prices::default() };
+        for (at, of_type) in cluster.instance_types.iter().enumerate() {
+            prices.by_name.entry(cluster.symbols.shared(of_type.name)).or_default().push(at);
+            for zone in of_type.offerings.iter().filter_map(|offering| offering.zone) {
+                if prices.zones.iter().all(|(_, known)| *known != zone) {
+                    prices.zones.push((cluster.symbols.shared(zone), zone));
+                }
             }
         }
-        Prices { known }
+        prices
     }
 
     /// Of a node with these labels; `None` where the catalogue does not have its offering. A node on a reservation costs
@@ -54,35 +55,54 @@ impl Prices {
         let (instance_type, zone) = (label(labels::INSTANCE_TYPE), label(labels::ZONE));
         match label(labels::CAPACITY_TYPE) {
             labels::RESERVED => {
-                let names = [CapacityType::Reserved, CapacityType::OnDemand].map(CapacityType::name);
-                let list = names.into_iter().find_map(|name| self.get(instance_type, zone, name));
+                let types = [CapacityType::Reserved, CapacityType::OnDemand];
+                let list = types.into_iter().find_map(|of| self.get(instance_type, zone, of));
                 Some(Price { marginal: Money::ZERO, list: list.unwrap_or_default().list })
             }
             other => {
-                let names = [CapacityType::Spot, CapacityType::OnDemand].map(CapacityType::name);
-                names.into_iter().find(|name| *name == other).and_then(|name| self.get(instance_type, zone, name))
+                let paid = [CapacityType::Spot, CapacityType::OnDemand].into_iter().find(|of| of.name() == other);
+                paid.and_then(|of| self.get(instance_type, zone, of))
             }
         }
     }
 
     pub(crate) fn of_offering(&self, offering: &OfferingName) -> Price {
         let zone = offering.zone.as_deref().unwrap_or_default();
-        let names = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand].map(CapacityType::name);
-        let name = names.into_iter().find(|name| *name == offering.capacity_type);
-        let list = name.and_then(|name| self.get(&offering.instance_type, zone, name)).map(|price| price.list);
+        let types = [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+        let of = types.into_iter().find(|of| of.name() == offering.capacity_type);
+        let list = of.and_then(|of| self.get(&offering.instance_type, zone, of)).map(|price| price.list);
         Price { marginal: offering.price, list: list.unwrap_or(offering.price) }
     }
 
-    /// The least that an instance type costs for paid, with these capacity types, anywhere.
+    /// The least that an instance type costs for paid, with this capacity type, anywhere.
     pub(crate) fn paid(&self, instance_type: &str, capacity_type: &str) -> Option<Money> {
-        // Those of one type are side by side.
-        let known = self.known.range((instance_type.to_owned(), String::new(), "")..);
-        let of_type = known.take_while(|((name, ..), _)| name == instance_type);
-        of_type.filter(|((.., of), _)| *of == capacity_type).map(|(_, price)| price.marginal).min()
+        let offerings = self.offerings(instance_type);
+        let of = offerings.filter(|offering| offering.capacity_type.name() == capacity_type);
+        of.map(|offering| offering.price).min()
     }
 
-    fn get(&self, instance_type: &str, zone: &str, capacity_type: &'static str) -> Option<Price> {
-        let of = |zone: &str| self.known.get(&(instance_type.to_owned(), zone.to_owned(), capacity_type)).copied();
-        of(zone).or_else(|| of(""))
+    fn offerings(&self, instance_type: &str) -> impl Iterator<Item = &Offering> {
+        let places = self.by_name.get(instance_type).into_iter().flatten();
+        places.filter_map(|&at| self.instance_types.get(at)).flat_map(|of_type| &of_type.offerings)
+    }
+
+    /// In a zone; else of offerings without one.
+    fn get(&self, instance_type: &str, zone: &str, of: CapacityType) -> Option<Price> {
+        let zone = self.zones.iter().find(|(text, _)| **text == *zone).map(|(_, zone)| *zone);
+        let mut found: [Option<Price>; 2] = [None; 2];
+        for offering in self.offerings(instance_type).filter(|offering| offering.capacity_type == of) {
+            let [in_zone, anywhere] = &mut found;
+            let place = match offering.zone {
+                None => anywhere,
+                of_offering if of_offering == zone => in_zone,
+                Some(_) => continue,
+            };
+            // The same type is there for several node classes, and a slot for several reservations.
+            let known = place.get_or_insert(Price { marginal: offering.price, list: offering.list_price });
+            known.marginal = known.marginal.min(offering.price);
+            known.list = known.list.min(offering.list_price);
+        }
+        let [in_zone, anywhere] = found;
+        in_zone.or(anywhere)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::labels;
+use berth_api::{ConsolidationPolicy, NodePool, labels};
 use berth_decisions::{DecideError, Decider, Launch};
 use berth_model::Money;
 use berth_state::{Object, ObjectRef, Patch, State, Time};
@@ -14,6 +14,7 @@ use crate::command::{Method, Places};
 use crate::play::{Played, play};
 use crate::prices::Prices;
 use crate::replicas::static_replacement;
+use crate::search::may_launch;
 use crate::simulate::{Baseline, Verdict, what_if};
 use crate::worth::worth;
 
@@ -46,7 +47,8 @@ pub fn renew(
     // What has begun goes on for half of what would begin it: else a command would come and go with small changes.
     let price = berth_model::Money::from_pico(options.eviction_price.pico() / 2);
     let options = &Options { eviction_price: price, ..options.for_what_ifs() };
-    again(state, nodes, method, options, now, |state, (prices, survey), gone| {
+    let scope = if needs_all(state, nodes, method) { Scope::All } else { Scope::Own };
+    again(state, (nodes, scope), method, options, now, |state, (prices, survey), gone| {
         let mut unripe: Vec<Reason> = Vec::new();
         for candidate in gone {
             match method {
@@ -85,7 +87,11 @@ pub fn renew(
             Verdict::Fails(reasons) => return Ok(Err(reasons)),
             Verdict::Fits(replacement) => replacement,
         };
-        if !matches!(method, Method::Drift | Method::DriftInSlot)
+        if !is_drift(method) && !may_launch(replacement.launches.len(), options) {
+            let text = format!("can't remove without creating {} nodes", replacement.launches.len());
+            return Ok(Err(vec![Reason { reason: text, count: 0 }]));
+        }
+        if !is_drift(method)
             && let Err(reason) = worth(gone, &mut replacement, options, (prices, survey))
         {
             return Ok(Err(vec![reason]));
@@ -115,7 +121,8 @@ pub fn confirm(
     options: &Options,
     now: Time,
 ) -> Result<Result<Places, Vec<Reason>>, DecideError> {
-    again(state, nodes, method, options, now, |state, _, gone| {
+    let scope = if is_drift(method) { Scope::All } else { Scope::Own };
+    again(state, (nodes, scope), method, options, now, |state, _, gone| {
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));
         }
@@ -130,10 +137,35 @@ pub fn confirm(
     })
 }
 
+/// Which nodes are surveyed anew.
+#[derive(Debug, Clone, Copy)]
+enum Scope {
+    All,
+    /// Those of the command.
+    Own,
+}
+
+fn is_drift(method: Method) -> bool {
+    matches!(method, Method::Drift | Method::DriftInSlot)
+}
+
+/// Whether a command depends on nodes that are not its own, budgets aside: how soon a node is to go that expires depends on
+/// those before it, what its slot is worth on who could take it, and what a Balanced NodePool saves on all that it costs.
+fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
+    let depends = |node: &ObjectRef| {
+        let node = state.get_as::<Node>("", &node.key.name);
+        let label = |key: &str| node.and_then(|node| node.metadata.labels.as_ref()?.get(key)).map(String::as_str);
+        let pool = label(labels::NODEPOOL).and_then(|pool| state.get_as::<NodePool>("", pool));
+        label(labels::CAPACITY_TYPE) == Some(labels::RESERVED)
+            || pool.is_some_and(|pool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced)
+    };
+    is_drift(method) || (method != Method::Emptiness && nodes.iter().any(depends))
+}
+
 /// Asks about a command's nodes as if they were not tainted, where they may still go together; else says why they may not.
 fn again<T>(
     state: &mut State,
-    nodes: &[ObjectRef],
+    (nodes, scope): (&[ObjectRef], Scope),
     method: Method,
     options: &Options,
     now: Time,
@@ -141,7 +173,13 @@ fn again<T>(
 ) -> Result<Result<T, Vec<Reason>>, DecideError> {
     with_untainted(state, nodes, &options.undecided, now, |state| {
         let prices = Prices::of(state.cluster(now));
-        let survey = Survey::of(state, &prices, options, now);
+        let survey = match scope {
+            Scope::All => Survey::of(state, &prices, options, now),
+            Scope::Own => {
+                let names = nodes.iter().map(|node| &*node.key.name).collect();
+                Survey::of_nodes(state, &names, &prices, options, now)
+            }
+        };
         match chosen(&survey, nodes, method, now) {
             Ok(gone) => ask(state, (&prices, &survey), &gone),
             Err(reasons) => Ok(Err(reasons)),
@@ -202,13 +240,9 @@ fn with_untainted<T>(
 ) -> Result<T, DecideError> {
     let mut played = Played::default();
     let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.key.name).collect();
-    let tainted: Vec<Node> = state
-        .all::<Node>()
-        .filter(|node| {
-            node.metadata.name.as_deref().is_some_and(|name| names.contains(name) || undecided.contains(name))
-        })
-        .map(|node| (**node).clone())
-        .collect();
+    let meant: BTreeSet<&str> = names.iter().copied().chain(undecided.iter().map(String::as_str)).collect();
+    let tainted: Vec<Node> =
+        meant.into_iter().filter_map(|name| state.get_as::<Node>("", name)).map(|node| (**node).clone()).collect();
     for mut node in tainted {
         let is_own = node.metadata.name.as_deref().is_some_and(|name| names.contains(name));
         let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) else { continue };

@@ -15,8 +15,10 @@ use crate::play::play;
 use crate::prices::Prices;
 
 mod fixed;
+mod karpenter;
 mod live;
 mod rolls;
+mod survey;
 mod whole;
 
 fn now() -> Time {

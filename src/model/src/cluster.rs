@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    Requirements, Reservation, ReservationRules, ResourceNames, Slots, Sym, Symbols,
+    Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -50,23 +50,24 @@ impl WellKnown {
     }
 }
 
-/// The input of every decision. Built by the convert crate, or by hand in tests.
+/// The input of every decision. Built by the convert crate, or by hand in tests. Clones share what is large and seldom
+/// changes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// All strings.
-    pub symbols: Symbols,
+    pub symbols: Shared<Symbols>,
     /// The keys known by meaning.
     pub well_known: WellKnown,
     /// All resources.
     pub resource_names: ResourceNames,
     /// Namespaces with labels; one that is not listed has only `kubernetes.io/metadata.name`.
-    pub namespaces: Vec<Namespace>,
+    pub namespaces: Shared<Vec<Namespace>>,
     /// The catalogue.
-    pub instance_types: Vec<InstanceType>,
+    pub instance_types: Shared<Vec<InstanceType>>,
     /// Capacity reservations and other finite supplies.
     pub slots: Vec<Slots>,
     /// NodePools, by name.
-    pub node_pools: Vec<NodePool>,
+    pub node_pools: Shared<Vec<NodePool>>,
     /// Nodes, in the order in which they are tried: initialized first, then by name. A cluster that follows what changes has
     /// them in no order, see [`Cluster::sort_nodes`].
     pub nodes: Vec<Node>,
@@ -79,15 +80,15 @@ pub struct Cluster {
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Shared<Vec<Daemon>>,
     /// Distinct pod specs.
-    pub specs: Vec<PodSpec>,
+    pub specs: Shared<Vec<PodSpec>>,
     /// Distinct label sets of pods.
-    pub label_sets: Vec<Labels>,
+    pub label_sets: Shared<Vec<Labels>>,
     /// Who is pending.
     pub pending: Vec<PendingRow>,
-    spec_ids: FxHashMap<PodSpec, u32>,
-    label_set_ids: FxHashMap<Labels, u32>,
+    spec_ids: Shared<FxHashMap<PodSpec, u32>>,
+    label_set_ids: Shared<FxHashMap<Labels, u32>>,
     row_ids: FxHashMap<(MemberKind, Sym, u32, u32), u32>,
 }
 
@@ -104,24 +105,24 @@ impl Cluster {
         let well_known = WellKnown::new(&mut symbols);
         let resource_names = ResourceNames::new(&mut symbols);
         Cluster {
-            symbols,
+            symbols: symbols.into(),
             well_known,
             resource_names,
-            namespaces: Vec::new(),
-            instance_types: Vec::new(),
+            namespaces: Shared::default(),
+            instance_types: Shared::default(),
             slots: Vec::new(),
-            node_pools: Vec::new(),
+            node_pools: Shared::default(),
             nodes: Vec::new(),
             reservations: Vec::new(),
             rules: ReservationRules::default(),
             storage_topologies: Vec::new(),
             budgets: Vec::new(),
-            daemons: Vec::new(),
-            specs: Vec::new(),
-            label_sets: Vec::new(),
+            daemons: Shared::default(),
+            specs: Shared::default(),
+            label_sets: Shared::default(),
             pending: Vec::new(),
-            spec_ids: FxHashMap::default(),
-            label_set_ids: FxHashMap::default(),
+            spec_ids: Shared::default(),
+            label_set_ids: Shared::default(),
             row_ids: FxHashMap::default(),
         }
     }
@@ -135,7 +136,7 @@ impl Cluster {
         }
     }
 
-    /// The same without nodes, and nobody pending: what could be launched.
+    /// The same without nodes, and nobody pending: what could be launched. What is large is shared with this cluster.
     #[must_use]
     pub fn without_nodes(&self) -> Self {
         Cluster {

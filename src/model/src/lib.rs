@@ -26,6 +26,7 @@ mod requirement;
 mod reservation;
 mod resources;
 mod room;
+mod shared;
 mod snapshot;
 mod symbol;
 mod taint;
@@ -51,6 +52,7 @@ pub use reservation::{
 };
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use room::{Holding, NodeRoom, Room};
+pub use shared::Shared;
 pub use snapshot::{Bin, HostCounts, Mark, NodeState, Site, Snapshot, add_assumed, host_allowance};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};

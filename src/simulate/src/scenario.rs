@@ -126,6 +126,8 @@ pub(crate) enum Consolidation {
     Never,
     WhenEmpty,
     WhenEmptyOrUnderutilized,
+    /// As each NodePool says, with nodes chosen as Karpenter does: empty ones, first parts of a ranking, single ones.
+    KarpentersMethods,
 }
 
 /// Something that happens. Exactly one of the actions is there.

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
+use berth_controllers::{ConsolidationMethods, Options as Controllers};
 use berth_manifests::nearest;
 
 use crate::error::SimulateError;
@@ -108,7 +109,11 @@ impl Variation {
                     "Never" => Consolidation::Never,
                     "WhenEmpty" => Consolidation::WhenEmpty,
                     "WhenEmptyOrUnderutilized" => Consolidation::WhenEmptyOrUnderutilized,
-                    _ => return Err(expected("AsWritten, Never, WhenEmpty or WhenEmptyOrUnderutilized")),
+                    "KarpentersMethods" => Consolidation::KarpentersMethods,
+                    _ => {
+                        let all = "AsWritten, Never, WhenEmpty, WhenEmptyOrUnderutilized or KarpentersMethods";
+                        return Err(expected(all));
+                    }
                 };
                 format!("consolidation={value}")
             }
@@ -174,11 +179,22 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
     outcomes.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
+impl Simulation {
+    /// How the controllers act in this variant.
+    pub(crate) fn controllers_as_varied(&self) -> Controllers {
+        let mut controllers = self.controllers.clone();
+        if self.consolidation == Consolidation::KarpentersMethods {
+            controllers.consolidation = ConsolidationMethods::Karpenter;
+        }
+        controllers
+    }
+}
+
 /// Sets what a NodePool says of consolidation.
 pub(crate) fn set_consolidation(pool: &mut NodePool, consolidation: Consolidation) {
     let disruption = &mut pool.spec.disruption;
     match consolidation {
-        Consolidation::AsWritten => {}
+        Consolidation::AsWritten | Consolidation::KarpentersMethods => {}
         Consolidation::Never => disruption.consolidate_after = NillableDuration::Never,
         Consolidation::WhenEmpty => disruption.consolidation_policy = ConsolidationPolicy::WhenEmpty,
         Consolidation::WhenEmptyOrUnderutilized => {

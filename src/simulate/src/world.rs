@@ -12,13 +12,14 @@ use berth_slim::PodStatus;
 use futures::stream::{BoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, Object};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::act;
@@ -205,7 +206,7 @@ impl<'s> World<'s> {
             cloud: simulation.cloud.clone(),
             kubelets,
             built_in,
-            controllers: simulation.controllers.clone(),
+            controllers: simulation.controllers_as_varied(),
             is_lean: true,
             ..PartsOptions::new(simulation.start)
         })
@@ -416,15 +417,17 @@ impl<'s> World<'s> {
     }
 }
 
-/// The NodePool that is made where there is none consolidates as the variant says, too.
+/// The NodePool that is made where there is none consolidates as the variant says, too. Its status is being written
+/// meanwhile.
 async fn vary_made_pool(client: &Client, consolidation: Consolidation) -> kube::Result<()> {
-    if consolidation == Consolidation::AsWritten {
+    if matches!(consolidation, Consolidation::AsWritten | Consolidation::KarpentersMethods) {
         return Ok(());
     }
     let api = Api::<NodePool>::all(client.clone());
     for mut pool in api.list(&ListParams::default()).await?.items {
         crate::vary::set_consolidation(&mut pool, consolidation);
-        api.replace(&pool.name_any(), &PostParams::default(), &pool).await?;
+        let patch = json!({"spec": {"disruption": pool.spec.disruption}});
+        api.patch(&pool.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
     }
     Ok(())
 }

@@ -363,3 +363,55 @@ fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
         assert_eq!(never.pods.evictions, 0, "{what}");
     }
 }
+
+#[test]
+fn karpenters_methods_replace_a_node_by_one_other_at_most() {
+    let folder = Folder::new("methods");
+    let offering = |dollars: &str| {
+        format!(
+            "[{{Price: {dollars}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}, \
+             {{key: topology.kubernetes.io/zone, operator: In, values: [a]}}]}}]"
+        )
+    };
+    let of_type = |name: &str, cpu: u32, dollars: &str| {
+        let resources = format!("{{cpu: '{cpu}', memory: 64Gi, pods: '20'}}");
+        let offerings = offering(dollars);
+        format!(
+            "- {{name: {name}, architecture: amd64, operatingSystems: [linux], resources: {resources}, offerings: {offerings}}}\n"
+        )
+    };
+    folder.write("two.yaml", &(of_type("huge", 16, "1.6") + &of_type("small", 2, "0.2")));
+    let deployment = |name: &str, replicas: u32, cpu: &str| {
+        format!(
+            "- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: {name}}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: {name}}}}}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec: {{containers: [{{name: app, image: app, resources: {{requests: {{cpu: '{cpu}'}}}}}}]}}
+"
+        )
+    };
+    let text = format!(
+        "apiVersion: berth.sh/v1alpha1
+kind: Scenario
+duration: 40m
+instanceTypes: two.yaml
+objects:
+{}{}events:
+- {{at: 10m, delete: {{apiVersion: apps/v1, kind: Deployment, name: heavy}}}}
+",
+        deployment("heavy", 1, "12"),
+        deployment("web", 2, "1500m")
+    );
+    let variation: Variation = "consolidation=AsWritten,KarpentersMethods".parse().unwrap();
+    let all = variants(&read(&folder, &text), &[variation]).unwrap();
+    let [ours, karpenters] = &run_all(&all, 2).unwrap()[..] else { panic!("two variants") };
+    // No one node but a huge one holds both pods of `web`; two small ones do.
+    assert_eq!((ours.pods.evictions, ours.nodes.launched), (2, 3));
+    assert_eq!((karpenters.pods.evictions, karpenters.nodes.launched), (0, 1));
+    assert!(ours.cost.total < karpenters.cost.total * 0.6, "{} and {}", ours.cost.total, karpenters.cost.total);
+}

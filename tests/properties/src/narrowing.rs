@@ -83,7 +83,7 @@ fn single_offerings(cluster: &Cluster) -> Vec<(u32, Cluster)> {
             let mut single = cluster.clone();
             let mut alone = instance_type.clone();
             alone.offerings = vec![offering.clone()];
-            single.instance_types = vec![alone];
+            single.instance_types = vec![alone].into();
             singles.push((u32::try_from(index).unwrap_or(u32::MAX), single));
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::NodeClassRef;
-use berth_catalogue::{Availability, Catalogue};
+use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry};
 use berth_cloudprovider::{
     CapacityReservation, CloudError, NodeClassStatus, OfferingKey, ProviderId, ReservationState,
 };
@@ -44,6 +44,21 @@ impl Told {
         Self { common: nothing(), classes, counts }
     }
 
+    /// The same, with the catalogue that was told before where only counts of slots differ, which are told by themselves:
+    /// then the catalogue need not be read anew.
+    fn beside(self, before: Option<&Self>) -> Self {
+        let Some(before) = before else { return self };
+        let counted: BTreeSet<&str> = self.counts.iter().map(|count| count.reservation_id.as_str()).collect();
+        let was_counted = before.counts.iter().all(|count| counted.contains(count.reservation_id.as_str()));
+        if was_counted
+            && before.counts.len() == self.counts.len()
+            && differ_in_counts_alone(&before.common, &self.common, &counted)
+        {
+            return Self { common: Arc::clone(&before.common), ..self };
+        }
+        self
+    }
+
     fn has_classes_of(&self, other: &Self) -> bool {
         let mut pairs = self.classes.iter().zip(&other.classes);
         self.classes.len() == other.classes.len()
@@ -62,6 +77,30 @@ fn is_same(a: &Arc<Catalogue>, b: &Arc<Catalogue>) -> bool {
     Arc::ptr_eq(a, b) || a == b
 }
 
+/// Whether nothing differs but how many slots of these reservations are free.
+fn differ_in_counts_alone(a: &Catalogue, b: &Catalogue, counted: &BTreeSet<&str>) -> bool {
+    let is_same_offering = |(a, b): (&OfferingEntry, &OfferingEntry)| {
+        let is_counted = a.reservation_id().is_some_and(|id| counted.contains(id));
+        a == b || is_counted && OfferingEntry { reservation_capacity: b.reservation_capacity, ..a.clone() } == *b
+    };
+    let is_same_type = |(a, b): (&InstanceTypeEntry, &InstanceTypeEntry)| {
+        let InstanceTypeEntry { name, architecture, operating_systems, resources, labels, machine, notes, offerings } =
+            a;
+        *name == b.name
+            && *architecture == b.architecture
+            && *operating_systems == b.operating_systems
+            && *resources == b.resources
+            && *labels == b.labels
+            && *machine == b.machine
+            && *notes == b.notes
+            && offerings.len() == b.offerings.len()
+            && offerings.iter().zip(&b.offerings).all(is_same_offering)
+    };
+    a.types().len() == b.types().len()
+        && a.types().iter().zip(b.types()).all(is_same_type)
+        && a.warnings() == b.warnings()
+}
+
 impl Core {
     /// Tells the state what is to be had: what the cloud said, less what launches found empty since.
     pub(super) fn tell_offers(&mut self, now: Timestamp) {
@@ -70,7 +109,7 @@ impl Core {
             return;
         }
         let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
-        let told = Told::new(classes, counts(&self.offers, &self.ended, now));
+        let told = Told::new(classes, counts(&self.offers, &self.ended, now)).beside(self.told_offers.as_ref());
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| !known.has_classes_of(&told)) {
                 self.state.set_class_catalogues(told.classes.clone());
@@ -157,5 +196,45 @@ pub(super) fn count(known: &CapacityReservation, is_full: bool, ended: &BTreeSet
         reservation_id: known.id.clone(),
         free: if serves { known.total.saturating_sub(known.used_without(ended)) } else { 0 },
         seen: known.includes.union(ended).map(|id| id.0.clone()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// One type on demand at this price, and with so many free slots of a reservation.
+    fn catalogue(price: f64, free: u32) -> Catalogue {
+        let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+        let offering = |price: f64, kind: &str, more: Vec<Value>| {
+            let mut all =
+                vec![requirement("karpenter.sh/capacity-type", kind), requirement("topology.kubernetes.io/zone", "a")];
+            all.extend(more);
+            json!({"Price": price, "Requirements": all})
+        };
+        let mut slots = offering(1.0, "reserved", vec![requirement("berth.sh/capacity-reservation-id", "cr-1")]);
+        slots["ReservationCapacity"] = free.into();
+        let types = json!([{"name": "small", "resources": {"cpu": "2", "memory": "4Gi", "pods": "10"},
+            "offerings": [offering(price, "on-demand", Vec::new()), slots]}]);
+        berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap()
+    }
+
+    fn told(catalogue: Catalogue, free: u32) -> Told {
+        let count = SlotCount { reservation_id: "cr-1".to_owned(), free, seen: BTreeSet::default() };
+        Told { common: Arc::new(catalogue), classes: Vec::new(), counts: vec![count] }
+    }
+
+    #[test]
+    fn a_catalogue_is_told_anew_where_more_than_counts_of_slots_differs() {
+        let before = told(catalogue(1.0, 3), 3);
+        let fewer = told(catalogue(1.0, 2), 2).beside(Some(&before));
+        assert!(Arc::ptr_eq(&fewer.common, &before.common));
+        assert_ne!(fewer, before, "its counts are told");
+        let dearer = told(catalogue(2.0, 2), 2).beside(Some(&before));
+        assert!(!Arc::ptr_eq(&dearer.common, &before.common));
+        let not_counted = Told { counts: Vec::new(), ..told(catalogue(1.0, 2), 2) }.beside(Some(&before));
+        assert!(!Arc::ptr_eq(&not_counted.common, &before.common), "the catalogue alone says how many are free");
     }
 }

@@ -86,7 +86,8 @@ impl Live {
             namespaces.remove(at);
         }
         if let Some(after) = after {
-            namespaces.insert(at.min(namespaces.len()), after);
+            let at = at.min(namespaces.len());
+            namespaces.insert(at, after);
         }
         self.log.push(Change::Namespaces);
         Patched::Done

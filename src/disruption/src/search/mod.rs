@@ -2,8 +2,11 @@
 
 mod anew;
 mod drifted;
+mod karpenter;
 mod proposed;
 mod whole;
+
+pub(crate) use karpenter::may_launch;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +17,6 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
-use crate::Options;
 use crate::batches::Batches;
 use crate::candidate::{Candidate, Reason, Survey};
 use crate::command::{Command, Disruption, Kept, Method, Why};
@@ -24,6 +26,7 @@ use crate::program::lower_bound;
 use crate::simulate::{Baseline, Replacement, Verdict, what_if};
 use crate::verdict::{self, forecasts};
 use crate::worth::{Worth, disrupted, worth};
+use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
 ///
@@ -135,6 +138,9 @@ impl<'s> Search<'s> {
         if self.options.only_empty {
             let keeps_free = self.may_need_free_nodes();
             return self.empty(|candidate| !keeps_free || !is_free(candidate));
+        }
+        if self.options.methods == Methods::Karpenter {
+            return self.as_karpenter();
         }
         // An empty node that costs nothing may take pods yet.
         self.empty(|candidate| !is_free(candidate))?;

@@ -92,7 +92,8 @@ fn a_bit_of_everything(name: &str) -> Plan {
             offering(CapacityType::Reserved, Some(SlotId(0)), Money::ZERO, keys.reserved),
             offering(CapacityType::OnDemand, None, price, on_demand),
         ],
-    }];
+    }]
+    .into();
     let mut requirements = Requirements::new();
     requirements.add(keys.node_pool, Requirement::value(pool), &cluster.symbols);
     cluster.node_pools = vec![NodePool {
@@ -107,7 +108,8 @@ fn a_bit_of_everything(name: &str) -> Plan {
         reserved: Resources::new(),
         node_class: None,
         refusal: None,
-    }];
+    }]
+    .into();
     let labels =
         [(keys.zone, zone), (keys.instance_type, type_name), (keys.capacity_type, slots), (keys.hostname, node)];
     cluster.nodes = vec![Node {

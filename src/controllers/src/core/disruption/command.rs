@@ -168,11 +168,9 @@ impl Core {
         if command.asked.is_some_and(is_answered) {
             return self.queue.add_at(job, after(now, RETRY));
         }
-        let mut options = self.disruption_options(now);
+        // Its own nodes alone are asked about, whatever keeps nodes from being chosen.
+        let mut options = self.options_for_all(now);
         options.undecided = self.disrupting.undecided_but(id);
-        for going in &command.nodes {
-            options.kept.remove(&*going.node.key.name);
-        }
         let confirmed = berth_disruption::confirm(
             (&mut self.state, &mut self.decider),
             &references(command),

@@ -316,6 +316,11 @@ impl Core {
 
     /// How nodes are looked at now, and which are not.
     pub(super) fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
+        berth_disruption::Options { kept: self.kept_nodes(now), ..self.options_for_all(now) }
+    }
+
+    /// How nodes are looked at now, where none is kept from it.
+    fn options_for_all(&mut self, now: Timestamp) -> berth_disruption::Options {
         let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
         let what_ifs = PART.checked_div(size).unwrap_or(WHAT_IFS.1).clamp(WHAT_IFS.0, WHAT_IFS.1);
         berth_disruption::Options {
@@ -327,6 +332,7 @@ impl Core {
                 expected: self.expected_pods(now),
                 drawers: self.expected_drawers(now),
             },
+            methods: self.options.consolidation,
             eviction_price: self.options.eviction_price,
             bound: false,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
@@ -335,7 +341,7 @@ impl Core {
             most_what_ifs: what_ifs,
             only_now: true,
             only_empty: false,
-            kept: self.kept_nodes(now),
+            kept: BTreeMap::new(),
             undecided: BTreeSet::new(),
             asked: BTreeSet::new(),
         }
