@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds plans and bounds to the least cost there is, which HiGHS finds on small random cases.
 
-usage: boundcheck.py --answers BINARY --berth BINARY [--cases N] [--from SEED] [--only packings|clusters]
+usage: boundcheck.py --answers BINARY --berth BINARY [--cases N] [--from SEED] [--only packings|clusters|disruptions]
 
-Every bound must be at most the least cost, and every plan cost at least that. Exit code 1 if any does not hold.
+Every bound must be at most the least cost, and every plan, and what --disrupt leaves, cost at least that. Exit code 1 if any does not hold.
 """
 import argparse
 import concurrent.futures
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import clusters
+import disruptions
 import packings
 
 EFFORTS = ["low", "default", "high"]
@@ -122,25 +123,55 @@ def solve_cluster(seed, berth, seconds):
     return found, figures, False
 
 
+def solve_disruption(seed, berth, seconds):
+    case = disruptions.random_case(random.Random(f"disruption {seed}"))
+    name = f"disruption {seed}"
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("manifests.json", "types.json")]
+        for file, content in zip(files, (disruptions.manifests(case), disruptions.catalogue(case))):
+            with open(file, "w") as out:
+                json.dump(content, out)
+        command = [berth, "plan", "-f", files[0], "--instance-types", files[1], "--disrupt", "--bound", "--eviction-price",
+                   str(case["price"]), "-o", "json"]
+        run = subprocess.run(command, capture_output=True, text=True)
+    if run.returncode not in (0, 1):
+        return [f"{name}: exit code {run.returncode}: {run.stderr.strip()}"], [], False
+    disruption = json.loads(run.stdout)["disruption"]
+    end, bound = disruption["pricedHourlyCost"], disruption["lowerBound"]
+    kept = {node["name"] for node in case["nodes"] if disruptions.stays(case, node)}
+    gone = {node for command in disruption["commands"] for node in command["nodes"]}
+    found = [f"{name}: {node} goes, which something keeps" for node in sorted(kept & gone)]
+    try:
+        least, reached = (disruptions.least(case, seconds, beside) for beside in (False, True))
+    except TimeoutError:
+        return found, [], True
+    found += check(name, least, end, None) + check(name, reached, None, bound)
+    kind = "with limits" if any(pool["limits"] for pool in case["pools"]) else "without limits"
+    is_exact = not any(pool["weight"] for pool in case["pools"])
+    return found, [(f"--disrupt, {kind}", reached, end if is_exact else None, bound, False)], False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answers", required=True, help="the example answers of berth-packing")
     parser.add_argument("--berth", required=True)
-    parser.add_argument("--cases", type=int, default=50, help="of packings and of clusters each")
+    parser.add_argument("--cases", type=int, default=50, help="of each kind")
     parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED")
-    parser.add_argument("--only", choices=["packings", "clusters"])
+    parser.add_argument("--only", choices=["packings", "clusters", "disruptions"])
     parser.add_argument("--seconds", type=int, default=60, help="what HiGHS may take for a case, which is skipped beyond")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.cases)
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         runs = []
-        if options.only != "clusters":
+        if options.only in (None, "packings"):
             problems = [packings.random_problem(random.Random(f"packing {seed}")) for seed in seeds]
             answers = packings.answers(options.answers, problems)
             runs += [pool.submit(solve_packing, seed, answer, options.seconds) for seed, answer in zip(seeds, answers)]
-        if options.only != "packings":
+        if options.only in (None, "clusters"):
             runs += [pool.submit(solve_cluster, seed, options.berth, options.seconds) for seed in seeds]
+        if options.only in (None, "disruptions"):
+            runs += [pool.submit(solve_disruption, seed, options.berth, options.seconds) for seed in seeds]
         faults, by_name, skipped = [], {}, 0
         for run in runs:
             found, figures, is_skipped = run.result()

@@ -38,6 +38,7 @@ type world struct {
 	nodePools   []*karpv1.NodePool
 	catalogue   *catalogue
 	pending     []*corev1.Pod
+	clock       clock.Clock
 	launched    int                  // replacements of disruption so far, which names count
 	rejected    map[types.UID]string // pods that Karpenter would not provision for, with the reason
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/disruption"
@@ -26,14 +27,17 @@ import (
 
 // consolidation is how Karpenter's disruption is run on what its scheduler has launched.
 type consolidation struct {
-	keep       float64 // the share of pods that stay, at random
+	keep       []float64 // the shares of pods that stay, at random, one step after another
 	seed       int64
+	order      string  // a file with the names of pods, those first that stay longest, in place of the seed's
 	dump       string  // a file for the cluster after the pods have gone, for berth plan
+	progress   bool    // whether each pass is told on stderr
 	maxSeconds float64 // CPU seconds after which no further pass begins; 0 is no limit
 }
 
 // pass is one command, as a line of the curve. Evictions and seconds are sums up to it.
 type pass struct {
+	Step       int     `json:"step"` // of those in which pods go, from 0
 	Method     string  `json:"method"`
 	Removed    int     `json:"removed"`
 	Launched   int     `json:"launched"`
@@ -41,6 +45,8 @@ type pass struct {
 	HourlyCost float64 `json:"hourlyCost"`
 	Evictions  int     `json:"evictions"`
 	CPUSeconds float64 `json:"cpuSeconds"`
+	Seconds    float64 `json:"seconds"`
+	Timeouts   int     `json:"timeouts"` // how often a method stopped for want of time, up to it
 }
 
 type consolidationReport struct {
@@ -50,6 +56,38 @@ type consolidationReport struct {
 	Started float64 `json:"startedHourlyCost"`
 	Settled bool    `json:"settled"`
 	Passes  []pass  `json:"passes"`
+	// What the last look took that found nothing, and the stops for want of time with it.
+	LastCPUSeconds float64 `json:"lastCPUSeconds"`
+	Timeouts       int     `json:"timeouts"`
+}
+
+// cpuClock tells the time that this process has computed, so that a timeout means the same on a busy machine.
+type cpuClock struct {
+	clock.RealClock
+	begin time.Time
+}
+
+func (c cpuClock) Now() time.Time {
+	return c.begin.Add(time.Duration(cpuSeconds() * float64(time.Second)))
+}
+
+func (c cpuClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// timeouts counts how often Karpenter's methods stopped for want of time.
+func timeouts() int {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		return 0
+	}
+	count := 0.0
+	for _, family := range families {
+		if strings.HasSuffix(family.GetName(), "_consolidation_timeouts_total") {
+			for _, metric := range family.GetMetric() {
+				count += metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(count)
 }
 
 // acceptAll stands in for the wait of 15 seconds before a command begins, in which nothing changes here.
@@ -104,7 +142,11 @@ func (w *world) consolidate(ctx context.Context, s settings, c consolidation) (*
 		p.StatusConditions().SetTrue(status.ConditionReady)
 	}
 	w.store.nodePools = w.nodePools
-	w.scaleDown(c)
+	order, err := w.order(c)
+	if err != nil {
+		return nil, err
+	}
+	w.scaleDown(order, c.keep[0])
 	if c.dump != "" {
 		if err := w.dump(c.dump); err != nil {
 			return nil, err
@@ -119,26 +161,38 @@ func (w *world) consolidate(ctx context.Context, s settings, c consolidation) (*
 	for _, pods := range w.store.byNode {
 		report.Pods += len(pods)
 	}
-	begin := cpuSeconds()
+	w.clock = cpuClock{begin: time.Now()}
+	begin, started := cpuSeconds(), time.Now()
 	evictions := 0
-	for c.maxSeconds == 0 || cpuSeconds()-begin < c.maxSeconds {
-		command, err := w.next(ctx, at)
-		if err != nil {
-			return nil, err
+	for step, keep := range c.keep {
+		w.scaleDown(order, keep)
+		report.Settled = false
+		for c.maxSeconds == 0 || cpuSeconds()-begin < c.maxSeconds {
+			before := cpuSeconds()
+			command, err := w.next(ctx, at)
+			report.LastCPUSeconds, report.Timeouts = cpuSeconds()-before, timeouts()
+			if err != nil {
+				return nil, err
+			}
+			if command == nil {
+				report.Settled = true
+				break
+			}
+			moved, err := w.carryOut(ctx, command, launched, free)
+			if err != nil {
+				return nil, err
+			}
+			evictions += moved
+			report.Passes = append(report.Passes, pass{
+				Step:   step,
+				Method: command.ConsolidationType(), Removed: len(command.Candidates), Launched: len(command.Replacements),
+				Nodes: len(launched), HourlyCost: costOf(launched), Evictions: evictions, CPUSeconds: cpuSeconds() - begin,
+				Seconds: time.Since(started).Seconds(), Timeouts: timeouts(),
+			})
+			if c.progress {
+				fmt.Fprintf(os.Stderr, "%+v\n", report.Passes[len(report.Passes)-1])
+			}
 		}
-		if command == nil {
-			report.Settled = true
-			break
-		}
-		moved, err := w.carryOut(ctx, command, launched, free)
-		if err != nil {
-			return nil, err
-		}
-		evictions += moved
-		report.Passes = append(report.Passes, pass{
-			Method: command.ConsolidationType(), Removed: len(command.Candidates), Launched: len(command.Replacements),
-			Nodes: len(launched), HourlyCost: costOf(launched), Evictions: evictions, CPUSeconds: cpuSeconds() - begin,
-		})
 	}
 	return report, nil
 }
@@ -160,8 +214,17 @@ func cpuSeconds() float64 {
 	return of(usage.Utime) + of(usage.Stime)
 }
 
-// scaleDown removes pods at random, by their names in order, so that a seed always removes the same.
-func (w *world) scaleDown(c consolidation) {
+// order is the names of pods, the last of which go first.
+func (w *world) order(c consolidation) ([]string, error) {
+	if c.order == "" {
+		return w.shuffled(c.seed), nil
+	}
+	text, err := os.ReadFile(c.order)
+	return strings.Fields(string(text)), err
+}
+
+// shuffled is the names of all pods at random, from their names in order, so that a seed always gives the same.
+func (w *world) shuffled(seed int64) []string {
 	var names []string
 	for _, pods := range w.store.byNode {
 		for _, p := range pods {
@@ -169,10 +232,15 @@ func (w *world) scaleDown(c consolidation) {
 		}
 	}
 	slices.Sort(names)
-	random := rand.New(rand.NewSource(c.seed))
+	random := rand.New(rand.NewSource(seed))
 	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names
+}
+
+// scaleDown removes all but the first pods of an order, as many as the share says that stays.
+func (w *world) scaleDown(order []string, keep float64) {
 	gone := map[string]bool{}
-	for _, name := range names[int(float64(len(names))*c.keep):] {
+	for _, name := range order[int(float64(len(order))*keep):] {
 		gone[name] = true
 	}
 	isGone := func(p *corev1.Pod) bool {
@@ -242,7 +310,7 @@ func (w *world) manage(name string) {
 // next is Karpenter's next command, nil where it has none.
 func (w *world) next(ctx context.Context, at *cloud) (*disruption.Command, error) {
 	queue := disruption.NewQueue(w.store, quietRecorder{}, w.cluster, clock.RealClock{}, w.provisioner)
-	c := disruption.MakeConsolidation(clock.RealClock{}, w.cluster, w.store, w.provisioner, at, quietRecorder{}, queue)
+	c := disruption.MakeConsolidation(w.clock, w.cluster, w.store, w.provisioner, at, quietRecorder{}, queue)
 	accept := disruption.WithValidator(acceptAll{})
 	methods := []disruption.Method{
 		disruption.NewEmptiness(c, accept), disruption.NewMultiNodeConsolidation(c, accept), disruption.NewSingleNodeConsolidation(c, accept),

@@ -8,6 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,10 +44,12 @@ func mainWithCode() int {
 	flags.BoolVar(&s.claims, "claims", false, "list each claim, and each pod that is not placed with its reason")
 	consolidates := flags.Bool("consolidate", false, "launch the plan, take pods away, and run Karpenter's consolidation until it settles")
 	var c consolidation
-	flags.Float64Var(&c.keep, "keep", 0.6, "with --consolidate: the share of pods that stay, chosen at random")
+	keep := flags.String("keep", "0.6", "with --consolidate: the share of pods that stay, chosen at random; several, as 0.75,0.5, are steps")
 	flags.Int64Var(&c.seed, "seed", 1, "with --consolidate: of the choice")
+	flags.StringVar(&c.order, "order", "", "with --consolidate: a file of namespace/name lines, those first that stay longest, in place of --seed")
 	flags.StringVar(&c.dump, "dump", "", "with --consolidate: write the cluster as it is when pods have gone, for berth plan")
 	flags.Float64Var(&c.maxSeconds, "max-cpu-seconds", 0, "with --consolidate: begin no further pass after so many; 0 is no limit")
+	flags.BoolVar(&c.progress, "progress", false, "with --consolidate: tell each pass on standard error")
 	spotToSpot := flags.Bool("spot-to-spot", false, "with --consolidate: whether spot nodes may make way for spot")
 	batch := flags.Bool("batch", false, `read cases {"manifests":[...],"instanceTypes":[...]} from standard input, one a line; answer each with a line`)
 	output := flags.String("o", "json", "output: json")
@@ -53,6 +57,13 @@ func mainWithCode() int {
 		return exitBadInput
 	}
 	inputs = append(inputs, flags.Args()...)
+	for _, text := range strings.Split(*keep, ",") {
+		share, err := strconv.ParseFloat(text, 64)
+		if err != nil || share < 0 || share > 1 || (len(c.keep) > 0 && share > c.keep[len(c.keep)-1]) {
+			return fail(exitBadInput, fmt.Errorf("--keep %q: expected shares from 0 to 1, none above the one before", *keep))
+		}
+		c.keep = append(c.keep, share)
+	}
 	if err := s.check(); err != nil || *output != "json" {
 		return fail(exitBadInput, fmt.Errorf("unknown mode or output: %w", err))
 	}

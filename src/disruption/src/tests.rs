@@ -548,6 +548,11 @@ proptest! {
         let used = on_slots.filter(|(_, launch)| launch.offering.reservation_id.as_deref() == Some("cr-1")).count();
         prop_assert!(used <= slots as usize);
     }
+}
+
+proptest! {
+    // More than a thousand verdicts.
+    #![proptest_config(ProptestConfig { cases: 320, ..ProptestConfig::default() })]
 
     /// What is told of a node without a whole decision is what a whole decision tells. Where new nodes cost too much, the
     /// reason may be another.
