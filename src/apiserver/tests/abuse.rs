@@ -101,12 +101,12 @@ async fn patches_from_hell_are_refused() {
     let end = |n: usize| {
         format!(
             r#"{{"op":"add","path":"/data{}","value":{}{}}}"#,
-            "/a".repeat(n * 100),
+            "/a".repeat(n * 100 + 1),
             r#"{"a":"#.repeat(100) + "{}",
             "}".repeat(100)
         )
     };
-    let steps = format!("[{}]", (1..150).map(end).collect::<Vec<_>>().join(","));
+    let steps = format!("[{}]", (0..150).map(end).collect::<Vec<_>>().join(","));
     // Each copy holds the one before, or all before.
     for copies in [nested, doubling, deep, steps] {
         let request = code(&client, "PATCH", &path, "application/json-patch+json", copies.into_bytes());
