@@ -80,7 +80,9 @@ async fn patches_from_hell_are_refused() {
     let body = br#"{"metadata":{"name":"m"},"data":{"a":"b"}}"#.to_vec();
     assert_eq!(code(&client, "POST", MAPS, "application/json", body).await, 201);
     let path = format!("{MAPS}/m");
-    let doubling = format!("[{}]", [r#"{"op":"copy","from":"/data","path":"/data/x"}"#; 40].join(","));
+    let copy = |to: usize| format!(r#"{{"op":"copy","from":"/data","path":"/data/x{to}"}}"#);
+    let nested = format!("[{}]", vec![copy(0); 40].join(","));
+    let doubling = format!("[{}]", (0..40).map(copy).collect::<Vec<_>>().join(","));
     let many = format!("[{}]", vec![r#"{"op":"test","path":"/data/a","value":"b"}"#; 10_001].join(","));
     for (kind, body, expected) in [
         ("application/json-patch+json", many.as_str(), 413),
@@ -94,10 +96,24 @@ async fn patches_from_hell_are_refused() {
         let found = code(&client, "PATCH", &format!("{path}?fieldManager=x"), kind, body.as_bytes().to_vec()).await;
         assert!(found == expected || (400..500).contains(&found), "{found}, not {expected}: {body:.80}");
     }
-    // Each copy holds the one before.
-    let request = code(&client, "PATCH", &path, "application/json-patch+json", doubling.into_bytes());
-    let found = tokio::time::timeout(Duration::from_secs(60), request).await.expect("it ends");
-    assert!((400..500).contains(&found), "{found}");
+    // Each copy is put where the one before is deepest.
+    let deeper = |n: u32| format!(r#"{{"op":"copy","from":"/data","path":"/data{}"}}"#, "/x".repeat(2_usize.pow(n)));
+    let deep = format!("[{}]", (0..17).map(deeper).collect::<Vec<_>>().join(","));
+    let end = |n: usize| {
+        format!(
+            r#"{{"op":"add","path":"/data{}","value":{}{}}}"#,
+            "/a".repeat(n * 100 + 1),
+            r#"{"a":"#.repeat(100) + "{}",
+            "}".repeat(100)
+        )
+    };
+    let steps = format!("[{}]", (0..150).map(end).collect::<Vec<_>>().join(","));
+    // Each copy holds the one before, or all before.
+    for copies in [nested, doubling, deep, steps] {
+        let request = code(&client, "PATCH", &path, "application/json-patch+json", copies.into_bytes());
+        let found = tokio::time::timeout(Duration::from_secs(60), request).await.expect("it ends");
+        assert!((400..500).contains(&found), "{found}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

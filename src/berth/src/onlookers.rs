@@ -113,10 +113,15 @@ impl Opened {
             let (stop, stopped) = oneshot::channel::<()>();
             let (client, cloud) = (client.clone(), cloud.clone());
             let until = async { drop(stopped.await) };
-            let task =
-                tokio::spawn(
-                    async move { record(client, cloud, options, BufWriter::new(file), until).await.map(drop) },
-                );
+            let told = path.clone();
+            let task = tokio::spawn(async move {
+                let recorded = record(client, cloud, options, BufWriter::new(file), until).await.map(drop);
+                if let Err(error) = &recorded {
+                    // Its end may be days away.
+                    to_stderr(format_args!("warning: {}: nothing more is recorded: {error}", told.display()));
+                }
+                recorded
+            });
             (stop, task, path)
         });
         Ok(Onlookers { recorder, recording: self.recording.zip(self.args.record), page, _server: server })
@@ -126,23 +131,32 @@ impl Opened {
 // === impl Onlookers ===
 
 impl Onlookers {
-    /// It is over: files are finished.
+    /// It is over: files are finished, each whatever became of the other.
     pub(crate) async fn end(self) -> Result<()> {
-        if let Some((stop, task, path)) = self.recorder {
-            // It may have ended by an error, which the task tells.
-            stop.send(()).ok();
-            task.await.context("the recorder ended early")?.with_context(|| unable_to_write(&path))?;
-        }
-        if let Some(((file, path), page)) = self.recording.zip(self.page) {
-            let mut writer = BufWriter::new(file);
-            let is_all = berth_page::write_recording(&page, &mut writer).with_context(|| unable_to_write(&path))?;
-            writer.flush().with_context(|| unable_to_write(&path))?;
-            if !is_all {
-                to_stderr(format_args!("warning: {}: too much happened, so its end is missing", path.display()));
+        let traced = match self.recorder {
+            Some((stop, task, path)) => {
+                // It may have ended by an error, which the task tells.
+                stop.send(()).ok();
+                let recorded = task.await.context("the recorder ended early");
+                recorded.and_then(|recorded| recorded.with_context(|| unable_to_write(&path)))
             }
-        }
-        Ok(())
+            None => Ok(()),
+        };
+        let recorded = self.recording.zip(self.page).map_or(Ok(()), |((file, path), page)| {
+            write_recording(&page, file, &path).with_context(|| unable_to_write(&path))
+        });
+        traced.and(recorded)
     }
+}
+
+fn write_recording(page: &Page, file: File, path: &Path) -> std::io::Result<()> {
+    let mut writer = BufWriter::new(file);
+    let is_all = berth_page::write_recording(page, &mut writer)?;
+    writer.flush()?;
+    if !is_all {
+        to_stderr(format_args!("warning: {}: too much happened, so its end is missing", path.display()));
+    }
+    Ok(())
 }
 
 fn unable_to_write(path: &Path) -> String {

@@ -91,6 +91,21 @@ fn what_is_recorded_can_be_simulated_and_looked_at() {
     assert_eq!(report.pointer("/variants/0/nodes/launched"), Some(&5.into()), "{report:#}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_trace_whose_disk_is_full_is_told_and_does_not_cost_the_recording_of_the_page() {
+    let page = std::env::temp_dir().join(format!("berth-sandbox-full-{}.html", std::process::id()));
+    let path = page.to_str().unwrap();
+    let files = ["sandbox", "-f", "examples/room", "--exit-when-settled", "--record-trace", "/dev/full", "--record"];
+    let run = berth(&[&files[..], &[path]].concat());
+    let html = std::fs::read_to_string(&page).unwrap();
+    std::fs::remove_file(&page).unwrap();
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("warning: /dev/full: nothing more is recorded: ").count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains("error: unable to write /dev/full"), "{}", run.stderr);
+    assert!(html.contains("\"instanceType\":") && html.trim_end().ends_with("</html>"), "{} bytes", html.len());
+}
+
 #[test]
 fn a_page_is_served_to_this_machine_alone_and_files_are_made_before_anything_begins() {
     let run = with_input(

@@ -11,6 +11,8 @@
 //! # Ok(()) }
 //! ```
 
+mod patient;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -26,8 +28,12 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
+use patient::Patient;
+
 /// A request's head must be there within this time.
 const HEAD: Duration = Duration::from_secs(10);
+/// Whoever takes nothing of an answer for so long is given up, so that another has the place.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nobody is accepted after the system refused to.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -102,7 +108,7 @@ where
             let mut builder = hyper::server::conn::http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
             // Whoever asked may have gone.
-            drop(builder.serve_connection(TokioIo::new(socket), service).await);
+            drop(builder.serve_connection(TokioIo::new(Patient::new(socket, PATIENCE)), service).await);
             drop(place);
         });
     }
@@ -134,5 +140,18 @@ mod tests {
         drop(silent);
         second.read_to_string(&mut text).await.unwrap();
         assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("/it"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_reads_its_answer_gives_up_its_place() {
+        // More than the system keeps for a reader.
+        let answer = |_| async { Response::new("a".repeat(64 << 20)) };
+        let server = Server::start(([127, 0, 0, 1], 0).into(), 1, answer).await.unwrap();
+        let _silent = ask(server.address()).await;
+        let mut second = ask(server.address()).await;
+        let mut byte = [0];
+        // Time passes at once where nobody has anything to do.
+        let read = tokio::time::timeout(PATIENCE * 4, second.read(&mut byte)).await;
+        assert_eq!(read.unwrap().unwrap(), 1);
     }
 }

@@ -17,6 +17,11 @@ pub(crate) enum Patch {
 
 /// More operations than this are refused, as by the real server.
 const MAX_OPERATIONS: usize = 10_000;
+/// The most bytes of JSON that the copies of one patch may make together, as the real server has it: each may hold those
+/// before it, so that they double.
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// How deep an operation may reach. Bodies are read to a depth of 128, and what walks objects calls itself at each level.
+const MAX_DEPTH: usize = 512;
 
 impl Patch {
     /// Reads a JSON patch.
@@ -74,7 +79,9 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
 
 /// Applies the operations in their order. As there, a test for null holds where nothing is; kube's finalizers rely on it.
 fn apply_operations(object: &mut Value, patch: &json_patch::Patch) -> Result<()> {
+    let mut left = MAX_COPIED;
     for operation in &patch.0 {
+        left = left.checked_sub(copied_bytes(object, operation)?).ok_or_else(ApiError::unprocessable)?;
         if let json_patch::PatchOperation::Test(test) = operation
             && test.value.is_null()
             && object.pointer(test.path.as_str()).is_none()
@@ -91,4 +98,48 @@ fn apply_operations(object: &mut Value, patch: &json_patch::Patch) -> Result<()>
         json_patch::patch(object, std::slice::from_ref(operation)).map_err(|_| ApiError::unprocessable())?;
     }
     Ok(())
+}
+
+/// How many bytes an operation copies. One that would make an object that is too deep is refused.
+fn copied_bytes(object: &Value, operation: &json_patch::PatchOperation) -> Result<usize> {
+    use json_patch::PatchOperation;
+
+    let (from, is_copy) = match operation {
+        PatchOperation::Copy(copy) => (Some(copy.from.as_str()), true),
+        PatchOperation::Move(moved) => (Some(moved.from.as_str()), false),
+        _ => (None, false),
+    };
+    let extent = from.and_then(|from| object.pointer(from)).map_or_else(Extent::default, Extent::of);
+    if operation.path().count() + extent.depth > MAX_DEPTH {
+        return Err(ApiError::unprocessable());
+    }
+    Ok(if is_copy { extent.bytes } else { 0 })
+}
+
+/// How large a value is.
+#[derive(Default)]
+struct Extent {
+    /// About how many bytes it is as JSON.
+    bytes: usize,
+    /// How many lists and maps are in one another.
+    depth: usize,
+}
+
+// === impl Extent ===
+
+impl Extent {
+    fn of(value: &Value) -> Self {
+        let (beside, inner): (usize, Vec<Self>) = match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => return Self { bytes: 4, depth: 0 },
+            Value::String(text) => return Self { bytes: text.len() + 2, depth: 0 },
+            Value::Array(values) => (values.len(), values.iter().map(Self::of).collect()),
+            Value::Object(fields) => {
+                (fields.keys().map(|key| key.len() + 4).sum(), fields.values().map(Self::of).collect())
+            }
+        };
+        Self {
+            bytes: 2 + beside + inner.iter().map(|own| own.bytes).sum::<usize>(),
+            depth: 1 + inner.iter().map(|own| own.depth).max().unwrap_or(0),
+        }
+    }
 }

@@ -160,7 +160,7 @@ function barOf(name, node) {
   const width = (used, of) => (of > 0 ? Math.min(100, (100 * used) / of).toFixed(1) : 0) + "%";
   bar.children[2].firstChild.style.width = width(node.cpuUsed, node.cpu);
   bar.children[3].firstChild.style.width = width(node.memoryUsed, node.memory);
-  bar.setAttribute("aria-label", `${name}: ${node.instanceType} ${node.capacityType} ${node.zone}, ${node.state}, ${node.pods} pods, CPU ${percent(node.cpuUsed, node.cpu)}, memory ${percent(node.memoryUsed, node.memory)}`);
+  bar.setAttribute("aria-label", `${name}: ${node.instanceType} ${node.capacityType} ${node.zone}, ${node.state}, ${node.pods} ${node.pods === 1 ? "pod" : "pods"}, CPU ${percent(node.cpuUsed, node.cpu)}, memory ${percent(node.memoryUsed, node.memory)}`);
   bar.title = name;
   return bar;
 }

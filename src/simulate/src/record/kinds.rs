@@ -57,6 +57,11 @@ impl Kind {
         }
     }
 
+    /// Whether another template of pods replaces the pods that there are.
+    pub(super) fn rolls_out(self) -> bool {
+        matches!(self.kind, "Deployment" | "StatefulSet" | "DaemonSet")
+    }
+
     /// Whether the owner of a pod is one that is recorded or makes pods of one that is, so that its pods come by themselves.
     pub(super) fn makes_pods(api_version: &str, kind: &str) -> bool {
         let makes = ["Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "ReplicationController", "CronJob", "Job"];

@@ -1,6 +1,7 @@
 //! What the recorder has written so far, and so what is new.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use berth_api::labels;
 use berth_kubelet::annotation::{FAILS_AFTER, RUNS_FOR};
@@ -8,10 +9,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::kinds::Kind;
 use super::redact;
+
+/// On a template of pods: which of those that its workload has had it is.
+const ROLLOUT: &str = "berth.sh/recorded-rollout";
 
 /// Something to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +74,8 @@ pub(super) struct Memory {
     ended: BTreeSet<String>,
     /// Names of templates, by what they are.
     templates: BTreeMap<String, String>,
+    /// What the templates of workloads that roll out were, as hashes, in the order of their coming.
+    rollouts: BTreeMap<(Kind, Name), Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -131,7 +137,10 @@ impl Memory {
         }
         let is_of_the_start = !self.is_listed.contains(&kind);
         let value = serde_json::to_value(object).unwrap_or_default();
-        let new = redact::object(kind.api_version, kind.kind, &value);
+        let mut new = redact::object(kind.api_version, kind.kind, &value);
+        if kind.rolls_out() {
+            self.number_rollout((kind, (namespace.clone(), name.clone())), &value, &mut new);
+        }
         let key = (kind, (namespace.clone(), name.clone()));
         if kind.kind == "Pod" {
             // Of a pod, nothing changes that would be asked for anew.
@@ -154,6 +163,27 @@ impl Memory {
         self.known.insert(key, Known { object: new, is_going: false });
     }
 
+    /// A template that differs only in what is left out is a rollout, too: a number in its annotations says which of the
+    /// templates that its workload has had it is, so that going back to one is going back in a replay.
+    fn number_rollout(&mut self, key: (Kind, Name), object: &Value, recorded: &mut Value) {
+        let Some(template) = object.pointer("/spec/template") else { return };
+        let mut hasher = DefaultHasher::new();
+        template.to_string().hash(&mut hasher);
+        let (hash, known) = (hasher.finish(), self.rollouts.entry(key).or_default());
+        let number = known.iter().position(|own| *own == hash).unwrap_or_else(|| {
+            known.push(hash);
+            known.len() - 1
+        });
+        // The first stays as it is.
+        if number > 0
+            && let Some(metadata) = recorded.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut)
+            && let Some(annotations) =
+                metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+        {
+            annotations.insert(ROLLOUT.to_owned(), number.to_string().into());
+        }
+    }
+
     pub(super) fn deleted(&mut self, kind: Kind, object: &DynamicObject, noted: &mut Vec<Noted>) {
         if let Some(uid) = object.uid() {
             self.cron_jobs.remove(&uid);
@@ -173,7 +203,9 @@ impl Memory {
 
     fn gone(&mut self, kind: Kind, name: Name, noted: &mut Vec<Noted>) {
         self.going(kind, name.clone(), noted);
-        self.known.remove(&(kind, name));
+        let key = (kind, name);
+        self.known.remove(&key);
+        self.rollouts.remove(&key);
     }
 
     fn going(&mut self, kind: Kind, name: Name, noted: &mut Vec<Noted>) {
@@ -326,6 +358,29 @@ mod tests {
         memory.list_ends(of, &mut noted);
         memory.deleted(of, &deployment(3, "bb"), &mut noted);
         assert!(matches!(noted[..], [Noted::Deleted { .. }]), "{noted:?}");
+    }
+
+    #[test]
+    fn a_rollout_of_what_is_left_out_is_noted_without_it() {
+        let of = kind("Deployment");
+        let with = |token: &str| {
+            let mut deployment = deployment(1, "a");
+            deployment.data["spec"]["template"]["metadata"] = json!({"annotations": {"restarted": token}});
+            deployment
+        };
+        let (mut memory, mut noted) = (Memory::default(), Vec::new());
+        for token in ["first", "second", "second", "first"] {
+            memory.applied(of, &with(token), &mut noted);
+        }
+        let applied = |noted: &Noted| match noted {
+            Noted::Applied { object, .. } => object.clone(),
+            other => panic!("{other:?}"),
+        };
+        let all: Vec<Value> = noted.iter().map(applied).collect();
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert_eq!(all[0], all[2], "who goes back has the template of before");
+        assert_eq!(all[1].pointer("/spec/template/metadata/annotations"), Some(&json!({ROLLOUT: "1"})));
+        assert!(!format!("{all:?}").contains("second"), "{all:?}");
     }
 
     #[test]

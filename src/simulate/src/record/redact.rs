@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// What of a pod's spec is recorded. Commands, arguments, environment and mounts are none of it.
-const POD: [&str; 17] = [
+const POD: [&str; 18] = [
     "activeDeadlineSeconds",
     "affinity",
     "hostNetwork",
@@ -15,6 +15,7 @@ const POD: [&str; 17] = [
     "resourceClaims",
     "resources",
     "restartPolicy",
+    "runtimeClassName",
     "schedulerName",
     "schedulingGates",
     "terminationGracePeriodSeconds",
@@ -24,6 +25,15 @@ const POD: [&str; 17] = [
 ];
 const CONTAINER: [&str; 5] = ["name", "image", "ports", "resources", "restartPolicy"];
 const VOLUME: [&str; 3] = ["name", "persistentVolumeClaim", "ephemeral"];
+/// Volumes that are disks of their own, of which some go to one node alone and others count on it, and what tells them apart.
+const DISKS: [(&str, &[&str]); 6] = [
+    ("awsElasticBlockStore", &["volumeID", "readOnly"]),
+    ("gcePersistentDisk", &["pdName", "readOnly"]),
+    ("azureDisk", &["diskName", "diskURI", "readOnly"]),
+    ("cinder", &["volumeID", "readOnly"]),
+    ("iscsi", &["iqn", "lun", "targetPortal", "readOnly"]),
+    ("rbd", &["monitors", "pool", "image", "readOnly"]),
+];
 /// Annotations with one of these before the slash, or that are one of these.
 const ANNOTATIONS: [&str; 8] = [
     "karpenter.sh/",
@@ -39,7 +49,7 @@ const ANNOTATIONS: [&str; 8] = [
 const OF_JOBS: [&str; 4] =
     ["controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"];
 /// Fields beside metadata and spec that some kinds have.
-const BESIDE: [&str; 8] = [
+const BESIDE: [&str; 11] = [
     "value",
     "globalDefault",
     "preemptionPolicy",
@@ -48,6 +58,9 @@ const BESIDE: [&str; 8] = [
     "volumeBindingMode",
     "allowedTopologies",
     "allowVolumeExpansion",
+    "handler",
+    "overhead",
+    "scheduling",
 ];
 
 /// An object as it is recorded.
@@ -134,10 +147,19 @@ fn pod_spec(spec: &Value) -> Value {
     }
     // Volumes of other kinds bind a pod to no place.
     let volumes = spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
-    let volumes = volumes.map(|own| only(own, &VOLUME)).filter(|own| own.as_object().is_some_and(|own| own.len() > 1));
+    let volumes = volumes.map(volume).filter(|own| own.as_object().is_some_and(|own| own.len() > 1));
     let volumes: Vec<Value> = volumes.collect();
     if !volumes.is_empty() {
         fields.insert("volumes".to_owned(), volumes.into());
+    }
+    out
+}
+
+fn volume(volume: &Value) -> Value {
+    let mut out = only(volume, &VOLUME);
+    if let Some(fields) = out.as_object_mut() {
+        let disks = DISKS.iter().filter_map(|(kind, own)| Some(((*kind).to_owned(), only(volume.get(kind)?, own))));
+        fields.extend(disks);
     }
     out
 }
@@ -204,6 +226,8 @@ mod tests {
                     "resources": {"requests": {"cpu": "1"}}}],
                 "initContainers": [{"name": "d", "image": "i", "env": [{"name": "A", "value": SECRET}]}],
                 "volumes": [{"name": "s", "secret": {"secretName": SECRET}},
+                    {"name": "r", "rbd": {"monitors": ["m"], "image": "the-disk", "user": SECRET, "keyring": SECRET}},
+                    {"name": "c", "csi": {"driver": "d", "volumeAttributes": {"a": SECRET}}},
                     {"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
             },
         });
@@ -230,12 +254,25 @@ mod tests {
             let text = out.to_string();
             assert!(!text.contains(SECRET), "{kind}: {text}");
             assert!(text.contains("\"cpu\":\"1\"") && text.contains("claimName"), "{kind}: {text}");
+            assert!(text.contains("the-disk") && !text.contains("csi"), "{kind}: {text}");
             assert!(text.contains("do-not-disrupt") && !text.contains("\"uid\""), "{kind}: {text}");
         }
         let mut bare = pod;
         bare["metadata"] = metadata;
         let text = object("v1", "Pod", &bare).to_string();
         assert!(!text.contains(SECRET) && !text.contains("nodeName"), "{text}");
+    }
+
+    #[test]
+    fn a_runtime_class_keeps_what_its_pods_take_beside_their_containers() {
+        let class = json!({"metadata": {"name": "sandboxed"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1"}},
+            "scheduling": {"nodeSelector": {"a": "b"}}});
+        let out = object("node.k8s.io/v1", "RuntimeClass", &class);
+        for field in ["handler", "overhead", "scheduling"] {
+            assert_eq!(out.get(field), class.get(field), "{out}");
+        }
+        let pod = object("v1", "Pod", &json!({"metadata": {}, "spec": {"runtimeClassName": "sandboxed"}}));
+        assert_eq!(pod.pointer("/spec/runtimeClassName"), Some(&json!("sandboxed")));
     }
 
     #[test]
