@@ -235,7 +235,7 @@ impl Kept {
             return None;
         }
         if changes.is_empty() && classes.universe().counters.len() == n_counters {
-            return Some(Kept { classes, scheduler, n_changes, launching, within_limits, ..self });
+            return Some(Kept { n_changes, launching, within_limits, classes, scheduler, ..self });
         }
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         if !scheduler.follow(&steps) {
