@@ -38,6 +38,7 @@ pub struct Reason {
 
 /// A node of a NodePool.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Candidate {
     pub(crate) node: ObjectRef,
     pub(crate) claim: Option<ObjectRef>,
@@ -116,13 +117,13 @@ impl Survey {
         let known = state.all_with_observed::<Pod>();
         let all_pods: Vec<&Pod> = known.map(|(_, pod, observed)| newest_pod(pod, observed)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
-        let mut on_node: KeyedMap<&str, Vec<&Pod>> = KeyedMap::default();
+        let mut by_node: KeyedMap<&str, Vec<&Pod>> = KeyedMap::default();
         for pod in &all_pods {
             if let Some(node) = node_of(pod) {
-                on_node.entry(node).or_default().push(pod);
+                by_node.entry(node).or_default().push(pod);
             }
         }
-        let of_node = |node: &str| Some(on_node.get(node).cloned().unwrap_or_default());
+        let of_node = |node: &str| Some(by_node.get(node).cloned().unwrap_or_default());
         let mut survey = Self::with_pods(state, (prices, &limits), of_node, options, now);
         expiring::mark(&mut survey, now);
         let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);

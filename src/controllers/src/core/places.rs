@@ -47,17 +47,17 @@ struct Place {
     owner: String,
     /// The pod that has it, or had it last, and its uid.
     pod: (PodName, String),
-    held: Held,
+    held: HeldBy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// By the pod that is to move, which runs yet.
-    ByWhoMoves,
-    /// By the one that came in its stead, until then.
-    ByWhoCame(Timestamp),
-    /// By nobody, until then.
-    ByNobody(Timestamp),
+enum HeldBy {
+    /// The pod that is to move, which runs yet.
+    WhoMoves,
+    /// The one that came in its stead, until then.
+    WhoCame(Timestamp),
+    /// Nobody, until then.
+    Nobody(Timestamp),
 }
 
 /// A pod that is bound now.
@@ -87,21 +87,23 @@ impl Places {
         self.at.entry((owner.clone(), node.clone())).or_default().insert(id);
         self.of_pod.insert(pod.clone(), id);
         let pod = (pod.clone(), uid.to_owned());
-        self.all.insert(id, Place { command, node, owner, pod, held: Held::ByWhoMoves });
+        self.all.insert(id, Place { command, node, owner, pod, held: HeldBy::WhoMoves });
     }
 
     /// Nothing comes of a command.
     pub(super) fn give_up(&mut self, command: u64) {
         let of_command = self.all.iter().filter(|(_, place)| place.command == command);
         let ids: Vec<u64> = of_command.map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|id| self.remove(id));
+        for id in ids {
+            self.remove(id);
+        }
     }
 
     /// A pod ends, or is gone: its place is for the next that is alike.
     pub(super) fn left(&mut self, pod: &PodName, until: Timestamp) {
         let Some(id) = self.of_pod.remove(pod) else { return };
         let Some(place) = self.all.get_mut(&id) else { return };
-        place.held = Held::ByNobody(until);
+        place.held = HeldBy::Nobody(until);
         let owner = place.owner.clone();
         if owner.is_empty() {
             // Nobody makes another.
@@ -120,7 +122,7 @@ impl Places {
         let Some(vacant) = self.vacant.get(owner) else { return };
         let is_own = |id: &&u64| self.all.get(*id).is_some_and(|place| place.pod.0 == *pod);
         if let Some(id) = vacant.iter().find(is_own).or_else(|| vacant.first()).copied() {
-            self.give(id, (pod.clone(), uid.to_owned()), Held::ByWhoCame(after(now, MOST)));
+            self.give(id, (pod.clone(), uid.to_owned()), HeldBy::WhoCame(after(now, MOST)));
         }
     }
 
@@ -135,14 +137,16 @@ impl Places {
             names.find_map(|node| {
                 let there = self.at.get(&(bound.owner.to_owned(), node.to_owned()))?.iter().copied();
                 // One that nobody has before others.
-                there.min_by_key(|id| self.all.get(id).is_none_or(|place| !matches!(place.held, Held::ByNobody(_))))
+                there.min_by_key(|id| self.all.get(id).is_none_or(|place| !matches!(place.held, HeldBy::Nobody(_))))
             })
         };
         let taken = if comes_as_expected { own } else { taken() };
         let Some(place) = taken.and_then(|id| self.all.get(&id)).cloned() else {
             return own.into_iter().for_each(|id| self.remove(id));
         };
-        taken.into_iter().for_each(|id| self.remove(id));
+        if let Some(id) = taken {
+            self.remove(id);
+        }
         if taken == own {
             return;
         }
@@ -152,7 +156,7 @@ impl Places {
             self.of_pod.remove(bound.pod);
             self.vacant.entry(bound.owner.to_owned()).or_default().insert(own);
         }
-        let has_holder = !matches!(place.held, Held::ByNobody(_));
+        let has_holder = !matches!(place.held, HeldBy::Nobody(_));
         match next {
             Some(id) if has_holder => self.give(id, place.pod, place.held),
             // The place that was taken was nobody's, and so is the one that is left.
@@ -166,11 +170,13 @@ impl Places {
     /// Drops places that were held for long enough.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let is_over = |place: &Place| match place.held {
-            Held::ByWhoMoves => false,
-            Held::ByWhoCame(until) | Held::ByNobody(until) => until <= now,
+            HeldBy::WhoMoves => false,
+            HeldBy::WhoCame(until) | HeldBy::Nobody(until) => until <= now,
         };
         let over: Vec<u64> = self.all.iter().filter(|(_, place)| is_over(place)).map(|(id, _)| *id).collect();
-        over.into_iter().for_each(|id| self.remove(id));
+        for id in over {
+            self.remove(id);
+        }
     }
 
     /// The pods that have places, by node; those on nodes that `node_of` does not know are left out.
@@ -186,7 +192,7 @@ impl Places {
         expected.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
     }
 
-    fn give(&mut self, id: u64, pod: (PodName, String), held: Held) {
+    fn give(&mut self, id: u64, pod: (PodName, String), held: HeldBy) {
         let Some(place) = self.all.get_mut(&id) else { return };
         remove_from(&mut self.vacant, &place.owner, id);
         self.of_pod.insert(pod.0.clone(), id);
@@ -258,7 +264,7 @@ impl Core {
             return;
         };
         let place = self.places.of_pod.get(pod).and_then(|id| self.places.all.get(id));
-        let is_yet_to_move = place.is_some_and(|place| place.held == Held::ByWhoMoves && place.pod.1 == known.uid);
+        let is_yet_to_move = place.is_some_and(|place| place.held == HeldBy::WhoMoves && place.pod.1 == known.uid);
         if !is_yet_to_move && !self.places.bound.remove(&known.uid) {
             self.comes_to(pod, &known.uid, node);
         }

@@ -82,6 +82,7 @@ fn template(v: u64) -> Value {
     json!({"metadata": {"labels": {"app": format!("app{}", v % 3)}}, "spec": pod_spec(v)})
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm a kind")]
 fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
     let namespace = ["a", "b"][usize::from(name / 3 % 2)];
     let node = format!("n{}", v / 3 % 6);
@@ -215,7 +216,8 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
         Kind::DaemonSet => {
             let mut daemons = json!({"metadata": {}, "spec": {"selector": selector, "template": template(v % 8)}});
             if v % 16 == 15 {
-                daemons["metadata"]["ownerReferences"] = owner("Deployment", "apps/v1", format!("deployment{}", v % 2));
+                daemons["metadata"]["ownerReferences"] =
+                    owner("Deployment", "apps/v1", &format!("deployment{}", v % 2));
             }
             daemons
         }
@@ -237,7 +239,8 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                         "name": format!("replicaset{}", v % 2), "namespace": "a", "controller": true}}]);
                 }
                 6 => {
-                    reservation["spec"]["owners"] = json!([{"object": {"kind": "Pod", "name": format!("p{}", v % 12)}}])
+                    reservation["spec"]["owners"] =
+                        json!([{"object": {"kind": "Pod", "name": format!("p{}", v % 12)}}]);
                 }
                 9 => reservation["spec"]["preAllocation"] = true.into(),
                 _ => {}
@@ -318,16 +321,16 @@ fn pod_spec(v: u64) -> Value {
     spec
 }
 
-fn owner(kind: &str, api: &str, name: String) -> Value {
+fn owner(kind: &str, api: &str, name: &str) -> Value {
     json!([{"apiVersion": api, "kind": kind, "name": name, "uid": "", "controller": true}])
 }
 
 fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
     let mut metadata = json!({"labels": {"app": app}, "annotations": {}});
     match v % 6 {
-        0 => metadata["ownerReferences"] = owner("ReplicaSet", "apps/v1", format!("replicaset{}", v % 2)),
-        1 => metadata["ownerReferences"] = owner("DaemonSet", "apps/v1", format!("daemonset{}", v % 2)),
-        2 => metadata["ownerReferences"] = owner("Job", "batch/v1", format!("job{}", v % 2)),
+        0 => metadata["ownerReferences"] = owner("ReplicaSet", "apps/v1", &format!("replicaset{}", v % 2)),
+        1 => metadata["ownerReferences"] = owner("DaemonSet", "apps/v1", &format!("daemonset{}", v % 2)),
+        2 => metadata["ownerReferences"] = owner("Job", "batch/v1", &format!("job{}", v % 2)),
         _ => {}
     }
     let mut spec = pod_spec(v);

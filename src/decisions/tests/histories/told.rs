@@ -29,7 +29,7 @@ impl Told {
 
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
-            Event::Applied(object) => self.applied(object),
+            Event::Applied(object) | Event::Read { found: Some(object), .. } => self.applied(object),
             Event::Deleted { object, resource_version } => match number(resource_version.as_deref()) {
                 Some(version) => self.gone(&object.key, version),
                 None => self.lose(object.key.clone()),
@@ -50,7 +50,6 @@ impl Told {
                 let newest = self.lists.entry(*kind).or_default();
                 *newest = version.unwrap_or(0).max(*newest);
             }
-            Event::Read { found: Some(object), .. } => self.applied(object),
             Event::Read { object, found: None } => self.lose(object.key.clone()),
             _ => {}
         }

@@ -269,6 +269,7 @@ impl World {
         self.state = state;
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm a step")]
     pub(crate) fn take(&mut self, step: Step) {
         match step {
             Step::Put(kind, name, variant) => self.put(kind, name, variant),

@@ -37,7 +37,7 @@ pub(crate) async fn play(seed: u64, share: &str) -> (Costs, String) {
         let patch = json!({"spec": {"replicas": fewer}});
         match (object["kind"].as_str().unwrap(), fewer) {
             ("Deployment", Some(_)) => {
-                change::<Deployment>(Api::default_namespaced(client.clone()), object, &patch).await
+                change::<Deployment>(Api::default_namespaced(client.clone()), object, &patch).await;
             }
             ("StatefulSet", Some(_)) => {
                 change::<StatefulSet>(Api::default_namespaced(client.clone()), object, &patch).await;
