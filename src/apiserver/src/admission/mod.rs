@@ -7,6 +7,7 @@ mod quota;
 use serde_json::{Value, json};
 
 use crate::meta;
+use crate::resource::Resource;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
 
@@ -21,6 +22,7 @@ pub(crate) fn admit_create(scope: &Scope<'_>, object: &mut Value) -> Result<()> 
     if switches.namespace_lifecycle {
         namespace_lifecycle(scope, object)?;
     }
+    definition_lifecycle(&scope.resource, object)?;
     match scope.resource.storage.as_str() {
         "pods" if scope.resource.custom().is_none() => {
             if switches.priority {
@@ -105,6 +107,15 @@ fn namespace_lifecycle(scope: &Scope<'_>, object: &Value) -> Result<()> {
         return Err(ApiError::namespace_terminating(group, plural, meta::name(object), &scope.namespace));
     }
     Ok(())
+}
+
+/// Nothing new of a definition that is being deleted, by apply neither.
+fn definition_lifecycle(resource: &Resource, object: &Value) -> Result<()> {
+    if resource.custom().is_none_or(|custom| !custom.terminating) {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::forbidden(&resource.group, &resource.plural, meta::name(object), why))
 }
 
 fn default_storage_class(scope: &Scope<'_>, claim: &mut Value) {

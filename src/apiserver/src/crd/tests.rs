@@ -30,7 +30,10 @@ async fn a_definition_that_is_deleted_waits_for_the_finalizers_of_its_objects() 
     assert_eq!(waiting["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     let terminating = waiting["status"]["conditions"].as_array().unwrap();
     assert!(terminating.iter().any(|c| c["type"] == "Terminating" && c["status"] == "True"), "{waiting}");
-    assert_eq!(send(&server, "POST", THINGS, thing("late", &json!({}))).await.0, 405);
+    let (code, refused) = send(&server, "POST", THINGS, thing("late", &json!({}))).await;
+    let why =
+        "things.example.com \"late\" is forbidden: create not allowed while custom resource definition is terminating";
+    assert_eq!((code, &refused["message"]), (403, &json!(why)));
 
     let free = json!({"metadata": {"finalizers": null}});
     assert_eq!(send(&server, "PATCH", &format!("{THINGS}/held"), free).await.0, 200);

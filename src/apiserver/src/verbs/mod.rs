@@ -162,10 +162,6 @@ impl Scope<'_> {
             "watch" => self.watch(target.name.as_deref()),
             "create" if self.resource.is("bindings") => self.bind_any(),
             "create" if self.is_review() => self.review(),
-            "create" if self.resource.custom().is_some_and(|custom| custom.terminating) => {
-                let why = "create not allowed while custom resource definition is terminating";
-                Err(ApiError::new(405, "MethodNotAllowed", why).with_details())
-            }
             "create" => self.create_from_body(),
             "update" => self.update_from_body(name),
             "patch" => self.patch(name),

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 /// Pods of one Deployment.
 pub(crate) const REPLICAS: usize = 500;
+/// Pods that have no node.
+const UNBOUND: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3D";
 /// Requests under way at a time where many are sent.
 const AT_ONCE: usize = 32;
 
@@ -40,25 +42,41 @@ fn claim(n: usize) -> Value {
 /// As a scheduler: pods without a node get one.
 pub(crate) async fn schedule(client: Client, nodes: usize) {
     let mut next = 0;
-    let request = http::Request::get("/api/v1/pods?watch=1&resourceVersion=0").body(Vec::new()).unwrap();
-    let mut events = Box::pin(client.request_events::<Value>(request).await.unwrap());
-    while let Ok(Some(event)) = events.try_next().await {
-        let WatchEvent::Added(pod) = event else { continue };
-        let (namespace, name) =
-            (pod["metadata"]["namespace"].as_str().unwrap(), pod["metadata"]["name"].as_str().unwrap());
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        if pod["spec"]["nodeName"].is_null() {
-            let own = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
-            let node =
-                pod.pointer(own).and_then(Value::as_str).map_or_else(|| format!("n{}", next % nodes), str::to_owned);
-            next += 1;
-            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
-                                 "target": {"kind": "Node", "name": node}});
-            let bound = send(&client, "POST", &format!("{path}/binding"), "application/json", &binding).await;
-            // It may have gone meanwhile.
-            drop(bound);
+    loop {
+        let list = send(&client, "GET", UNBOUND, "application/json", &Value::Null).await.unwrap();
+        for pod in list["items"].as_array().into_iter().flatten() {
+            bind(&client, pod, &mut next, nodes).await;
+        }
+        let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+        let request =
+            http::Request::get(format!("{UNBOUND}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
+        let mut events = Box::pin(client.request_events::<Value>(request).await.unwrap());
+        while let Ok(Some(event)) = events.try_next().await {
+            match event {
+                WatchEvent::Added(pod) => bind(&client, &pod, &mut next, nodes).await,
+                // It fell behind what is kept of the past.
+                WatchEvent::Error(_) => break,
+                _ => {}
+            }
         }
     }
+}
+
+async fn bind(client: &Client, pod: &Value, next: &mut usize, nodes: usize) {
+    let own = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+    let node = pod.pointer(own).and_then(Value::as_str).map_or_else(
+        || {
+            *next += 1;
+            format!("n{}", *next % nodes)
+        },
+        str::to_owned,
+    );
+    let (namespace, name) = (pod["metadata"]["namespace"].as_str().unwrap(), pod["metadata"]["name"].as_str().unwrap());
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding");
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                         "target": {"kind": "Node", "name": node}});
+    // It may have gone meanwhile.
+    drop(send(client, "POST", &path, "application/json", &binding).await);
 }
 
 /// Creates the definition of NodeClaims.
