@@ -20,6 +20,7 @@ pub(crate) struct Merged {
 
 impl Merged {
     pub(crate) fn new(problem: &Problem) -> Self {
+        let n_resources = problem.n_resources();
         let mut users = vec![0_u32; problem.stocks.len()];
         let of_bin = |bin: &BinType| bin.draws.iter().map(|draw| draw.0).chain(bin.loads.clone()).collect::<Vec<_>>();
         for stock in problem.bins.iter().flat_map(of_bin) {
@@ -53,7 +54,10 @@ impl Merged {
                 }
             }
             if at == next {
-                merged.problem.bins.push(bin.clone());
+                // A room that names fewer resources than items ask for has none of the others.
+                let mut bin = bin.clone();
+                bin.room.resize(n_resources, 0);
+                merged.problem.bins.push(bin);
                 merged.stands_for.push(Vec::new());
             }
             if let Some(bins) = merged.stands_for.get_mut(at) {

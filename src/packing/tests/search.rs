@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, search};
+use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, prices, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
@@ -217,6 +217,18 @@ proptest! {
     fn the_same_problem_has_the_same_answer(problem in problems(), budget in budgets()) {
         prop_assert_eq!(search(&problem, &[], budget), search(&problem, &[], budget));
     }
+}
+
+#[test]
+fn a_room_that_names_fewer_resources_has_none_of_the_others() {
+    // As with GPUs, which most types of bins do not name.
+    let bins = vec![bin(1.0, &[4], 2, None), bin(9.0, &[4, 2], 2, None)];
+    let problem = Problem { items: vec![item(2, &[1, 1]), item(4, &[1])], bins, ..Problem::default() };
+    let Answer { plan, bound, .. } = search(&problem, &[], Budget::default());
+    assert!(plan.iter().all(|(pattern, _)| problem.allows(pattern)), "{plan:?}");
+    assert!((problem.cost_of(&plan) - 10.0).abs() < 1e-9 && bound <= 10.0 + 1e-9, "{plan:?} {bound}");
+    let prices = prices(&problem, Budget::default()).unwrap();
+    assert!(prices[0] > 3.0, "a place beside two resources is worth what the large bin costs: {prices:?}");
 }
 
 #[test]
