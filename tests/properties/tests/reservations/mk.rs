@@ -76,10 +76,13 @@ impl World {
     /// A pod of an app. `metadata` and `spec` are more fields in flow style, each with its comma.
     pub(crate) fn pod(&mut self, name: &str, app: &str, requests: &str, extra: Extra<'_>) -> &mut Self {
         let Extra { labels, annotations, spec, container } = extra;
+        // An API server asks for limits of devices.
+        let devices: Vec<&str> = requests.split(',').map(str::trim).filter(|request| request.contains('/')).collect();
+        let limits = devices.join(", ");
         self.add(&format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, namespace: default, uid: u-{name}, labels: {{app: \
              {app}{labels}}}, annotations: {{{annotations}}}}}\nspec: {{{spec} containers: [{{name: c, image: i, \
-             {container} resources: {{requests: {{{requests}}}}}}}]}}"
+             {container} resources: {{requests: {{{requests}}}, limits: {{{limits}}}}}}}]}}"
         ))
     }
 
