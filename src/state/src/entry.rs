@@ -32,6 +32,11 @@ pub(crate) struct Entry {
 // === impl Entry ===
 
 impl Entry {
+    /// What has a slot as far as is known: one that is assumed to be removed has it until it is gone.
+    pub(crate) fn on_slot(&self) -> Option<&Object> {
+        if self.current.is_some() { self.counted.as_ref() } else { self.observed.as_ref() }
+    }
+
     /// Brings what counts up to date; whether that is something else now.
     pub(crate) fn refresh(&mut self, key: &Key, options: &Options) -> bool {
         let mut current = self.observed.clone();

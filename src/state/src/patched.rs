@@ -79,7 +79,10 @@ impl Objects for Counted<'_> {
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
-        let claims = self.cloud.claims_on(id).filter_map(|claim| self.get("", claim));
+        let entry = |name| self.entries.get(&Key::new(Kind::NodeClaim, "", name));
+        let on_slot = |entry: &'_ Entry| entry.on_slot().and_then(NodeClaim::of).cloned();
+        let claims: Vec<_> = self.cloud.claims_on(id).filter_map(|claim| on_slot(entry(claim)?)).collect();
+        let claims = claims.iter().map(|claim| &**claim);
         self.cloud.free(id, counted, claims)
     }
 

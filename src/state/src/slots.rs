@@ -21,28 +21,34 @@ pub(crate) struct Cloud {
     pub(crate) counts: BTreeMap<String, SlotCount>,
     /// Slots that forks took, less those that they freed.
     pub(crate) taken: BTreeMap<String, i64>,
-    /// By capacity reservation: the names of the NodeClaims on it that count.
+    /// By capacity reservation: the names of the NodeClaims on it.
     claims: BTreeMap<Box<str>, BTreeSet<Box<str>>>,
+    /// By name of the NodeClaim: its capacity reservation.
+    reservations: BTreeMap<Box<str>, Box<str>>,
 }
 
 // === impl Cloud ===
 
 impl Cloud {
-    /// What counts of a NodeClaim is another one now.
-    pub(crate) fn claim_changed(&mut self, name: &str, before: Option<&NodeClaim>, after: Option<&NodeClaim>) {
-        let (before, after) = (before.and_then(reservation_of), after.and_then(reservation_of));
-        if before == after {
-            return;
+    /// What has a slot of a NodeClaim is another one now; whether it is of another reservation.
+    pub(crate) fn claim_changed(&mut self, name: &str, claim: Option<&NodeClaim>) -> bool {
+        let after = claim.and_then(reservation_of);
+        if self.reservations.get(name).map(|id| &**id) == after {
+            return false;
         }
-        if let Some(names) = before.and_then(|id| self.claims.get_mut(id)) {
+        if let Some(before) = self.reservations.remove(name)
+            && let Some(names) = self.claims.get_mut(&before)
+        {
             names.remove(name);
-        }
-        if let Some(id) = before.filter(|id| self.claims.get(*id).is_some_and(BTreeSet::is_empty)) {
-            self.claims.remove(id);
+            if names.is_empty() {
+                self.claims.remove(&before);
+            }
         }
         if let Some(id) = after {
             self.claims.entry(id.into()).or_default().insert(name.into());
+            self.reservations.insert(name.into(), id.into());
         }
+        true
     }
 
     /// The names of the NodeClaims on a capacity reservation.

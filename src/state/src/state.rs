@@ -525,16 +525,19 @@ impl State {
         let (before, known) = (entry.counted.clone(), entry.current.clone());
         let changed = entry.refresh(key, &self.options);
         let after = entry.counted.clone();
+        let on_slot = if key.kind == Kind::NodeClaim { entry.on_slot().cloned() } else { None };
         self.links.changed(key, known.as_ref(), entry.current.as_ref());
         if entry.is_empty() {
             self.entries.remove(key);
         }
+        let has_moved = key.kind == Kind::NodeClaim
+            && self.cloud.claim_changed(&key.name, on_slot.as_ref().and_then(NodeClaim::of).map(|claim| &**claim));
         if !changed {
+            // One that was to go is gone, and leaves its slot.
+            if has_moved {
+                self.supplies_changed();
+            }
             return Touched::default();
-        }
-        if key.kind == Kind::NodeClaim {
-            let claim = |object: &Option<Object>| object.as_ref().and_then(NodeClaim::of).cloned();
-            self.cloud.claim_changed(&key.name, claim(&before).as_deref(), claim(&after).as_deref());
         }
         self.patch(key, before.as_ref(), after.as_ref());
         touched(key, before.as_ref(), after.as_ref())
