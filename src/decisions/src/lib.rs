@@ -43,5 +43,5 @@ pub use drawing::{Also, Drawing, solve};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::Place;
 pub use outlook::{Outlook, Question, Tally};
-pub use replicas::replicas;
+pub use replicas::{pool_of, replicas};
 pub use terms::{Unit, quantities};

@@ -12,6 +12,11 @@ use crate::decide::{Answer, Options, expect_synced};
 use crate::decision::{DecideError, Launch};
 use crate::drawing::Drawing;
 
+/// The NodePool of a node or a NodeClaim, by its label.
+pub fn pool_of(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.labels.as_ref()?.get(labels::NODEPOOL).map(String::as_str)
+}
+
 /// What to launch for `count` more nodes of a static NodePool, fewer where its limits or what is on offer leave fewer: what
 /// would be launched for as many pods that ask for nothing and exclude each other from their nodes. So free slots come
 /// first, limits and minValues hold, and DaemonSets have room.

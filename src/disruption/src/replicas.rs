@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use berth_api::{NodeClaim, NodePool, labels};
-use berth_decisions::{DecideError, replicas};
+use berth_api::{NodeClaim, NodePool};
+use berth_decisions::{DecideError, pool_of, replicas};
 use berth_model::Money;
 use berth_state::{Key, Kind, ObjectRef, State, Time};
 
@@ -27,7 +27,7 @@ pub fn surplus(state: &mut State, pool: &str, options: &Options, now: Time) -> V
         (is_in_use && !candidate.blocked.is_empty(), is_in_use, candidate.cost.parts(), by_price, &candidate.node)
     });
     let mut without_node: Vec<(bool, ObjectRef)> = Vec::new();
-    for claim in state.all::<NodeClaim>().filter(|claim| is_of(claim, pool)) {
+    for claim in state.all::<NodeClaim>().filter(|claim| pool_of(&claim.metadata) == Some(pool)) {
         let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref().unwrap_or_default());
         let claim_ref = key.with_uid(claim.metadata.uid.as_deref());
         if with_node.iter().all(|candidate| candidate.claim.as_ref() != Some(&claim_ref)) {
@@ -38,11 +38,6 @@ pub fn surplus(state: &mut State, pool: &str, options: &Options, now: Time) -> V
     without_node.sort();
     let all = without_node.into_iter().map(|(_, claim)| claim);
     all.chain(with_node.into_iter().filter_map(|candidate| candidate.claim.clone())).collect()
-}
-
-fn is_of(claim: &NodeClaim, pool: &str) -> bool {
-    let all = claim.metadata.labels.as_ref();
-    all.and_then(|all| all.get(labels::NODEPOOL)).is_some_and(|name| name == pool)
 }
 
 /// What takes the place of a drifted node of a static NodePool: one more of it.

@@ -79,10 +79,8 @@ impl Objects for Counted<'_> {
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
-        let entry = |name| self.entries.get(&Key::new(Kind::NodeClaim, "", name));
-        let on_slot = |entry: &'_ Entry| entry.on_slot().and_then(NodeClaim::of).cloned();
-        let claims: Vec<_> = self.cloud.claims_on(id).filter_map(|claim| on_slot(entry(claim)?)).collect();
-        let claims = claims.iter().map(|claim| &**claim);
+        let on_slot = |name: &str| self.entries.get(&Key::new(Kind::NodeClaim, "", name))?.on_slot();
+        let claims = self.cloud.claims_on(id).filter_map(|name| Some(&**NodeClaim::of(on_slot(name)?)?));
         self.cloud.free(id, counted, claims)
     }
 

@@ -18,6 +18,7 @@ use crate::claim::{conditions, is_ready};
 use crate::kind::Kind;
 use crate::observed::{Object, Observed, WATCHED};
 
+pub(crate) use berth_decisions::pool_of;
 pub(crate) use pod::{PodName, PodRecord, Protected};
 #[cfg(test)]
 pub(crate) use table::n_visits;
@@ -362,11 +363,6 @@ fn is_counted_alike(a: &NodeClaim, b: &NodeClaim) -> bool {
         Some((status.provider_id.is_some(), is_registered, &status.capacity))
     }
     pool_of(&a.metadata) == pool_of(&b.metadata) && counted(a) == counted(b)
-}
-
-/// The NodePool that a NodeClaim or node is of.
-pub(crate) fn pool_of(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.labels.as_ref()?.get(berth_api::labels::NODEPOOL).map(String::as_str)
 }
 
 fn move_index<K: Ord + Clone, V: Ord + Clone>(

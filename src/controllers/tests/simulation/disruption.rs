@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
-use crate::{RATES, cloud_faults, repeat, seeds};
+use crate::{RATES, cloud_faults, held, repeat, seeds};
 
 /// A NodePool of these capacity types whose disruption is set so.
 fn pool_with(capacity_types: &[&str], disruption: &Value) -> Value {
@@ -398,10 +398,7 @@ async fn moves_to_slots_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {
                 && taints(world).await.is_empty()
         })
         .await;
-    let left = format!("violations {:?}; {}", world.violations(), repeat(seed));
-    assert!(settled, "{}; {left}", state_of(&world).await);
-    assert_eq!(world.violations(), Vec::<String>::new(), "{}", repeat(seed));
-    (world.trouble.table(), world.n_starts())
+    held(&world, settled, seed).await
 }
 
 #[tokio::test(start_paused = true)]

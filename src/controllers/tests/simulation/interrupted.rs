@@ -13,7 +13,7 @@ use crate::disruption::events;
 use crate::scenarios::{pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
-use crate::{RATES, cloud_faults, repeat, seeds};
+use crate::{RATES, cloud_faults, held, seeds};
 
 async fn world(seed: u64, rates: Rates, faults: CloudFaults, kinds: &[&str]) -> World {
     let mut world = World::new(seed, rates, faults).await;
@@ -113,10 +113,7 @@ async fn plays_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {
                 && world.claims().await.len() == world.alive().len()
         })
         .await;
-    let left = format!("violations {:?}; {}", world.violations(), repeat(seed));
-    assert!(settled, "{}; {left}", state_of(&world).await);
-    assert_eq!(world.violations(), Vec::<String>::new(), "{}", repeat(seed));
-    (world.trouble.table(), world.n_starts())
+    held(&world, settled, seed).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,6 +47,14 @@ fn repeat(seed: u64) -> String {
     format!("repeat it with: BERTH_SEEDS={seed}..{} cargo test -p berth-controllers --test simulation", seed + 1)
 }
 
+/// What befell a world that has settled, in which nothing was seen that may never be seen.
+async fn held(world: &World, settled: bool, seed: u64) -> (Table, u32) {
+    let left = format!("violations {:?}; {}", world.violations(), repeat(seed));
+    assert!(settled, "{}; {left}", scenarios::state_of(world).await);
+    assert_eq!(world.violations(), Vec::<String>::new(), "{left}");
+    (world.trouble.table(), world.n_starts())
+}
+
 const CLAIMS: usize = 4;
 
 async fn play(seed: u64, rates: Rates, faults: CloudFaults, with_lease: bool) -> (Table, u32) {
