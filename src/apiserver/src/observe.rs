@@ -35,10 +35,10 @@ pub struct RequestLine<'r> {
 
 /// Requests by what they were.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics(Mutex<FxHashMap<Key, Count>>);
+pub(crate) struct Metrics(Mutex<FxHashMap<RequestKind, Count>>);
 
 /// The verb, the code, and which resource: by its place in memory, which its count keeps.
-type Key = (&'static str, u16, usize);
+type RequestKind = (&'static str, u16, usize);
 
 #[derive(Debug)]
 struct Count {

@@ -56,7 +56,7 @@ struct Head {
 /// Where an object belongs.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct StoredAt {
     collection: String,
     key: String,
     revision: u64,
@@ -92,7 +92,7 @@ impl ApiServer {
         write(&serde_json::to_vec(&head).unwrap_or_default());
         for (collection, object) in objects {
             let (key, revision, form) = (object.key.to_string(), object.revision, object.form);
-            write(&serde_json::to_vec(&Place { collection, key, revision, form }).unwrap_or_default());
+            write(&serde_json::to_vec(&StoredAt { collection, key, revision, form }).unwrap_or_default());
             write(&object.body);
         }
         out.finish().unwrap_or_default()
@@ -126,7 +126,7 @@ impl ApiServer {
         // Definitions come first, since objects need them; their collection is not the first by name.
         let mut waiting = Vec::new();
         for number in 0..head.objects {
-            let place: Place = serde_json::from_str(&next(reader)?)
+            let place: StoredAt = serde_json::from_str(&next(reader)?)
                 .map_err(|error| damaged(format!("object {} of {}: {error}", number + 1, head.objects)))?;
             let text = next(reader)?;
             if place.revision > head.revision {
@@ -150,7 +150,7 @@ impl ApiServer {
         Ok(server)
     }
 
-    fn restore_object(&self, line: &Place, text: &str) -> Result<(), RestoreError> {
+    fn restore_object(&self, line: &StoredAt, text: &str) -> Result<(), RestoreError> {
         let value = serde_json::from_str(text).map_err(damaged)?;
         let resource = self.resource_of(&line.collection);
         let resource = resource.ok_or_else(|| damaged(format!("nothing is known of {}", line.collection)))?;

@@ -19,7 +19,7 @@ pub enum CatalogueError {
         /// The file, as the caller names it.
         file: String,
         /// Where in the file.
-        place: Box<Place>,
+        place: Box<CataloguePath>,
         /// What may stand there.
         expected: String,
         /// What stands there.
@@ -33,14 +33,14 @@ pub struct Warning {
     /// The file, as the caller names it.
     pub file: String,
     /// Where in the file.
-    pub place: Place,
+    pub place: CataloguePath,
     /// What is odd, and what was made of it.
     pub message: String,
 }
 
 /// Where in a catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct CataloguePath {
     /// Index of the instance type, from 0; `None` for the list itself.
     pub entry: Option<usize>,
     /// Name of the instance type, where it has one.
@@ -53,7 +53,7 @@ pub struct Place {
     pub field: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CataloguePath {
     /// As in `[3] (m5.large): offerings[2].Requirements[1].operator`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.entry {
@@ -100,8 +100,8 @@ impl<'a> Context<'a> {
         Self { file, entry: None, instance_type: None, offering: None, requirement: None }
     }
 
-    pub(crate) fn place(self, field: &str) -> Place {
-        Place {
+    pub(crate) fn place(self, field: &str) -> CataloguePath {
+        CataloguePath {
             entry: self.entry,
             instance_type: self.instance_type.map(shortened),
             offering: self.offering,

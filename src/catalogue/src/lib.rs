@@ -40,7 +40,7 @@ mod syntax;
 
 pub use berth_quantity::{Money, Operator, ParseMoneyError};
 pub use catalogue::{Catalogue, OfferingIndex, ReservationEntry};
-pub use error::{CatalogueError, Place, Warning};
+pub use error::{CatalogueError, CataloguePath, Warning};
 pub use instance_type::InstanceTypeEntry;
 pub use machine::{Machine, ReservationDetails};
 pub use offering::{Availability, CapacityType, OfferingEntry, RequirementEntry, label};

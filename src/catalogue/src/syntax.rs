@@ -145,7 +145,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
-        while let Some((Key(key), value)) = map.next_entry()? {
+        while let Some((FieldName(key), value)) = map.next_entry()? {
             entries.push((key, value));
         }
         Ok(Value::Map(entries))
@@ -153,9 +153,9 @@ impl<'de> Visitor<'de> for ValueVisitor {
 }
 
 /// A key, borrowed where the text allows it.
-struct Key<'t>(Cow<'t, str>);
+struct FieldName<'t>(Cow<'t, str>);
 
-impl<'de: 't, 't> Deserialize<'de> for Key<'t> {
+impl<'de: 't, 't> Deserialize<'de> for FieldName<'t> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(KeyVisitor)
     }
@@ -164,17 +164,17 @@ impl<'de: 't, 't> Deserialize<'de> for Key<'t> {
 struct KeyVisitor;
 
 impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Key<'de>;
+    type Value = FieldName<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
     fn visit_borrowed_str<E: Error>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Borrowed(key)))
+        Ok(FieldName(Cow::Borrowed(key)))
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Owned(key.to_owned())))
+        Ok(FieldName(Cow::Owned(key.to_owned())))
     }
 }

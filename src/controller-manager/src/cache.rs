@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::Core;
 use crate::index::{Index, SelectorIndex};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{AnyObject, Lease, Pod, View};
 use crate::observe;
 use crate::options::Controller;
@@ -136,7 +136,7 @@ macro_rules! caches {
             }
 
             /// Takes in that an object which we deleted is gone.
-            pub(crate) fn deleted(&mut self, resource: &Resource, key: &Key, uid: &str) -> bool {
+            pub(crate) fn deleted(&mut self, resource: &Resource, key: &NamespacedName, uid: &str) -> bool {
                 $(if resource == <$kind as Cached>::resource() {
                     let delta = self.caches.$field.deleted(key, uid);
                     self.take(delta);
@@ -187,7 +187,7 @@ pub(crate) struct Indexes {
     pub(crate) daemons_on: Index<(Box<str>, Box<str>)>,
     pub(crate) pods_on: Index<Box<str>>,
     /// Pods by the claims that they use.
-    pub(crate) pods_using: Index<Key>,
+    pub(crate) pods_using: Index<NamespacedName>,
     pub(crate) sets_of: Index<Box<str>>,
     pub(crate) jobs_of: Index<Box<str>>,
     pub(crate) revisions_of: Index<Box<str>>,

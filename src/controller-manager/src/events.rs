@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use rustc_hash::{FxHashMap, FxHasher};
 use serde_json::json;
 
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::options::Controller;
 use crate::resource::{EVENTS, Resource};
@@ -33,7 +33,7 @@ const MAX_MESSAGE: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Involved {
     resource: &'static Resource,
-    key: Key,
+    key: NamespacedName,
     uid: Box<str>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Recorder {
 
 #[derive(Debug)]
 struct Told {
-    event: Key,
+    event: NamespacedName,
     count: u32,
     last: Timestamp,
 }
@@ -191,7 +191,7 @@ impl Recorder {
             "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
             "firstTimestamp": time, "lastTimestamp": time, "count": 1,
         });
-        let event = Key::new(namespace, &name);
+        let event = NamespacedName::new(namespace, &name);
         self.outbox.push_back(Write::create(&EVENTS, &event, &body));
         self.told.insert(known, Told { event, count: 1, last: now });
     }
@@ -241,7 +241,7 @@ mod tests {
     use crate::resource::REPLICA_SETS;
 
     fn created(recorder: &mut Recorder, n: u32, now: Timestamp) -> usize {
-        let about = Involved { resource: &REPLICA_SETS, key: Key::new("a", "web"), uid: "1".into() };
+        let about = Involved { resource: &REPLICA_SETS, key: NamespacedName::new("a", "web"), uid: "1".into() };
         for pod in 0..n {
             let telling = Telling::created_pod(about.clone());
             recorder.did(Controller::ReplicaSet, telling, || format!("web-{pod}"), now);
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn what_is_told_again_is_counted() {
         let (mut recorder, now) = (Recorder::default(), Timestamp::from_second(1_000_000).unwrap());
-        let about = Involved { resource: &REPLICA_SETS, key: Key::new("a", "web"), uid: "1".into() };
+        let about = Involved { resource: &REPLICA_SETS, key: NamespacedName::new("a", "web"), uid: "1".into() };
         for _ in 0..3 {
             recorder.refused(Controller::ReplicaSet, Telling::created_pod(about.clone()), "no", now);
         }

@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use rustc_hash::FxHashMap;
 
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::Labels;
 use crate::work::Work;
 
 /// Keys of objects by something that several of them may have in common.
 #[derive(Debug)]
-pub(crate) struct Index<K>(FxHashMap<K, BTreeSet<Key>>);
+pub(crate) struct Index<K>(FxHashMap<K, BTreeSet<NamespacedName>>);
 
 impl<K> Default for Index<K> {
     fn default() -> Self {
@@ -23,11 +23,11 @@ impl<K> Default for Index<K> {
 }
 
 impl<K: Hash + Eq> Index<K> {
-    pub(crate) fn insert(&mut self, by: K, key: &Key) {
+    pub(crate) fn insert(&mut self, by: K, key: &NamespacedName) {
         self.0.entry(by).or_default().insert(key.clone());
     }
 
-    pub(crate) fn remove<Q>(&mut self, by: &Q, key: &Key)
+    pub(crate) fn remove<Q>(&mut self, by: &Q, key: &NamespacedName)
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -40,7 +40,7 @@ impl<K: Hash + Eq> Index<K> {
         }
     }
 
-    pub(crate) fn get<Q>(&self, by: &Q) -> impl Iterator<Item = &Key> + use<'_, K, Q>
+    pub(crate) fn get<Q>(&self, by: &Q) -> impl Iterator<Item = &NamespacedName> + use<'_, K, Q>
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -56,7 +56,7 @@ type Anchor = (Arc<str>, Box<str>, Box<str>);
 struct Entry {
     selector: Selector,
     anchor: Option<Anchor>,
-    members: BTreeSet<Key>,
+    members: BTreeSet<NamespacedName>,
 }
 
 /// Who selects which objects, kept as labels and selectors change. A change of an object asks only the selectors of its
@@ -81,7 +81,7 @@ impl SelectorIndex {
         work: &Work,
         namespace: &Arc<str>,
         selector: Selector,
-        objects: impl Iterator<Item = (&'o Key, &'o Labels)>,
+        objects: impl Iterator<Item = (&'o NamespacedName, &'o Labels)>,
     ) {
         self.unset(work, namespace);
         let members = objects.filter(|(_, labels)| selector.matches(labels)).map(|(key, _)| key.clone()).collect();
@@ -123,7 +123,12 @@ impl SelectorIndex {
     }
 
     /// Takes in that an object's labels changed; none where it does not count. Gives who selected it or does now.
-    pub(crate) fn change(&mut self, key: &Key, old: Option<&Labels>, new: Option<&Labels>) -> BTreeSet<Work> {
+    pub(crate) fn change(
+        &mut self,
+        key: &NamespacedName,
+        old: Option<&Labels>,
+        new: Option<&Labels>,
+    ) -> BTreeSet<Work> {
         let mut concerned = BTreeSet::new();
         for labels in [old, new].into_iter().flatten() {
             for (label, value) in labels {
@@ -142,7 +147,7 @@ impl SelectorIndex {
     }
 
     /// The objects that a work's selector matches.
-    pub(crate) fn members(&self, work: &Work) -> impl Iterator<Item = &Key> + use<'_> {
+    pub(crate) fn members(&self, work: &Work) -> impl Iterator<Item = &NamespacedName> + use<'_> {
         self.entries.get(work).into_iter().flat_map(|entry| &entry.members)
     }
 }
@@ -172,9 +177,9 @@ mod tests {
     #[test]
     fn who_selects_an_object_follows_labels_and_selectors() {
         let mut index = SelectorIndex::default();
-        let (web, any) = (Work::Budget(Key::new("a", "web")), Work::Budget(Key::new("a", "any")));
+        let (web, any) = (Work::Budget(NamespacedName::new("a", "web")), Work::Budget(NamespacedName::new("a", "any")));
         let namespace: Arc<str> = "a".into();
-        let (pod, own) = (Key::new("a", "pod"), labels(&[("app", "web"), ("x", "y")]));
+        let (pod, own) = (NamespacedName::new("a", "pod"), labels(&[("app", "web"), ("x", "y")]));
         index.set(&any, &namespace, Selector::default(), std::iter::empty());
         assert_eq!(index.change(&pod, None, Some(&own)), [any.clone()].into());
         index.set(&web, &namespace, selecting(&[("app", "web")]), [(&pod, &own)].into_iter());
@@ -184,7 +189,7 @@ mod tests {
         assert_eq!(index.members(&web).count(), 0);
         assert_eq!(index.change(&pod, Some(&other), None), [any.clone()].into());
         index.unset(&any, &namespace);
-        assert!(index.change(&Key::new("b", "pod"), None, Some(&own)).is_empty());
+        assert!(index.change(&NamespacedName::new("b", "pod"), None, Some(&own)).is_empty());
         assert!(index.loose.is_empty());
     }
 }

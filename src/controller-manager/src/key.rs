@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 /// An object's name in its collection. Clones share their text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub(crate) struct NamespacedName {
     /// Empty for cluster-scoped objects.
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
 }
 
-impl Key {
+impl NamespacedName {
     pub(crate) fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -22,7 +22,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for NamespacedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use serde::Deserialize;
 
-use crate::key::Key;
+use crate::key::NamespacedName;
 
 /// Labels of an object.
 pub(crate) type Labels = BTreeMap<String, String>;
@@ -44,8 +44,8 @@ impl<'o> View<'o> {
         }
     }
 
-    pub(crate) fn key(&self) -> Key {
-        Key::new(self.namespace, self.name)
+    pub(crate) fn key(&self) -> NamespacedName {
+        NamespacedName::new(self.namespace, self.name)
     }
 
     /// The owner that controls the object.

@@ -122,10 +122,10 @@ impl WorkQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Key;
+    use crate::key::NamespacedName;
 
     fn work(name: &str) -> Work {
-        Work::Deployment(Key::new("default", name))
+        Work::Deployment(NamespacedName::new("default", name))
     }
 
     fn queue() -> WorkQueue {

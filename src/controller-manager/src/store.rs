@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 
 /// An object with the metadata that all have.
@@ -16,7 +16,7 @@ pub(crate) trait Kept: Clone + PartialEq + Send + Sync + 'static {
 /// What changed in a cache.
 #[derive(Debug)]
 pub(crate) struct Delta<T> {
-    pub(crate) key: Key,
+    pub(crate) key: NamespacedName,
     pub(crate) old: Option<Arc<T>>,
     pub(crate) new: Option<Arc<T>>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Delta<T> {
 /// lags. Versions decide which of the two knows more.
 #[derive(Debug)]
 pub(crate) struct Store<T> {
-    objects: BTreeMap<Key, Arc<T>>,
+    objects: BTreeMap<NamespacedName, Arc<T>>,
     /// The version up to which the watch has told everything.
     position: u64,
     /// UIDs that we deleted and of which the watch may still tell older states.
@@ -42,17 +42,22 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Kept> Store<T> {
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<T>> {
+    pub(crate) fn get(&self, key: &NamespacedName) -> Option<&Arc<T>> {
         self.objects.get(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&NamespacedName, &Arc<T>)> {
         self.objects.iter()
     }
 
     /// The objects of a namespace, in order of their names.
-    pub(crate) fn namespace<'s>(&'s self, namespace: &'s str) -> impl Iterator<Item = (&'s Key, &'s Arc<T>)> {
-        self.objects.range(Key::new(namespace, "")..).take_while(move |(key, _)| &*key.namespace == namespace)
+    pub(crate) fn namespace<'s>(
+        &'s self,
+        namespace: &'s str,
+    ) -> impl Iterator<Item = (&'s NamespacedName, &'s Arc<T>)> {
+        self.objects
+            .range(NamespacedName::new(namespace, "")..)
+            .take_while(move |(key, _)| &*key.namespace == namespace)
     }
 
     /// Whether the resource has been listed once.
@@ -66,12 +71,12 @@ impl<T: Kept> Store<T> {
     }
 
     /// Takes in which objects a whole list of a version had. The others are gone, unless we wrote them later.
-    pub(crate) fn listed(&mut self, keys: &BTreeSet<Key>, version: u64) -> Vec<Delta<T>> {
+    pub(crate) fn listed(&mut self, keys: &BTreeSet<NamespacedName>, version: u64) -> Vec<Delta<T>> {
         self.synced = true;
         self.gone.clear();
         let missing = self.objects.iter();
         let missing = missing.filter(|(key, object)| !keys.contains(*key) && number(object.view().version) <= version);
-        let missing: Vec<Key> = missing.map(|(key, _)| key.clone()).collect();
+        let missing: Vec<NamespacedName> = missing.map(|(key, _)| key.clone()).collect();
         self.position = self.position.max(version);
         missing.into_iter().map(|key| Delta { old: self.objects.remove(&key), key, new: None }).collect()
     }
@@ -102,7 +107,7 @@ impl<T: Kept> Store<T> {
     }
 
     /// Takes in that we deleted an object and it is gone.
-    pub(crate) fn deleted(&mut self, key: &Key, uid: &str) -> Option<Delta<T>> {
+    pub(crate) fn deleted(&mut self, key: &NamespacedName, uid: &str) -> Option<Delta<T>> {
         let delta = self.forget(key, uid)?;
         self.gone.insert(uid.into());
         Some(delta)
@@ -123,7 +128,7 @@ impl<T: Kept> Store<T> {
         Some(Delta { key, old, new: Some(new) })
     }
 
-    fn forget(&mut self, key: &Key, uid: &str) -> Option<Delta<T>> {
+    fn forget(&mut self, key: &NamespacedName, uid: &str) -> Option<Delta<T>> {
         // An object of the same name that was created later stays.
         self.objects.get(key).filter(|known| known.view().uid == uid)?;
         let old = self.objects.remove(key);
@@ -182,7 +187,7 @@ mod tests {
     fn what_we_deleted_is_not_brought_back_by_a_watch_that_lags() {
         let mut store = Store::default();
         store.upsert(object("a", "1", 5));
-        assert!(store.deleted(&Key::new("", "a"), "1").is_some());
+        assert!(store.deleted(&NamespacedName::new("", "a"), "1").is_some());
         assert!(store.upsert(object("a", "1", 6)).is_none());
         store.remove(&object("a", "1", 7));
         assert!(store.upsert(object("a", "2", 8)).is_some());

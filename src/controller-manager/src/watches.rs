@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::resource::Resource;
 use crate::store::{Kept, number};
 
@@ -21,7 +21,7 @@ pub(crate) enum Told<T> {
     /// Objects of a list that is under way.
     Page(Vec<T>),
     /// A list has ended: what it named, and its version.
-    Listed(BTreeSet<Key>, u64),
+    Listed(BTreeSet<NamespacedName>, u64),
     Changed(T),
     Deleted(T),
     Bookmark(u64),

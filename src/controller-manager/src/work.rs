@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::options::Controller;
 
 /// What a controller has to look at. A change of an object is turned into these.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Work {
-    Deployment(Key),
-    ReplicaSet(Key),
-    ReplicationController(Key),
-    StatefulSet(Key),
+    Deployment(NamespacedName),
+    ReplicaSet(NamespacedName),
+    ReplicationController(NamespacedName),
+    StatefulSet(NamespacedName),
     /// The revisions, the rolling update and the status of a DaemonSet.
-    DaemonSet(Key),
+    DaemonSet(NamespacedName),
     /// The pods of a DaemonSet on one node.
-    DaemonNode(Key, Arc<str>),
-    Job(Key),
+    DaemonNode(NamespacedName, Arc<str>),
+    Job(NamespacedName),
     /// A pod that waits to be counted, and whose Job may be gone.
-    OrphanJobPod(Key),
-    CronJob(Key),
-    Endpoints(Key),
-    EndpointSlices(Key),
-    Budget(Key),
-    Quota(Key),
+    OrphanJobPod(NamespacedName),
+    CronJob(NamespacedName),
+    Endpoints(NamespacedName),
+    EndpointSlices(NamespacedName),
+    Budget(NamespacedName),
+    Quota(NamespacedName),
     Namespace(Arc<str>),
     ServiceAccount(Arc<str>),
     /// The taints of a node.
@@ -31,14 +31,14 @@ pub(crate) enum Work {
     /// The heartbeats of a node.
     NodeHealth(Arc<str>),
     /// A pod on a tainted node.
-    TaintEviction(Key),
+    TaintEviction(NamespacedName),
     /// The pods of a node that is missing.
     OrphanedPods(Arc<str>),
     /// A terminating pod that has no node.
-    UnscheduledPod(Key),
+    UnscheduledPod(NamespacedName),
     /// Ended pods beyond the threshold.
     TerminatedPods,
-    Claim(Key),
+    Claim(NamespacedName),
     Volume(Arc<str>),
     /// A dependent or a waiting owner, by its UID.
     AttemptToDelete(Arc<str>),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::events::Telling;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::Resource;
 
@@ -25,7 +25,7 @@ pub(crate) struct Write {
     content_type: &'static str,
     body: Result<Vec<u8>, String>,
     resource: Resource,
-    key: Key,
+    key: NamespacedName,
     /// The UID of what is to be deleted.
     deletes: Option<Box<str>>,
     /// Whether a refusal to create because of the name is what was expected.
@@ -40,7 +40,7 @@ pub(crate) enum Written {
     /// The object as it is now.
     Object { resource: Resource, text: String, tells: Option<Box<Telling>> },
     /// The object is gone.
-    Gone { resource: Resource, key: Key, uid: Box<str>, tells: Option<Box<Telling>> },
+    Gone { resource: Resource, key: NamespacedName, uid: Box<str>, tells: Option<Box<Telling>> },
     /// Nothing that is worth knowing.
     Nothing,
 }
@@ -49,9 +49,15 @@ pub(crate) enum Written {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{verb} {resource} {key}: {source}")]
-    Request { verb: Method, resource: String, key: Key, source: Box<kube::Error>, tells: Option<Box<Telling>> },
+    Request {
+        verb: Method,
+        resource: String,
+        key: NamespacedName,
+        source: Box<kube::Error>,
+        tells: Option<Box<Telling>>,
+    },
     #[error("write {resource} {key}: {reason}")]
-    Body { resource: String, key: Key, reason: String },
+    Body { resource: String, key: NamespacedName, reason: String },
     #[error("{0}")]
     NotYet(String),
 }
@@ -118,75 +124,86 @@ fn is_namespace_terminating(error: &kube::Error) -> bool {
 // === impl Write ===
 
 impl Write {
-    fn new(method: Method, resource: &Resource, key: &Key, path: String, body: Result<Vec<u8>, String>) -> Self {
+    fn new(
+        method: Method,
+        resource: &Resource,
+        key: &NamespacedName,
+        path: String,
+        body: Result<Vec<u8>, String>,
+    ) -> Self {
         let content_type = "application/json";
         let (resource, key) = (resource.clone(), key.clone());
         Self { method, path, content_type, body, resource, key, deletes: None, may_exist: false, tells: None }
     }
 
-    fn at(resource: &Resource, key: &Key, subresource: &str) -> String {
+    fn at(resource: &Resource, key: &NamespacedName, subresource: &str) -> String {
         let slash = if subresource.is_empty() { "" } else { "/" };
         format!("{}/{}{slash}{subresource}?fieldManager={MANAGER}", resource.path(&key.namespace), key.name)
     }
 
     /// Creates an object.
-    pub(crate) fn create(resource: &Resource, key: &Key, object: &impl Serialize) -> Self {
+    pub(crate) fn create(resource: &Resource, key: &NamespacedName, object: &impl Serialize) -> Self {
         let path = format!("{}?fieldManager={MANAGER}", resource.path(&key.namespace));
         Self::new(Method::POST, resource, key, path, bytes(object))
     }
 
     /// The same; that there is an object of its name already is no failure.
-    pub(crate) fn ensure(resource: &Resource, key: &Key, object: &impl Serialize) -> Self {
+    pub(crate) fn ensure(resource: &Resource, key: &NamespacedName, object: &impl Serialize) -> Self {
         Self { may_exist: true, ..Self::create(resource, key, object) }
     }
 
     /// Replaces an object, if it still has the version of the body.
-    pub(crate) fn replace(resource: &Resource, key: &Key, object: &impl Serialize) -> Self {
+    pub(crate) fn replace(resource: &Resource, key: &NamespacedName, object: &impl Serialize) -> Self {
         Self::new(Method::PUT, resource, key, Self::at(resource, key, ""), bytes(object))
     }
 
     /// Replaces the status of an object, if it still has the version of the body.
-    pub(crate) fn replace_status(resource: &Resource, key: &Key, object: &impl Serialize) -> Self {
+    pub(crate) fn replace_status(resource: &Resource, key: &NamespacedName, object: &impl Serialize) -> Self {
         Self::new(Method::PUT, resource, key, Self::at(resource, key, "status"), bytes(object))
     }
 
     /// Replaces a subresource of an object.
-    pub(crate) fn replace_subresource(resource: &Resource, key: &Key, name: &str, object: &impl Serialize) -> Self {
+    pub(crate) fn replace_subresource(
+        resource: &Resource,
+        key: &NamespacedName,
+        name: &str,
+        object: &impl Serialize,
+    ) -> Self {
         Self::new(Method::PUT, resource, key, Self::at(resource, key, name), bytes(object))
     }
 
     /// Changes an object by a merge patch.
-    pub(crate) fn merge(resource: &Resource, key: &Key, patch: &Value) -> Self {
+    pub(crate) fn merge(resource: &Resource, key: &NamespacedName, patch: &Value) -> Self {
         let content_type = "application/merge-patch+json";
         let own = Self::at(resource, key, "");
         Self { content_type, ..Self::new(Method::PATCH, resource, key, own, bytes(patch)) }
     }
 
     /// Changes an object by a strategic merge patch.
-    pub(crate) fn strategic(resource: &Resource, key: &Key, patch: &Value) -> Self {
+    pub(crate) fn strategic(resource: &Resource, key: &NamespacedName, patch: &Value) -> Self {
         let content_type = "application/strategic-merge-patch+json";
         Self { content_type, ..Self::merge(resource, key, patch) }
     }
 
     /// Changes the status of an object by a strategic merge patch, which keeps other conditions.
-    pub(crate) fn patch_status(resource: &Resource, key: &Key, patch: &Value) -> Self {
+    pub(crate) fn patch_status(resource: &Resource, key: &NamespacedName, patch: &Value) -> Self {
         let content_type = "application/strategic-merge-patch+json";
         let status = Self::at(resource, key, "status");
         Self { content_type, ..Self::new(Method::PATCH, resource, key, status, bytes(patch)) }
     }
 
     /// Deletes an object, if it still is the one of this UID.
-    pub(crate) fn delete(resource: &Resource, key: &Key, uid: &str) -> Self {
+    pub(crate) fn delete(resource: &Resource, key: &NamespacedName, uid: &str) -> Self {
         Self::delete_with(resource, key, uid, json!({}))
     }
 
     /// The same at once, without a grace period.
-    pub(crate) fn delete_now(resource: &Resource, key: &Key, uid: &str) -> Self {
+    pub(crate) fn delete_now(resource: &Resource, key: &NamespacedName, uid: &str) -> Self {
         Self::delete_with(resource, key, uid, json!({"gracePeriodSeconds": 0}))
     }
 
     /// The same with more options.
-    pub(crate) fn delete_with(resource: &Resource, key: &Key, uid: &str, mut options: Value) -> Self {
+    pub(crate) fn delete_with(resource: &Resource, key: &NamespacedName, uid: &str, mut options: Value) -> Self {
         if let Some(map) = options.as_object_mut() {
             let conditions = map.entry("preconditions").or_insert_with(|| json!({}));
             if let Some(conditions) = conditions.as_object_mut() {

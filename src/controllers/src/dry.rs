@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::core::Answer;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::write::{Op, Outcome, Write};
 
 /// For how long what would be written counts as if it were on its way; then it is decided anew.
@@ -171,7 +171,7 @@ fn line(write: &Write) -> Option<String> {
     }
 }
 
-fn name_of(key: &Key) -> String {
+fn name_of(key: &NamedObject) -> String {
     if key.namespace.is_empty() { key.name.clone() } else { format!("{}/{}", key.namespace, key.name) }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     fn write(kind: Kind, name: &str, op: Op) -> Write {
-        Write { key: Key::namespaced(kind, "", name), uid: String::new(), op }
+        Write { key: NamedObject::namespaced(kind, "", name), uid: String::new(), op }
     }
 
     fn claim(name: &str, offering: &str, pods: usize) -> Write {

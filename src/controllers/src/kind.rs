@@ -103,7 +103,7 @@ impl Kind {
 
 /// Which object: kind, namespace and name. What a name means changes when an object is deleted and created again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct NamedObject {
     /// The kind.
     pub kind: Kind,
     /// The namespace; empty where the kind has none.
@@ -112,9 +112,9 @@ pub struct Key {
     pub name: String,
 }
 
-// === impl Key ===
+// === impl NamedObject ===
 
-impl Key {
+impl NamedObject {
     /// An object of a kind without namespaces.
     pub fn cluster(kind: Kind, name: impl Into<String>) -> Self {
         Self { kind, namespace: String::new(), name: name.into() }
@@ -126,7 +126,7 @@ impl Key {
     }
 }
 
-impl std::fmt::Display for Key {
+impl std::fmt::Display for NamedObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.namespace.as_str() {
             "" => write!(f, "{}/{}", self.kind.as_str(), self.name),

@@ -39,7 +39,7 @@ pub use berth_disruption::Methods as ConsolidationMethods;
 pub use berth_model::Money;
 pub use clock::Clock;
 pub use fence::{Closed, Fence};
-pub use kind::{Key, Kind};
+pub use kind::{Kind, NamedObject};
 pub use lease::{Candidate, LeaseOptions};
 pub use options::{Ceiling, Ceilings, Options, Timings};
 pub use run::Controllers;

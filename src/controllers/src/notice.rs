@@ -10,7 +10,7 @@ use rustc_hash::FxHasher;
 use serde_json::json;
 
 use crate::clock::{after, elapsed};
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::write::{Op, Write};
 
 /// For how long the same notice is not repeated.
@@ -27,7 +27,7 @@ const MAX_MESSAGE: usize = 1024;
 /// Something to tell about an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Notice {
-    pub(crate) object: Key,
+    pub(crate) object: NamedObject,
     pub(crate) uid: String,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
@@ -40,7 +40,7 @@ impl Notice {
     /// A notice about an object without a namespace.
     pub(crate) fn about(kind: Kind, metadata: &ObjectMeta, reason: &'static str, message: impl Into<String>) -> Self {
         let namespace = metadata.namespace.clone().unwrap_or_default();
-        let object = Key { kind, namespace, name: metadata.name.clone().unwrap_or_default() };
+        let object = NamedObject { kind, namespace, name: metadata.name.clone().unwrap_or_default() };
         Self {
             object,
             uid: metadata.uid.clone().unwrap_or_default(),
@@ -136,7 +136,7 @@ fn event(notice: &Notice, now: Timestamp) -> Write {
         "source": {"component": "berth"}, "reportingComponent": "berth", "reportingInstance": "berth",
         "firstTimestamp": time, "lastTimestamp": time, "count": 1,
     });
-    Write { key: Key::namespaced(Kind::Event, namespace, name), uid: String::new(), op: Op::Create(body) }
+    Write { key: NamedObject::namespaced(Kind::Event, namespace, name), uid: String::new(), op: Op::Create(body) }
 }
 
 #[cfg(test)]

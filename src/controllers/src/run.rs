@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::core::{Answer, Core, Effect, Input, Job, Look};
 use crate::dry::DryRun;
 use crate::fence::Fence;
-use crate::kind::Key;
+use crate::kind::NamedObject;
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
 use crate::metrics::{Counter, Counts, Measured, Metric, Metrics, Reporter};
@@ -220,7 +220,7 @@ async fn until(wake: Option<tokio::time::Instant>) {
 struct Outside {
     writer: Writer,
     provider: Arc<dyn CloudProvider>,
-    writes: Lanes<Key, (Option<Job>, Box<Write>)>,
+    writes: Lanes<NamedObject, (Option<Job>, Box<Write>)>,
     calls: Lanes<Job, Box<Question>>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
     dry: Option<DryRun>,

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::kind::Key;
+use crate::kind::NamedObject;
 
 /// One request to the API server that changes one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Write {
     /// The object.
-    pub(crate) key: Key,
+    pub(crate) key: NamedObject,
     /// The object's uid as it was seen; empty for one that is to be created.
     pub(crate) uid: String,
     /// The change.

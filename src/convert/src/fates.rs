@@ -2,10 +2,10 @@
 
 use crate::add_pod::PodRecord;
 use crate::builder::{Expansion, FxIndexSet};
+use crate::existing::ExistingNodes;
 use crate::operating;
 use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
-use crate::standing::Standing;
 use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
 
 /// What becomes of a pod.
@@ -27,7 +27,7 @@ pub(crate) fn fates(
     pods: &[PodRecord],
     owners: &FxIndexSet<Owner>,
     workloads: &Workloads,
-    standing: &Standing,
+    existing: &ExistingNodes,
     expansion: Expansion,
 ) -> Vec<Fate> {
     let fate = |pod: &PodRecord| {
@@ -45,13 +45,13 @@ pub(crate) fn fates(
             let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
             return if is_counted && expansion == Expansion::Workloads { Fate::Gone } else { Fate::Pending };
         };
-        if let Some(position) = standing.position(node) {
+        if let Some(position) = existing.position(node) {
             return Fate::Bound(position);
         }
         // The others were made anew already where they are being deleted.
         let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
         let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating && !comes_after);
-        if standing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
+        if existing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
     };
     pods.iter().map(fate).collect()
 }
@@ -81,14 +81,14 @@ pub(crate) fn children(
     fates: &[Fate],
     owners: &FxIndexSet<Owner>,
     workloads: &Workloads,
-    standing: &Standing,
+    existing: &ExistingNodes,
 ) -> Vec<Children> {
     let mut children = vec![Children::default(); workloads.len()];
     let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
     for (pod, fate) in pods.iter().zip(fates) {
         let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
         let Some(root) = root.filter(|_| *fate != Fate::Gone) else { continue };
-        if pod.is_terminating && !waits_for(workloads, root, *fate, standing) {
+        if pod.is_terminating && !waits_for(workloads, root, *fate, existing) {
             continue;
         }
         if let Some(children) = children.get_mut(root) {
@@ -104,10 +104,10 @@ pub(crate) fn children(
 
 /// Whether a workload makes no other pod before one that is being deleted is gone: a StatefulSet's has the same name, and
 /// some Jobs ask for it. What comes then finds the room that this one leaves, if its node takes pods.
-fn waits_for(workloads: &Workloads, root: usize, fate: Fate, standing: &Standing) -> bool {
+fn waits_for(workloads: &Workloads, root: usize, fate: Fate, existing: &ExistingNodes) -> bool {
     match fate {
         Fate::Pending => true,
-        Fate::Bound(position) => workloads.waits_for_terminating(root) && !standing.is_cordoned(position),
+        Fate::Bound(position) => workloads.waits_for_terminating(root) && !existing.is_cordoned(position),
         _ => false,
     }
 }

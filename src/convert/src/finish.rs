@@ -10,6 +10,7 @@ use crate::autoscalers::Autoscaler;
 use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet};
 use crate::capacity::{Links, Site};
 use crate::claims::Storage;
+use crate::existing::{self, ExistingNodes, Parts};
 use crate::expand::{expand_workloads, warn_of_empty_requests};
 use crate::fates::{Fate, children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
@@ -20,7 +21,6 @@ use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
-use crate::standing::{self, Parts, Standing};
 use crate::workloads::Workloads;
 use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
 
@@ -57,20 +57,20 @@ impl Builder {
         let site = Site { startup_taints: &startup_taints, wanted: &images.wanted };
         let supplies: Vec<u32> = cluster.slots.iter().map(|supply| supply.free).collect();
         let (nodes, claims) = (&self.nodes, &self.node_claims);
-        let mut standing = Standing::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
+        let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         if self.expansion == Expansion::PodsThatExist {
             sort_by_age(&mut self.pods, &cluster);
         }
-        let mut fates = fates(&self.pods, &self.owners, &self.workloads, &standing, self.expansion);
+        let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
-        let children = children(&self.pods, &fates, &self.owners, &self.workloads, &standing);
+        let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
         let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
         let admitted = self.admission.admit(self.expansion, &mut admitting, &children);
         // First those that run where nothing is planned: their claims may be exclusive.
         use_claims_elsewhere(&self.pods, &fates, &self.drafts, &mut self.storage, &mut cluster.symbols);
         // What exists comes to run where it was not: images come to nodes that had none of them.
-        let on_nodes = (self.expansion == Expansion::Workloads).then(|| standing.images());
+        let on_nodes = (self.expansion == Expansion::Workloads).then(|| existing.images());
         let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
@@ -100,12 +100,12 @@ impl Builder {
         };
         let kind_of = |owner: u32| self.owners.get_index(owner as usize).map(|owner| owner.kind);
         for (record, id) in reservations.iter().zip(0..) {
-            standing.hold(id, record);
+            existing.hold(id, record);
         }
         let places = place_pods(
             pods,
             (daemon_of, kind_of),
-            &mut standing,
+            &mut existing,
             &mut resolver,
             &mut ownership,
             &mut cluster,
@@ -116,11 +116,11 @@ impl Builder {
             expand_workloads(&self.workloads, children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
             warn_of_empty_requests(&cluster, &mut warnings);
         }
-        standing.settle_holdings(&reservations);
+        existing.settle_holdings(&reservations);
         cluster.rules = rules(&self.options.reservations, &cluster);
         let pools = self.pools.into_values().map(|record| record.pool).collect();
         let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
-        standing::finish(&mut standing, n_given_daemons, pools, &mut cluster);
+        existing::finish(&mut existing, n_given_daemons, pools, &mut cluster);
         let mut reader = Builder::new(self.options);
         reader.expansion = self.expansion;
         reader.memo = self.memo;
@@ -129,7 +129,7 @@ impl Builder {
             owns_daemons: self.workloads.owns_daemons(),
             workloads: self.workloads,
             daemons,
-            standing,
+            existing,
             links,
             startup_taints,
             images,

@@ -31,6 +31,7 @@ mod claims;
 mod daemons;
 mod drivers;
 mod error;
+mod existing;
 mod expand;
 mod fates;
 mod finish;
@@ -53,7 +54,6 @@ mod reservation;
 mod resize;
 mod resolve;
 mod stand_ins;
-mod standing;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -60,16 +60,16 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
     let unschedulable = spec.and_then(|spec| spec.unschedulable) == Some(true);
     let spec_taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     let mut taints = read_taints(spec_taints, &mut cluster.symbols).map_err(|problem| problem.under("spec.taints"))?;
-    let mut standing = Cordon::None;
+    let mut state = Cordon::None;
     if unschedulable {
         let cordon = Taint {
             key: cluster.symbols.intern(labels::UNSCHEDULABLE_TAINT),
             value: cluster.symbols.intern(""),
             effect: Effect::NoSchedule,
         };
-        standing = Cordon::Tainted;
+        state = Cordon::Tainted;
         if !taints.iter().any(|taint| taint.key == cordon.key && taint.effect == cordon.effect) {
-            standing = Cordon::Untainted;
+            state = Cordon::Untainted;
             taints.push(cordon);
         }
     }
@@ -89,7 +89,7 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
         reserved: reserved(node.metadata.annotations.as_ref(), cluster)?,
         provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
-        cordon: standing,
+        cordon: state,
         images: status.map(|status| read_images(status, cluster)).unwrap_or_default(),
     })
 }

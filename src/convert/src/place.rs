@@ -4,23 +4,23 @@ use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodSpec, PodStage, P
 
 use crate::add_pod::PodRecord;
 use crate::builder::FxIndexSet;
+use crate::existing::ExistingNodes;
 use crate::fates::Fate;
-use crate::live::Place;
+use crate::live::PodLocation;
 use crate::ownership::{Ownership, Who};
 use crate::resolve::Resolver;
-use crate::standing::Standing;
 use crate::workloads::OwnerKind;
 
 /// Says where each pod went.
 pub(crate) fn place_pods(
     pods: impl Iterator<Item = (PodRecord, Fate)>,
     (daemon_of, kind_of): (impl Fn(u32) -> Option<usize>, impl Fn(u32) -> Option<OwnerKind>),
-    standing: &mut Standing,
+    existing: &mut ExistingNodes,
     resolver: &mut Resolver,
     ownership: &mut Ownership,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
-) -> Vec<Place> {
+) -> Vec<PodLocation> {
     let mut places = Vec::with_capacity(pods.size_hint().0);
     let mut n_elsewhere = 0_usize;
     for (pod, fate) in pods {
@@ -36,16 +36,16 @@ pub(crate) fn place_pods(
                 };
                 let spec = ownership.spec_for(spec, who, cluster);
                 if let Some(daemon) = pod.owner.and_then(&daemon_of) {
-                    standing.expect_daemon(spec, daemon, cluster);
+                    existing.expect_daemon(spec, daemon, cluster);
                 }
                 // One whose node is going away comes again without what was decided for it.
                 let nominated = pod.nominated_node.filter(|_| pod.node.is_none());
-                let nominated = nominated.filter(|node| standing.position(*node).is_some());
+                let nominated = nominated.filter(|node| existing.position(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
                 let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, pod.labels);
-                places.push(row.map_or(Place::Nowhere, Place::Row));
+                places.push(row.map_or(PodLocation::Nowhere, PodLocation::Row));
             }
             Fate::Bound(position) => {
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
@@ -79,19 +79,19 @@ pub(crate) fn place_pods(
                     labels: pod.labels,
                     stage: if pod.is_terminating { PodStage::Terminating } else { PodStage::Bound },
                     started: pod.started,
-                    draws_from: standing.drawn_from(position, pod.draws_from, cluster),
+                    draws_from: existing.drawn_from(position, pod.draws_from, cluster),
                     candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),
                     assigned: pod.assigned,
                 };
-                standing.bind(position, bound, daemon, cluster);
-                places.push(pod.node.map_or(Place::Nowhere, Place::Node));
+                existing.bind(position, bound, daemon, cluster);
+                places.push(pod.node.map_or(PodLocation::Nowhere, PodLocation::Node));
             }
             Fate::Elsewhere => {
-                let is_unknown = pod.node.is_some_and(|node| !standing.is_deleting(node));
+                let is_unknown = pod.node.is_some_and(|node| !existing.is_deleting(node));
                 n_elsewhere += usize::from(is_unknown);
-                places.push(Place::Nowhere);
+                places.push(PodLocation::Nowhere);
             }
-            Fate::Holds | Fate::Gone => places.push(Place::Nowhere),
+            Fate::Holds | Fate::Gone => places.push(PodLocation::Nowhere),
         }
     }
     if n_elsewhere > 0 {

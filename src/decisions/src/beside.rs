@@ -7,10 +7,10 @@ use berth_model::{ClassId, Cluster, MemberRun, PodSpec, Resources, Universe, Vol
 use berth_provisioning::Launching;
 use berth_state::State;
 
-use crate::deal::Deal;
+use crate::allocation;
+use crate::assignment::Assignment;
 use crate::decide::{Answer, Options};
 use crate::decision::{Decision, Launch, Nomination};
-use crate::drawing;
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 
 /// Pods that find no place on nodes, by row of the cluster's pending ones.
@@ -124,15 +124,15 @@ fn solve(
     expected: (&ExpectedNodes, &ExpectedDrawers),
     decision: &mut Decision,
 ) -> Option<()> {
-    let (universe, solution, drawing) = drawing::solve_beside(supply, &options.solve, launching, expected);
+    let (universe, solution, allocation) = allocation::solve_beside(supply, &options.solve, launching, expected);
     if solution.unschedulable.iter().any(|left| left.count > 0) {
         return None;
     }
-    let answer = Answer { state, options, cluster: supply, drawing: &drawing };
-    let deal = Deal::new(supply, &universe, &solution);
-    answer.planned_on_nodes(&deal, &solution, decision);
-    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
-        decision.launches.extend((0..claims.count).map(|copy| answer.launch(&deal, claims, shares, (at, copy))));
+    let answer = Answer { state, options, cluster: supply, allocation: &allocation };
+    let assignment = Assignment::new(supply, &universe, &solution);
+    answer.planned_on_nodes(&assignment, &solution, decision);
+    for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
+        decision.launches.extend((0..claims.count).map(|copy| answer.launch(&assignment, claims, shares, (at, copy))));
     }
     Some(())
 }
@@ -145,8 +145,8 @@ pub(crate) fn is_plain(cluster: &Cluster, universe: &Universe, id: ClassId) -> b
         universe.counters.get(counter.index()).is_some_and(|counter| counter.key == hostname)
     };
     let is_free = class.required.is_empty()
-        && class.preferred.together.is_empty()
-        && class.preferred.apart.is_empty()
+        && class.preferred.affinity.is_empty()
+        && class.preferred.anti_affinity.is_empty()
         && class.preferred.spread.is_empty()
         && class.counts_in.iter().all(is_of_host);
     is_free && spec.volumes == Volumes::default() && spec.reservation == berth_model::ReservationAsk::default()

@@ -10,15 +10,15 @@ use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::deal::{Deal, Share};
+use crate::allocation::{self, Allocation};
+use crate::assignment::{Assignment, Share};
 use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 use crate::displaced::reference;
-use crate::drawing::{self, Drawing};
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
-use crate::joining::Place;
+use crate::joining::PlannedNode;
 use crate::terms;
 
 /// What a caller may set.
@@ -50,8 +50,8 @@ pub(crate) fn expect_synced(state: &State) -> Result<(), DecideError> {
 pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) -> Result<Decision, DecideError> {
     let mut decision = Decision::default();
     if let Some(cluster) = state.last_cluster() {
-        let drawing = Drawing::of_existing(existing);
-        Answer { state, options, cluster, drawing: &drawing }.existing(&mut decision)?;
+        let allocation = Allocation::of_existing(existing);
+        Answer { state, options, cluster, allocation: &allocation }.existing(&mut decision)?;
     }
     Ok(decision)
 }
@@ -75,29 +75,30 @@ pub(crate) fn decide_with(
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
     let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
-    let (universe, solution, drawing) = if options.launches {
-        drawing::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers))
+    let (universe, solution, allocation) = if options.launches {
+        allocation::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers))
     } else {
         let mut existing = existing::bind(&mut cluster, &launching, (&options.expected, &options.drawers));
         // Who is to come later is told where launches are decided.
         existing.settled.clear();
-        (Universe::default(), Solution::default(), Drawing::of_existing(existing))
+        (Universe::default(), Solution::default(), Allocation::of_existing(existing))
     };
-    let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };
-    let deal = Deal::new(&cluster, &universe, &solution);
+    let answer = Answer { state, options, cluster: &cluster, allocation: &allocation };
+    let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut decision = Decision::default();
     answer.existing(&mut decision)?;
-    answer.planned_on_nodes(&deal, &solution, &mut decision);
-    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+    answer.planned_on_nodes(&assignment, &solution, &mut decision);
+    for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         for copy in 0..claims.count {
-            decision.launches.push(answer.launch(&deal, claims, shares, (at, copy)));
+            decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
         }
     }
-    for (left, share) in solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0) {
-        let kind = deal.kind(*share);
+    for (left, share) in solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0)
+    {
+        let kind = assignment.kind(*share);
         decision.refusals.push(Refusal {
-            objects: deal.members(*share).map(|member| answer.member(kind, &member.to_string())).collect(),
-            reasons: drawing.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n)).collect(),
+            objects: assignment.members(*share).map(|member| answer.member(kind, &member.to_string())).collect(),
+            reasons: allocation.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n)).collect(),
         });
     }
     Ok(decision)
@@ -107,7 +108,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) state: &'a State,
     pub(crate) options: &'a Options,
     pub(crate) cluster: &'a Cluster,
-    pub(crate) drawing: &'a Drawing,
+    pub(crate) allocation: &'a Allocation,
 }
 
 impl Answer<'_> {
@@ -146,24 +147,24 @@ impl Answer<'_> {
 
     /// What goes to nodes that are up, and who gives way there.
     fn existing(&self, decision: &mut Decision) -> Result<(), DecideError> {
-        let mut on_nodes: Vec<_> = self.drawing.on_existing().collect();
+        let mut on_nodes: Vec<_> = self.allocation.on_existing().collect();
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
         for (node, placements) in on_nodes {
-            let gives_way = !self.drawing.preempted(node).is_empty();
+            let gives_way = !self.allocation.preempted(node).is_empty();
             for placement in placements {
                 self.place(node, placement, gives_way || placement.waits_for_room, decision)?;
             }
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
         let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
-        let settled = self.drawing.settled().iter().map(|(name, node)| Nomination {
+        let settled = self.allocation.settled().iter().map(|(name, node)| Nomination {
             object: self.member(kind(name), name),
             node: self.node(*node),
             after_evictions: false,
         });
         decision.nominations.extend(settled);
-        for (node, pods) in self.drawing.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
+        for (node, pods) in self.allocation.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
             decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));
         }
@@ -173,7 +174,7 @@ impl Answer<'_> {
     /// Whether any who is bound here makes others give way on a node. Those of another scheduler are evicted by that one,
     /// which may well choose others.
     fn makes_way_on(&self, node: usize) -> bool {
-        let mut waiting = self.drawing.placed_on(node).iter().filter(|placement| placement.waits_for_room);
+        let mut waiting = self.allocation.placed_on(node).iter().filter(|placement| placement.waits_for_room);
         waiting.any(|placement| {
             placement.kind == MemberKind::Reservation
                 || self.is_bound_here(&self.member(placement.kind, &placement.name))
@@ -223,11 +224,11 @@ impl Answer<'_> {
     }
 
     /// What is planned on nodes beyond what goes there now: those that come up.
-    pub(crate) fn planned_on_nodes(&self, deal: &Deal<'_>, solution: &Solution, decision: &mut Decision) {
-        for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
+    pub(crate) fn planned_on_nodes(&self, assignment: &Assignment<'_>, solution: &Solution, decision: &mut Decision) {
+        for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
             for share in shares {
-                let kind = deal.kind(*share);
-                let waiting = deal.members(*share).map(|member| self.member(kind, &member.to_string()));
+                let kind = assignment.kind(*share);
+                let waiting = assignment.members(*share).map(|member| self.member(kind, &member.to_string()));
                 let waiting = waiting.filter(|object| kind != MemberKind::Pod || !self.is_yet_to_be_remade(object));
                 decision.nominations.extend(waiting.map(|object| Nomination {
                     object,
@@ -240,7 +241,7 @@ impl Answer<'_> {
 
     pub(crate) fn launch(
         &self,
-        deal: &Deal<'_>,
+        assignment: &Assignment<'_>,
         claims: &Claims,
         shares: &[Share],
         (at, copy): (usize, u32),
@@ -263,14 +264,14 @@ impl Answer<'_> {
         narrow_types(&mut requirements, &offering, &instance_types);
         forget_unreachable_counts(&mut requirements);
         let members = |kind: MemberKind| {
-            let shares = shares.iter().filter(move |share| deal.kind(**share) == kind);
-            let names = shares.flat_map(move |share| deal.members(share.of_node(copy)));
+            let shares = shares.iter().filter(move |share| assignment.kind(**share) == kind);
+            let names = shares.flat_map(move |share| assignment.members(share.of_node(copy)));
             names.map(move |member| self.member(kind, &member.to_string()))
         };
-        let drawn = self.drawing.with(deal, shares, copy, cluster);
+        let drawn = self.allocation.with(assignment, shares, copy, cluster);
         let mut pods: Vec<ObjectRef> = members(MemberKind::Pod).collect();
         pods.extend(drawn.iter().map(|also| self.member(MemberKind::Pod, also.name)));
-        let joined: Vec<_> = self.drawing.joined(Place::Claim(at, copy), cluster).collect();
+        let joined: Vec<_> = self.allocation.joined(PlannedNode::Claim(at, copy), cluster).collect();
         let allocations = drawn.iter().chain(&joined).filter_map(|also| {
             let reservation = self.member(MemberKind::Reservation, also.draws_from?);
             Some(ReservationDraw { pod: self.member(MemberKind::Pod, also.name), reservation })

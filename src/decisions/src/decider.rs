@@ -10,7 +10,7 @@ use crate::decide::{Options, bind_only, decide_with, expect_synced};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
-use crate::expected::Rows;
+use crate::expected::ExpectedRows;
 
 /// How pods are placed on nodes that exist before any is launched.
 pub(crate) const QUEUE: Queue =
@@ -107,14 +107,14 @@ impl Decider {
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
-        scheduler.expect(Rows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
+        scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let trial = scheduler.try_out(QUEUE);
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let Trial { left, placements } = trial?;
         let (mut existing, mut rest) = (Existing::default(), Rest::default());
         if options.launches && left.iter().any(|(_, count)| *count > 0) {
-            let mut found = Rows::on_all_nodes(cluster, &options.expected).settle_beside(
+            let mut found = ExpectedRows::on_all_nodes(cluster, &options.expected).settle_beside(
                 cluster,
                 &placements,
                 &options.expected,

@@ -9,7 +9,7 @@ use berth_scheduling::{Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::decider::QUEUE;
-use crate::expected::{ExpectedDrawers, ExpectedNodes, Rows};
+use crate::expected::{ExpectedDrawers, ExpectedNodes, ExpectedRows};
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
@@ -36,13 +36,13 @@ pub(crate) fn bind(
     launching: &Launching,
     (expected, drawers): (&ExpectedNodes, &ExpectedDrawers),
 ) -> Existing {
-    let rows = Rows::new(cluster, expected, drawers);
+    let rows = ExpectedRows::new(cluster, expected, drawers);
     let mut existing = bind_now(cluster, launching, &rows);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &Rows) -> Existing {
+fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());

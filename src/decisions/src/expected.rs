@@ -21,7 +21,7 @@ pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 
 /// Where pods and Reservations of each row of the input are expected.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct ExpectedRows {
     /// By row: how many are expected on a node, by index.
     counts: BTreeMap<u32, BTreeMap<usize, u32>>,
     /// The row of each pod or Reservation that may come to such a node, if it was asked for.
@@ -32,12 +32,12 @@ pub(crate) struct Rows {
     own: BTreeMap<u32, FxHashSet<Box<str>>>,
 }
 
-// === impl Rows ===
+// === impl ExpectedRows ===
 
-impl Rows {
-    /// Those of a cluster, before anything is placed, with what [`Rows::settle`] needs.
+impl ExpectedRows {
+    /// Those of a cluster, before anything is placed, with what [`ExpectedRows::settle`] needs.
     pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> Self {
-        let mut rows = Rows::on_all_nodes(cluster, names);
+        let mut rows = ExpectedRows::on_all_nodes(cluster, names);
         for (id, nodes) in nodes_of_drawers(cluster, names, drawers) {
             for at in nodes {
                 if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) {
@@ -65,18 +65,18 @@ impl Rows {
         rows
     }
 
-    /// The same, where [`Rows::settle`] is not asked.
+    /// The same, where [`ExpectedRows::settle`] is not asked.
     pub(crate) fn on_all_nodes(cluster: &Cluster, names: &ExpectedNodes) -> Self {
-        Rows::on(cluster, names, |_| true)
+        ExpectedRows::on(cluster, names, |_| true)
     }
 
     /// Those who are expected on nodes that are up. Who is pending is looked through only where there are some.
     pub(crate) fn on_nodes_that_are_up(cluster: &Cluster, names: &ExpectedNodes) -> Self {
-        Rows::on(cluster, names, |at| cluster.nodes.get(at).is_some_and(|node| !node.is_coming_up))
+        ExpectedRows::on(cluster, names, |at| cluster.nodes.get(at).is_some_and(|node| !node.is_coming_up))
     }
 
     fn on(cluster: &Cluster, names: &ExpectedNodes, counts: impl Fn(usize) -> bool) -> Self {
-        let mut rows = Rows::default();
+        let mut rows = ExpectedRows::default();
         if names.is_empty() {
             return rows;
         }
@@ -291,7 +291,7 @@ fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &Expected
     by_row
 }
 
-/// What becomes of pods that find no place now, see [`Rows::settle_beside`].
+/// What becomes of pods that find no place now, see [`ExpectedRows::settle_beside`].
 #[derive(Debug)]
 pub(crate) struct Settled {
     /// Who is to come where, by index of the node.

@@ -10,11 +10,11 @@ use berth_model::{
 use berth_provisioning::{Came, Claims, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, draws_from};
 
-use crate::deal::{Deal, Share};
+use crate::assignment::{Assignment, Share};
 
 /// A node of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PlannedNode {
     /// A node that exists, by index.
     Node(usize),
     /// A node of an entry of the solution's claims.
@@ -22,7 +22,7 @@ pub enum Place {
 }
 
 /// By node: pods that draw, and the Reservation of each.
-pub(crate) type Joined = BTreeMap<Place, Vec<(Box<str>, u32)>>;
+pub(crate) type Joined = BTreeMap<PlannedNode, Vec<(Box<str>, u32)>>;
 
 /// Who draws on nodes that the solution fills. What they draw is held no more: claims request less.
 pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, solution: &mut Solution) -> Joined {
@@ -30,25 +30,25 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
     if cluster.reservations.is_empty() {
         return joined;
     }
-    let deal = Deal::new(cluster, universe, solution);
+    let assignment = Assignment::new(cluster, universe, solution);
     let ids = cluster.reservations.iter().map(|known| cluster.symbols.text(known.name)).zip(0..).collect();
-    let site = Site { cluster, universe, deal: &deal, ids };
+    let site = Site { cluster, universe, assignment: &assignment, ids };
     let chosen = site.choose_all(bundled, solution);
-    for (entry, shares) in solution.nodes.iter().zip(&deal.nodes) {
+    for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
         let Some(node) = cluster.nodes.get(entry.node).filter(|_| site.has_owners(shares)) else { continue };
         let mut room = NodeRoom::of_node(node);
         site.hold(shares, 0, bundled, &mut room);
-        let drawn = joined.entry(Place::Node(entry.node)).or_default();
+        let drawn = joined.entry(PlannedNode::Node(entry.node)).or_default();
         site.draw((shares, 0), &entry.came, &node.labels, &mut room, drawn);
     }
     let mut released: Vec<Resources> = Vec::new();
-    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+    for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         let mut of_one = Resources::new();
-        if site.has_owners(shares) && shares.iter().any(|share| deal.kind(*share) == MemberKind::Reservation) {
+        if site.has_owners(shares) && shares.iter().any(|share| assignment.kind(*share) == MemberKind::Reservation) {
             for copy in 0..claims.count {
                 let mut room = NodeRoom::new(site.room(claims, shares));
                 site.hold(shares, copy, bundled, &mut room);
-                let drawn = joined.entry(Place::Claim(at, copy)).or_default();
+                let drawn = joined.entry(PlannedNode::Claim(at, copy)).or_default();
                 of_one = site.draw((shares, copy), &[], &Labels::default(), &mut room, drawn);
             }
         }
@@ -65,7 +65,7 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
 struct Site<'a> {
     cluster: &'a Cluster,
     universe: &'a Universe,
-    deal: &'a Deal<'a>,
+    assignment: &'a Assignment<'a>,
     /// Reservations by name.
     ids: KeyedMap<&'a str, u32>,
 }
@@ -77,7 +77,7 @@ impl Site<'_> {
 
     fn has_owners(&self, shares: &[Share]) -> bool {
         let is_owner = |spec: &PodSpec| !spec.reservation.owner_of.is_empty();
-        let mut pods = shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Pod);
+        let mut pods = shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Pod);
         pods.any(|share| self.spec(share.class).is_some_and(is_owner))
     }
 
@@ -110,8 +110,8 @@ impl Site<'_> {
 
     // The Reservations that come to a node.
     fn reservations(&self, shares: &[Share], copy: u32) -> Vec<u32> {
-        let shares = shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Reservation);
-        let members = shares.flat_map(|share| self.deal.members(share.of_node(copy)));
+        let shares = shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Reservation);
+        let members = shares.flat_map(|share| self.assignment.members(share.of_node(copy)));
         members.filter_map(|member| self.ids.get(member.to_string().as_str()).copied()).collect()
     }
 
@@ -136,12 +136,12 @@ impl Site<'_> {
     // Lets the owners that came with a Reservation choose again where others are beside it; by entry of the claims, what
     // is held no more.
     fn choose_all(&self, bundled: &mut Draws, solution: &Solution) -> Vec<Resources> {
-        let entries = solution.claims.iter().zip(&self.deal.claims);
+        let entries = solution.claims.iter().zip(&self.assignment.claims);
         let released = entries.map(|(claims, shares)| {
             let mut of_one = Resources::new();
             let n_reservations: u32 = shares
                 .iter()
-                .filter(|share| self.deal.kind(**share) == MemberKind::Reservation)
+                .filter(|share| self.assignment.kind(**share) == MemberKind::Reservation)
                 .fold(0, |sum, share| sum.saturating_add(share.count));
             if n_reservations > 1 && !bundled.is_empty() {
                 for copy in 0..claims.count {
@@ -177,7 +177,7 @@ impl Site<'_> {
             with.entry(id).or_default().push(owner);
         }
         let mut others = Resources::new();
-        for share in shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Pod) {
+        for share in shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Pod) {
             others.add_times(&self.spec(share.class)?.requests, i64::from(share.count));
         }
         if !changes || !others.fits(room.free()) {
@@ -215,10 +215,10 @@ impl Site<'_> {
         drawn: &mut Vec<(Box<str>, u32)>,
     ) -> Resources {
         let mut released = Resources::new();
-        for share in shares.iter().filter(|share| self.deal.kind(**share) == MemberKind::Pod) {
+        for share in shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Pod) {
             let Some(spec) = self.spec(share.class) else { continue };
             let mut known = came.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
-            for member in self.deal.members(share.of_node(copy)) {
+            for member in self.assignment.members(share.of_node(copy)) {
                 let known = known.next().and_then(|(from, _)| *from);
                 let from = known.or_else(|| draws_from(self.cluster, labels, Room::from(&*room), spec));
                 let before = from.and_then(|id| held(room, id));

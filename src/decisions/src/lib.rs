@@ -2,7 +2,7 @@
 //! who stays.
 //!
 //! [`decide`] answers for a live [`State`](berth_state::State), in names and uids; [`solve`] answers for a
-//! [`Cluster`](berth_model::Cluster) in classes and counts, and [`Deal`] says who of a class goes where. The crate decides
+//! [`Cluster`](berth_model::Cluster) in classes and counts, and [`Assignment`] says who of a class goes where. The crate decides
 //! who draws from which Reservation and in which order nodes that exist, launches and Reservations are asked; fits and
 //! packings are decided below it. It writes nothing and knows no clock.
 //!
@@ -13,14 +13,14 @@
 //! assert!(refused.is_err(), "nothing was listed yet");
 //! ```
 
+mod allocation;
 mod assigned;
+mod assignment;
 mod beside;
-mod deal;
 mod decide;
 mod decider;
 mod decision;
 mod displaced;
-mod drawing;
 mod existing;
 mod expected;
 mod joining;
@@ -30,18 +30,18 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use allocation::{Allocation, Also, solve};
 pub use assigned::annotations;
+pub use assignment::{Assignment, MemberName, Share};
 pub use berth_provisioning::{Effort, Options as SolveOptions};
-pub use deal::{Deal, MemberName, Share};
 pub use decide::{Options, decide};
 pub use decider::Decider;
 pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 pub use displaced::{Displaced, PodName};
-pub use drawing::{Also, Drawing, solve};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
-pub use joining::Place;
+pub use joining::PlannedNode;
 pub use outlook::{Outlook, Question, Tally};
 pub use replicas::{pool_of, replicas};
 pub use terms::{Unit, quantities};

@@ -7,10 +7,10 @@ use berth_state::{State, Time};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::deal::Deal;
+use crate::allocation::Allocation;
+use crate::assignment::Assignment;
 use crate::decide::{Answer, Options, expect_synced};
 use crate::decision::{DecideError, Launch};
-use crate::drawing::Drawing;
 
 /// The NodePool of a node or a NodeClaim, by its label.
 pub fn pool_of(metadata: &ObjectMeta) -> Option<&str> {
@@ -69,13 +69,13 @@ pub fn replicas(
     solve.max_shares.clear();
     let launching = Launching::new(&cluster);
     let (universe, solution) = berth_provisioning::solve_with(&mut cluster, &solve, &launching);
-    let drawing = Drawing::default();
-    let answer = Answer { state, options, cluster: &cluster, drawing: &drawing };
-    let deal = Deal::new(&cluster, &universe, &solution);
+    let allocation = Allocation::default();
+    let answer = Answer { state, options, cluster: &cluster, allocation: &allocation };
+    let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut launches = Vec::new();
-    for (at, (claims, shares)) in solution.claims.iter().zip(&deal.claims).enumerate() {
+    for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         for copy in 0..claims.count {
-            let launch = answer.launch(&deal, claims, shares, (at, copy));
+            let launch = answer.launch(&assignment, claims, shares, (at, copy));
             launches.push(Launch { pods: Vec::new(), ..launch });
         }
     }

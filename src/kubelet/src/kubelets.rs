@@ -19,7 +19,7 @@ use crate::clock::{Clock, later};
 use crate::node::{Hosted, Registration};
 use crate::pod::{Record, Stage};
 use crate::requests::{self, Amounts};
-use crate::writes::{Key, Writes};
+use crate::writes::{WriteTarget, Writes};
 use crate::{Command, KubeletConfig, NodeSpec};
 
 /// How long a failed write or watch waits before it is tried again.
@@ -35,7 +35,7 @@ enum Timer {
     NodeReport(String),
     LeaseRenewal(String),
     Pod(String),
-    Retry(Key),
+    Retry(WriteTarget),
 }
 
 pub(crate) struct Loop {
@@ -142,14 +142,14 @@ impl Loop {
                 Timer::NodeReport(name) => {
                     if let Some(node) = self.nodes.get_mut(&name) {
                         node.is_dirty = true;
-                        self.writes.want(Key::Node(name.clone()));
+                        self.writes.want(WriteTarget::Node(name.clone()));
                         self.at(later(now, self.config.status_report), Timer::NodeReport(name));
                     }
                 }
                 Timer::LeaseRenewal(name) => {
                     if let Some(node) = self.nodes.get_mut(&name) {
                         node.lease_due = true;
-                        self.writes.want(Key::Lease(name.clone()));
+                        self.writes.want(WriteTarget::Lease(name.clone()));
                         self.at(later(now, self.config.lease_renewal), Timer::LeaseRenewal(name));
                     }
                 }
@@ -176,7 +176,7 @@ impl Loop {
         self.n_nodes += 1;
         let name = spec.name.clone();
         self.nodes.insert(name.clone(), Hosted::new(spec, self.n_nodes, now));
-        self.writes.want(Key::Node(name));
+        self.writes.want(WriteTarget::Node(name));
     }
 
     fn set_ready(&mut self, name: &str, is_ready: bool) {
@@ -188,7 +188,7 @@ impl Loop {
         node.is_ready = is_ready;
         node.ready_since = now;
         node.is_dirty = true;
-        self.writes.want(Key::Node(name.to_owned()));
+        self.writes.want(WriteTarget::Node(name.to_owned()));
         if is_ready {
             self.admit_waiting(name);
         }
@@ -202,7 +202,7 @@ impl Loop {
                 node.registration = Registration::Registered;
                 node.uid = uid;
                 node.lease_due = true;
-                self.writes.want(Key::Lease(name.to_owned()));
+                self.writes.want(WriteTarget::Lease(name.to_owned()));
                 self.at(later(now, self.config.ready_delay), Timer::NodeReady(name.to_owned()));
                 self.at(later(now, self.config.status_report), Timer::NodeReport(name.to_owned()));
                 self.at(later(now, self.config.lease_renewal), Timer::LeaseRenewal(name.to_owned()));
@@ -336,7 +336,7 @@ impl Loop {
         let due = record.due(&self.config).filter(|_| record.timer != record.due(&self.config));
         record.timer = due.or(record.timer);
         if is_due {
-            self.writes.want(Key::Pod(uid.to_owned()));
+            self.writes.want(WriteTarget::Pod(uid.to_owned()));
         }
         // An earlier timer that has become idle does nothing when it fires.
         if let Some(due) = due {

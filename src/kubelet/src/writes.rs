@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 /// What a write is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum WriteTarget {
     /// The Node of this name.
     Node(String),
     /// The Lease of the node of this name.
@@ -36,33 +36,33 @@ pub(crate) enum Outcome {
 #[derive(Default)]
 pub(crate) struct Writes {
     /// Nodes and Leases: a node whose heartbeats wait for the statuses of all pods counts as lost.
-    heartbeats: VecDeque<Key>,
-    waiting: VecDeque<Key>,
+    heartbeats: VecDeque<WriteTarget>,
+    waiting: VecDeque<WriteTarget>,
     /// Those in the queues, and those that wait for one on its way to end.
-    wanted: FxHashSet<Key>,
-    busy: FxHashSet<Key>,
-    pub(crate) in_flight: FuturesUnordered<BoxFuture<'static, (Key, Outcome)>>,
+    wanted: FxHashSet<WriteTarget>,
+    busy: FxHashSet<WriteTarget>,
+    pub(crate) in_flight: FuturesUnordered<BoxFuture<'static, (WriteTarget, Outcome)>>,
 }
 
 // === impl Writes ===
 
 impl Writes {
     /// Something about this object is to be written.
-    pub(crate) fn want(&mut self, key: Key) {
+    pub(crate) fn want(&mut self, key: WriteTarget) {
         if self.wanted.insert(key.clone()) && !self.busy.contains(&key) {
             self.line_up(key);
         }
     }
 
-    fn line_up(&mut self, key: Key) {
+    fn line_up(&mut self, key: WriteTarget) {
         match key {
-            Key::Node(_) | Key::Lease(_) => self.heartbeats.push_back(key),
-            Key::Pod(_) | Key::Event(_) => self.waiting.push_back(key),
+            WriteTarget::Node(_) | WriteTarget::Lease(_) => self.heartbeats.push_back(key),
+            WriteTarget::Pod(_) | WriteTarget::Event(_) => self.waiting.push_back(key),
         }
     }
 
     /// The next object to write, unless `most` writes are on their way.
-    pub(crate) fn next(&mut self, most: usize) -> Option<Key> {
+    pub(crate) fn next(&mut self, most: usize) -> Option<WriteTarget> {
         if self.in_flight.len() >= most {
             return None;
         }
@@ -72,13 +72,13 @@ impl Writes {
     }
 
     /// Sends a write on its way.
-    pub(crate) fn begin(&mut self, key: Key, write: BoxFuture<'static, Outcome>) {
+    pub(crate) fn begin(&mut self, key: WriteTarget, write: BoxFuture<'static, Outcome>) {
         self.busy.insert(key.clone());
         self.in_flight.push(Box::pin(async move { (key, write.await) }));
     }
 
     /// A write has ended.
-    pub(crate) fn end(&mut self, key: &Key) {
+    pub(crate) fn end(&mut self, key: &WriteTarget) {
         self.busy.remove(key);
         if self.wanted.contains(key) {
             self.line_up(key.clone());
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn heartbeats_do_not_wait_for_the_statuses_of_pods() {
         let mut writes = Writes::default();
-        let (pod, lease) = (|n: u32| Key::Pod(n.to_string()), Key::Lease("a".to_owned()));
+        let (pod, lease) = (|n: u32| WriteTarget::Pod(n.to_string()), WriteTarget::Lease("a".to_owned()));
         (0..100).for_each(|n| writes.want(pod(n)));
         writes.want(lease.clone());
         assert_eq!(writes.next(64), Some(lease.clone()));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::locate::Place as InText;
+use crate::locate::Position;
 use crate::options::Source;
 
 /// Problems of one object that are listed; the rest is counted.
@@ -16,7 +16,7 @@ pub struct Problem {
     /// What was found and what was expected.
     pub message: String,
     /// Where the field, or what should hold it, stands in the file, as far as it is known.
-    pub place: Option<Box<InText>>,
+    pub place: Option<Box<Position>>,
 }
 
 impl Problem {
@@ -40,7 +40,7 @@ pub struct ManifestError(Box<Inner>);
 
 #[derive(Clone, PartialEq, Eq)]
 struct Inner {
-    place: Place,
+    place: Origin,
     object: Option<String>,
     position: Option<(u64, u64)>,
     problems: Vec<Problem>,
@@ -50,7 +50,7 @@ struct Inner {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Place {
+enum Origin {
     File(String),
     Document(Source),
 }
@@ -59,7 +59,7 @@ impl ManifestError {
     /// An error about a whole file: it cannot be opened, or it holds no object.
     pub(crate) fn of_file(file: impl Into<String>, message: impl Into<String>) -> Self {
         Self(Box::new(Inner {
-            place: Place::File(file.into()),
+            place: Origin::File(file.into()),
             object: None,
             position: None,
             problems: vec![Problem::of_object(message)],
@@ -76,7 +76,7 @@ impl ManifestError {
         problems: Vec<Problem>,
     ) -> Self {
         let (others, n_more) = (Vec::new(), 0);
-        Self(Box::new(Inner { place: Place::Document(source), object, position, problems, others, n_more }))
+        Self(Box::new(Inner { place: Origin::Document(source), object, position, problems, others, n_more }))
     }
 
     /// What is wrong at several places, in their order, as one error; `n_all` counts also what is not in the list. `None`
@@ -111,16 +111,16 @@ impl ManifestError {
     /// The file as it was given.
     pub fn file(&self) -> &str {
         match &self.0.place {
-            Place::File(file) => file,
-            Place::Document(source) => &source.file,
+            Origin::File(file) => file,
+            Origin::Document(source) => &source.file,
         }
     }
 
     /// The document, unless the error is about the whole file.
     pub fn source_document(&self) -> Option<&Source> {
         match &self.0.place {
-            Place::File(_) => None,
-            Place::Document(source) => Some(source),
+            Origin::File(_) => None,
+            Origin::Document(source) => Some(source),
         }
     }
 
@@ -152,8 +152,8 @@ impl fmt::Display for ManifestError {
                 f.write_str("\n")?;
             }
             match &self.0.place {
-                Place::File(file) => f.write_str(file)?,
-                Place::Document(source) => write!(f, "{source}")?,
+                Origin::File(file) => f.write_str(file)?,
+                Origin::Document(source) => write!(f, "{source}")?,
             }
             if let Some(object) = &self.0.object {
                 write!(f, " ({object})")?;

@@ -53,7 +53,7 @@ mod typed;
 mod value;
 
 pub use error::{ManifestError, Problem};
-pub use locate::Place;
+pub use locate::Position;
 pub use nearest::nearest;
 pub use object::{Object, known_kinds};
 pub use options::{Input, MAX_OBJECT_BYTES, Options, Source, Validate};

@@ -12,7 +12,7 @@ const MOST_SHOWN: usize = 120;
 
 /// A place in a text: line and column, from 1, and what the line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The line, from 1.
     pub line: u64,
     /// The column, from 1.
@@ -23,7 +23,7 @@ pub struct Place {
 
 /// The place in a document of the field at `path`, as `spec.containers[0].image`, or else of the innermost part of the
 /// path that is there. `None` where the text is no YAML.
-pub(crate) fn locate(text: &str, path: &str) -> Option<Place> {
+pub(crate) fn locate(text: &str, path: &str) -> Option<Position> {
     let root: Spanned<Node> =
         serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |yaml| Spanned::deserialize(yaml))
             .ok()?;
@@ -39,7 +39,7 @@ pub(crate) fn locate(text: &str, path: &str) -> Option<Place> {
     }
     let (line, column) = (node.referenced.line(), node.referenced.column());
     let shown = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
-    Some(Place { line, column, text: line_shown(shown) })
+    Some(Position { line, column, text: line_shown(shown) })
 }
 
 /// A line as messages show it.

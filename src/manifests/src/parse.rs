@@ -6,7 +6,7 @@ use crate::check;
 use crate::document::{Document, Format, ListType, Role};
 use crate::error::{ManifestError, Problem};
 use crate::kinds::{self, Disposition};
-use crate::locate::{Place, line_shown, locate};
+use crate::locate::{Position, line_shown, locate};
 use crate::object::Object;
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
@@ -91,7 +91,7 @@ impl Reading<'_> {
             let before = usize::try_from(line).ok()?.checked_sub(1)?;
             String::from_utf8_lossy(&self.document.text).lines().nth(before).map(line_shown)
         });
-        problem.place = position.zip(shown).map(|((line, column), text)| Box::new(Place { line, column, text }));
+        problem.place = position.zip(shown).map(|((line, column), text)| Box::new(Position { line, column, text }));
         ManifestError::of_document(self.document.source.clone(), None, position, vec![problem])
     }
 
@@ -242,7 +242,7 @@ pub(crate) fn add_places(document: &Document, source: &Source, problems: &mut [P
         };
         problem.place = locate(text, &path).map(|place| {
             let (line, column) = document.position_in_file(place.line, place.column);
-            Box::new(Place { line, column, ..place })
+            Box::new(Position { line, column, ..place })
         });
     }
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{ManifestError, Problem};
-use crate::locate::{Place, locate};
+use crate::locate::{Position, locate};
 use crate::options::{MAX_OBJECT_BYTES, Source};
 use crate::path::shorten;
 use crate::{typed, value};
@@ -102,7 +102,7 @@ impl Settings {
     /// Where a field stands, as `file:line`; the file alone where that cannot be told.
     pub fn place(&self, path: &str) -> String {
         match locate(&self.text, path) {
-            Some(Place { line, .. }) => format!("{}:{line}", self.file),
+            Some(Position { line, .. }) => format!("{}:{line}", self.file),
             None => self.file.to_string(),
         }
     }

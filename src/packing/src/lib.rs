@@ -50,7 +50,7 @@ mod tuning;
 
 pub use answer::{Answer, StopReason};
 pub use budget::Budget;
-pub use consolidation::{Consolidated, Consolidation, Movable, Offer, Standing, Stop, consolidate, lower_bound};
+pub use consolidation::{Consolidated, Consolidation, ExistingNode, Movable, Offer, Stop, consolidate, lower_bound};
 pub use problem::{BinType, Item, Need, Pattern, Problem, Rule};
 
 use columns::Generator;

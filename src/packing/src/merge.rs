@@ -7,7 +7,7 @@ use crate::numbers::floor_u32;
 use crate::problem::{BinType, Pattern, Problem};
 
 /// What bins have in common that are one: room, who may be in them, what these load, cost and bias.
-type Key<'a> = (&'a [i64], &'a FixedBitSet, &'a [usize], [u64; 2]);
+type MergeKey<'a> = (&'a [i64], &'a FixedBitSet, &'a [usize], [u64; 2]);
 
 /// A problem without such bins, and whose each bin is.
 pub(crate) struct Merged {
@@ -37,7 +37,7 @@ impl Merged {
             stands_for: Vec::new(),
             by: Vec::with_capacity(problem.bins.len()),
         };
-        let mut known: FxHashMap<Key<'_>, (usize, usize)> = FxHashMap::default();
+        let mut known: FxHashMap<MergeKey<'_>, (usize, usize)> = FxHashMap::default();
         for (bin, index) in problem.bins.iter().zip(0_u32..) {
             let next = merged.problem.bins.len();
             let mut at = next;

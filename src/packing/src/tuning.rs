@@ -40,7 +40,7 @@ pub(crate) mod generation {
     /// Columns that a master holds before dear ones are forgotten: so many, and so many for each row.
     pub(crate) const MANY_COLUMNS: usize = 1_000;
     pub(crate) const COLUMNS_PER_ROW: usize = 12;
-    /// Rows of a master up to which the dense factorisation is faster than the sparse one.
+    /// ProgramRows of a master up to which the dense factorisation is faster than the sparse one.
     pub(crate) const DENSE_ROWS: usize = 900;
     /// Rounds with item groups that finer groups follow, at most.
     pub(crate) const COARSE_ROUNDS: u32 = 30;
@@ -193,7 +193,7 @@ pub(crate) mod interior {
     pub(crate) const WORTHWHILE: f64 = 0.1;
     /// Complementary products stay between the centre's times this and divided by this.
     pub(crate) const CENTRALITY: f64 = 0.1;
-    /// Rows that are factored together, and rows whose products are summed at once.
+    /// ProgramRows that are factored together, and rows whose products are summed at once.
     pub(crate) const PANEL: usize = 64;
     pub(crate) const BLOCK: usize = 4;
 }

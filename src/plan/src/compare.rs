@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_model::Money;
 
 use crate::Plan;
-use crate::table::nodes::{Key, groups};
+use crate::table::nodes::{NodeRowKey, groups};
 
 /// The figures that two plans are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct Changed<'a> {
 
 /// What is launched in `after` other than in `before`, the largest differences of cost first.
 pub(crate) fn changed<'a>(before: &'a Plan, after: &'a Plan) -> Vec<Changed<'a>> {
-    let mut counts: BTreeMap<Key<'a>, (u64, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<NodeRowKey<'a>, (u64, u64)> = BTreeMap::new();
     for (key, row) in groups(before) {
         counts.entry(key).or_default().0 += row.nodes;
     }

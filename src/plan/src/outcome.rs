@@ -7,7 +7,7 @@ use berth_model::{
 use berth_provisioning::{Came, Claims, Taken};
 
 use crate::Plan;
-use berth_decisions::{Deal, Place, Share};
+use berth_decisions::{Assignment, PlannedNode, Share};
 
 /// What a plan makes of its cluster, beside what is written into that.
 pub(crate) struct Outcome {
@@ -36,7 +36,7 @@ impl Outcome {
         }
         let names: Vec<Sym> = names.iter().map(|name| plan.cluster.symbols.intern(name)).collect();
         let taken = Taken::of(&plan.cluster, &plan.universe, &plan.solution);
-        let (settled, launched, left) = Self::dealt(plan, &names);
+        let (settled, launched, left) = Self::assigned(plan, &names);
         let Cluster { nodes, node_pools, slots, reservations, pending, .. } = &mut plan.cluster;
         let n_existing = nodes.len();
         for (at, came) in settled {
@@ -73,26 +73,26 @@ impl Outcome {
 
     /// What comes to existing nodes, the nodes that are launched with what comes to them, and who is left, by row.
     #[expect(clippy::type_complexity, reason = "an answer of one place")]
-    fn dealt(
+    fn assigned(
         plan: &Plan,
         names: &[Sym],
     ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(u32, MemberRun)>) {
-        let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+        let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
         let ids = (0_u32..).zip(&plan.cluster.reservations);
         let ids = ids.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
-        let existing = plan.solution.nodes.iter().zip(&deal.nodes);
-        let coming = |shares, copy, place, came| coming(plan, &ids, &deal, (shares, copy), place, came);
+        let existing = plan.solution.nodes.iter().zip(&assignment.nodes);
+        let coming = |shares, copy, place, came| coming(plan, &ids, &assignment, (shares, copy), place, came);
         let settled = existing
-            .map(|(entry, shares)| (entry.node, coming(shares, 0, Place::Node(entry.node), &entry.came[..])))
+            .map(|(entry, shares)| (entry.node, coming(shares, 0, PlannedNode::Node(entry.node), &entry.came[..])))
             .collect();
-        let groups = plan.solution.claims.iter().enumerate().zip(&deal.claims);
+        let groups = plan.solution.claims.iter().enumerate().zip(&assignment.claims);
         let copies =
             groups.flat_map(|((at, group), shares)| (0..group.count).map(move |copy| (at, group, shares, copy)));
         let launched = copies.zip(names).map(|((at, group, shares, copy), name)| {
-            (at, launched(&plan.cluster, group, *name), coming(shares, copy, Place::Claim(at, copy), &[]))
+            (at, launched(&plan.cluster, group, *name), coming(shares, copy, PlannedNode::Claim(at, copy), &[]))
         });
         let launched = launched.collect();
-        let left = deal.unschedulable.iter().flat_map(|share| deal.members_with_rows(*share));
+        let left = assignment.unschedulable.iter().flat_map(|share| assignment.members_with_rows(*share));
         let left = left.map(|(name, row)| (row, MemberRun { name: name.own().into(), numbers: None })).collect();
         (settled, launched, left)
     }
@@ -185,9 +185,9 @@ impl Settled {
 fn coming(
     plan: &Plan,
     ids: &KeyedMap<&str, u32>,
-    deal: &Deal<'_>,
+    assignment: &Assignment<'_>,
     (shares, copy): (&[Share], u32),
-    place: Place,
+    place: PlannedNode,
     known: &[(ClassId, Vec<Came>)],
 ) -> Settled {
     let mut came = Settled::default();
@@ -197,7 +197,7 @@ fn coming(
             came.requests.add_times(&spec.requests, i64::from(share.count));
         }
         if class.kind == MemberKind::Reservation {
-            for member in deal.members(share.of_node(copy)) {
+            for member in assignment.members(share.of_node(copy)) {
                 if let Some(&id) = ids.get(member.own().as_str()) {
                     came.add_reservation(plan, id);
                 }
@@ -205,10 +205,10 @@ fn coming(
             continue;
         }
         let mut known = known.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
-        for (name, at) in deal.members_with_rows(share.of_node(copy)) {
+        for (name, at) in assignment.members_with_rows(share.of_node(copy)) {
             let assigned = known.next().map(|(_, own)| own).filter(|own| !own.is_empty());
             let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
-            let draws = plan.drawing.joins(place, name);
+            let draws = plan.allocation.joins(place, name);
             if let Some((id, spec)) = draws.zip(plan.cluster.specs.get(row.spec as usize)) {
                 came.drawn.push((id, spec.requests.clone()));
             }
@@ -225,7 +225,7 @@ impl Settled {
     fn add_reservation(&mut self, plan: &Plan, id: u32) {
         let Some(known) = plan.cluster.reservations.get(id as usize) else { return };
         let mut holding = Holding::new(id, known);
-        for pod in plan.drawing.bundled_with(id) {
+        for pod in plan.allocation.bundled_with(id) {
             if let Some(spec) = plan.cluster.specs.get(pod.spec as usize) {
                 holding.draw_in_sum(&spec.requests);
             }

@@ -18,7 +18,7 @@ use crate::provenance::Provenance;
 use crate::repack::Fleet;
 use crate::terminal::{Paper, Terminal};
 use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
-use berth_decisions::Drawing;
+use berth_decisions::Allocation;
 
 /// How long the parts of a plan took; reading and parsing are in none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ pub struct Plan {
     pub(crate) cluster: Cluster,
     pub(crate) universe: Universe,
     pub(crate) solution: Solution,
-    pub(crate) drawing: Drawing,
+    pub(crate) allocation: Allocation,
     pub(crate) node_cost: Money,
     pub(crate) options: berth_provisioning::Options,
     pub(crate) gates: FeatureGates,
@@ -182,7 +182,7 @@ impl Plan {
         let start = Instant::now();
         let solving = options.solving();
         max_share::check(&cluster, &solving)?;
-        let (universe, mut solution, drawing) = berth_decisions::solve(&mut cluster, &solving);
+        let (universe, mut solution, allocation) = berth_decisions::solve(&mut cluster, &solving);
         let timings = Timings { convert: time, solve: start.elapsed() };
         let specs: Vec<_> =
             solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
@@ -203,7 +203,7 @@ impl Plan {
             cluster,
             universe,
             solution,
-            drawing,
+            allocation,
             node_cost,
             options: solving,
             gates: options.gates.clone(),
@@ -224,7 +224,7 @@ impl Plan {
     #[cfg(test)]
     pub(crate) fn of(mut cluster: Cluster) -> Self {
         let options = berth_provisioning::Options::default();
-        let (universe, solution, drawing) = berth_decisions::solve(&mut cluster, &options);
+        let (universe, solution, allocation) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
         let (node_cost, now) = (Money::ZERO, Timestamp::UNIX_EPOCH);
         let (fleet, before, scratch) = (Fleet::default(), None, None);
@@ -233,7 +233,7 @@ impl Plan {
             cluster,
             universe,
             solution,
-            drawing,
+            allocation,
             node_cost,
             options,
             gates: FeatureGates::default(),
@@ -306,7 +306,7 @@ impl Plan {
     /// # Errors
     /// Those of the writer.
     pub fn write_tables<W: Write>(&self, is_wide: bool, terminal: Terminal, writer: W) -> io::Result<()> {
-        table::write(self, table::Rows::new(is_wide, terminal.width), Paper::new(writer, terminal))
+        table::write(self, table::RowLimit::new(is_wide, terminal.width), Paper::new(writer, terminal))
     }
 
     /// Writes one self-contained page of HTML for people, as a stream. It grows with what differs: alike nodes are

@@ -119,21 +119,21 @@ fn price(cluster: &Cluster, node: &Node) -> Option<(Money, Money)> {
     }
 }
 
-/// Gives the slots back that nodes of the cluster as it stands take.
-pub(crate) fn free_slots(scratch: &mut Cluster, standing: &Cluster) {
+/// Gives the slots back that nodes of the current cluster take.
+pub(crate) fn free_slots(scratch: &mut Cluster, current: &Cluster) {
     let keys = [
         "berth.sh/capacity-reservation-id",
         "karpenter.sh/reservation-id",
         "karpenter.k8s.aws/capacity-reservation-id",
     ];
-    let keys: Vec<Sym> = keys.iter().filter_map(|key| standing.symbols.get(key)).collect();
-    for node in &standing.nodes {
+    let keys: Vec<Sym> = keys.iter().filter_map(|key| current.symbols.get(key)).collect();
+    for node in &current.nodes {
         let is_reserved = node
             .labels
-            .get(standing.well_known.capacity_type)
-            .is_some_and(|value| standing.symbols.text(value) == CapacityType::Reserved.name());
+            .get(current.well_known.capacity_type)
+            .is_some_and(|value| current.symbols.text(value) == CapacityType::Reserved.name());
         let id = keys.iter().find_map(|key| node.labels.get(*key)).filter(|_| is_reserved);
-        let Some(id) = id.and_then(|id| scratch.symbols.get(standing.symbols.text(id))) else { continue };
+        let Some(id) = id.and_then(|id| scratch.symbols.get(current.symbols.text(id))) else { continue };
         if let Some(slots) = scratch.slots.iter_mut().find(|slots| slots.is_reservation && slots.id == id) {
             slots.free = slots.free.saturating_add(1);
         }

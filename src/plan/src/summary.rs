@@ -51,8 +51,8 @@ impl Summary {
             }
         }
         // They have their place, and are in no class any more.
-        summary.pods += plan.drawing.count(MemberKind::Pod);
-        summary.reservations += plan.drawing.count(MemberKind::Reservation);
+        summary.pods += plan.allocation.count(MemberKind::Pod);
+        summary.reservations += plan.allocation.count(MemberKind::Reservation);
         summary.placed = summary.pods.saturating_sub(summary.unschedulable);
         for claims in &plan.solution.claims {
             let count = u64::from(claims.count);
@@ -105,7 +105,7 @@ impl Plan {
 
     /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.
     pub(crate) fn reasons<'a>(&'a self, left: &'a Unschedulable) -> impl Iterator<Item = (&'a str, u32)> {
-        self.drawing.reasons(left, &self.cluster, &self.universe)
+        self.allocation.reasons(left, &self.cluster, &self.universe)
     }
 }
 

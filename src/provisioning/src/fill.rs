@@ -85,7 +85,7 @@ impl Planner<'_> {
 
     fn chooses_host(&self, scope: &Scope<'_>) -> bool {
         scope.host.iter().any(|constraint| match *constraint {
-            Constraint::Together { counter, counts_self } => counts_self && self.state.total(counter) == 0,
+            Constraint::Affinity { counter, counts_self } => counts_self && self.state.total(counter) == 0,
             _ => false,
         })
     }
@@ -416,7 +416,7 @@ impl Planner<'_> {
     // What a node must hold for one pod of a demand and those of other classes that must join such a pod.
     fn room_for_followers(&self, scope: &Scope<'_>) -> Option<Resources> {
         let follows = |constraint: &Constraint| match *constraint {
-            Constraint::Together { counter, .. } => scope.host_counts.contains(&counter),
+            Constraint::Affinity { counter, .. } => scope.host_counts.contains(&counter),
             _ => false,
         };
         let followers = self.universe.classes.iter().enumerate().filter(|(index, class)| {

@@ -171,7 +171,7 @@ impl<'a> Planner<'a> {
                 let Some(class) = self.universe.class(id) else { continue };
                 self.remaining.add_times(&self.spec(class).requests, -i64::from(placed));
                 if placed < count {
-                    let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::Apart { .. }));
+                    let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::AntiAffinity { .. }));
                     if wants_others { &mut again } else { &mut *failed }.push((id, count - placed));
                 }
             }
@@ -250,8 +250,8 @@ impl<'a> Planner<'a> {
         let priority = self.priority_of(id);
         let admitting = if self.strategy.constrained_first { self.n_admitting(id) } else { 0 };
         let counts_self = |constraint: &Constraint| match *constraint {
-            Constraint::Spread { counts_self, .. } | Constraint::Together { counts_self, .. } => counts_self,
-            Constraint::Apart { .. } => false,
+            Constraint::Spread { counts_self, .. } | Constraint::Affinity { counts_self, .. } => counts_self,
+            Constraint::AntiAffinity { .. } => false,
         };
         let is_free = self.strategy.topology_first && !class.required.iter().any(counts_self);
         let only_reserved = only_reserved && !self.strategy.topology_first;

@@ -6,7 +6,7 @@ use crate::bound::Bound;
 use crate::restrictions::Restricted;
 use berth_model::{Assigned, ClassId, Money, Requirements, Resources};
 
-/// A plan, in terms of classes; who exactly goes where follows by dealing out each class's members in the order of
+/// A plan, in terms of classes; who exactly goes where follows by assigning each class's members in the order of
 /// nodes, then claims.
 #[derive(Clone, Debug, Default)]
 pub struct Solution {

@@ -39,14 +39,14 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
         sorted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         sorted.into_iter().map(|(_, constraint)| constraint).collect::<Vec<_>>()
     };
-    let mut together = heaviest_first(&class.preferred.together);
-    let mut apart = heaviest_first(&class.preferred.apart);
+    let mut affinity = heaviest_first(&class.preferred.affinity);
+    let mut anti_affinity = heaviest_first(&class.preferred.anti_affinity);
     let mut node_terms: Vec<&(i32, Requirements)> = spec.preferred_terms.iter().collect();
     node_terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     let mut spread = class.preferred.spread.clone();
     let mut avoids_preferred_taints = untolerated_preferences(cluster, spec);
     loop {
-        let preferred = together.iter().chain(&apart).chain(&spread).copied();
+        let preferred = affinity.iter().chain(&anti_affinity).chain(&spread).copied();
         let constraints = class.required.iter().copied().chain(preferred);
         let term = node_terms.first().map(|(_, term)| term);
         let mut demand = Demand {
@@ -63,10 +63,10 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
         };
         demand.sort_constraints(cluster, universe, constraints, &class.counts_in);
         out.push(demand);
-        if !together.is_empty() {
-            together.remove(0);
-        } else if !apart.is_empty() {
-            apart.remove(0);
+        if !affinity.is_empty() {
+            affinity.remove(0);
+        } else if !anti_affinity.is_empty() {
+            anti_affinity.remove(0);
         } else if !node_terms.is_empty() {
             node_terms.remove(0);
         } else if !spread.is_empty() {

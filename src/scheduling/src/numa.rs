@@ -31,7 +31,7 @@ pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolic
         asked.set(id, amount);
     }
     let left: Vec<Resources> = nodes.iter().map(|node| left_on(seeker, node)).collect();
-    let mut possible: Vec<Choice> = Vec::new();
+    let mut possible: Vec<NumaNodes> = Vec::new();
     for set in sets(nodes.len()) {
         // Larger sets are of no use once a smaller one does, but to say why where none is good enough.
         let is_enough = possible.iter().any(|known| known.is_good && known.size() < set.count_ones());
@@ -40,7 +40,7 @@ pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolic
         }
         possible.extend(choice(seeker, &asked, &left, set, policy));
     }
-    let smallest = possible.iter().filter(|choice| choice.is_good).map(Choice::size).min();
+    let smallest = possible.iter().filter(|choice| choice.is_good).map(NumaNodes::size).min();
     let best = possible.iter().enumerate().filter(|(_, choice)| choice.is_good && Some(choice.size()) == smallest);
     if let Some((at, _)) = best.max_by_key(|(at, choice)| (choice.score, std::cmp::Reverse(*at))) {
         return Ok(possible.swap_remove(at).given);
@@ -54,8 +54,8 @@ pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolic
         let all = seeker.on(None).err();
         return Err(all.unwrap_or_else(|| UnitsLack::NumaAmounts(ids().collect())));
     }
-    let fewest = possible.iter().map(Choice::size).min();
-    let is_preferred = |choice: &&Choice| policy == NumaPolicy::Restricted || Some(choice.size()) == fewest;
+    let fewest = possible.iter().map(NumaNodes::size).min();
+    let is_preferred = |choice: &&NumaNodes| policy == NumaPolicy::Restricted || Some(choice.size()) == fewest;
     let all = NumaChoice {
         preferred: possible.iter().filter(is_preferred).map(|choice| choice.set).collect(),
         possible: possible.iter().map(|choice| choice.set).collect(),
@@ -64,7 +64,7 @@ pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolic
 }
 
 /// A set of NUMA nodes, by position, that holds the pod.
-struct Choice {
+struct NumaNodes {
     set: u64,
     given: Given,
     /// Whether the policy lets the pod lie there, and the pods there do.
@@ -72,13 +72,19 @@ struct Choice {
     score: i64,
 }
 
-impl Choice {
+impl NumaNodes {
     fn size(&self) -> u32 {
         self.set.count_ones()
     }
 }
 
-fn choice(seeker: &Seeker<'_>, asked: &Resources, left: &[Resources], set: u64, policy: NumaPolicy) -> Option<Choice> {
+fn choice(
+    seeker: &Seeker<'_>,
+    asked: &Resources,
+    left: &[Resources],
+    set: u64,
+    policy: NumaPolicy,
+) -> Option<NumaNodes> {
     let in_set = |at: &usize| set & (1 << at) != 0;
     let members: Vec<usize> = (0..left.len()).filter(in_set).collect();
     // None of them is there for nothing.
@@ -91,7 +97,7 @@ fn choice(seeker: &Seeker<'_>, asked: &Resources, left: &[Resources], set: u64, 
     given.assigned.numa = parts;
     let is_few = policy != NumaPolicy::SingleNode || members.len() == 1;
     let is_good = is_few && (!seeker.ask.is_exclusive || is_left_alone(seeker, &members));
-    Some(Choice { set, is_good, score: score(seeker, asked, left, &members), given })
+    Some(NumaNodes { set, is_good, score: score(seeker, asked, left, &members), given })
 }
 
 /// The parts of a request on each of the NUMA nodes, as even as what is left of them allows.

@@ -99,8 +99,8 @@ pub fn pool_taint(cluster: &Cluster, pool: &NodePool, demand: &Demand) -> Option
 pub fn topology(constraints: &[Constraint]) -> &'static str {
     match constraints.first() {
         Some(Constraint::Spread { .. }) | None => SPREAD,
-        Some(Constraint::Together { .. }) => POD_AFFINITY,
-        Some(Constraint::Apart { .. }) => POD_ANTI_AFFINITY,
+        Some(Constraint::Affinity { .. }) => POD_AFFINITY,
+        Some(Constraint::AntiAffinity { .. }) => POD_ANTI_AFFINITY,
     }
 }
 

@@ -53,8 +53,8 @@ impl Domains {
         self.rules.iter().all(|rule| {
             let Some(&count) = rule.counts.get(domain) else { return false };
             match rule.constraint {
-                Constraint::Apart { .. } => count == 0,
-                Constraint::Together { counts_self, .. } => count > 0 || (rule.is_first && counts_self),
+                Constraint::AntiAffinity { .. } => count == 0,
+                Constraint::Affinity { counts_self, .. } => count > 0 || (rule.is_first && counts_self),
                 Constraint::Spread { max_skew, min_domains, counts_self, .. } => {
                     let with = count.saturating_add(u32::from(counts_self));
                     rule.eligible.get(domain) == Some(&true) && with.saturating_sub(rule.least(min_domains)) <= max_skew
@@ -68,8 +68,8 @@ impl Domains {
         self.rules.iter().any(|rule| {
             let Some(&count) = rule.counts.get(domain) else { return true };
             match rule.constraint {
-                Constraint::Apart { .. } => count > 0,
-                Constraint::Together { counts_self, .. } => count == 0 && !(rule.is_first && counts_self),
+                Constraint::AntiAffinity { .. } => count > 0,
+                Constraint::Affinity { counts_self, .. } => count == 0 && !(rule.is_first && counts_self),
                 Constraint::Spread { .. } => rule.eligible.get(domain) != Some(&true),
             }
         })
@@ -85,8 +85,8 @@ impl Domains {
     pub fn add(&mut self, domain: usize) {
         for rule in &mut self.rules {
             let (Constraint::Spread { counts_self, .. }
-            | Constraint::Together { counts_self, .. }
-            | Constraint::Apart { counts_self, .. }) = rule.constraint;
+            | Constraint::Affinity { counts_self, .. }
+            | Constraint::AntiAffinity { counts_self, .. }) = rule.constraint;
             if counts_self && let Some(count) = rule.counts.get_mut(domain) {
                 let before = *count;
                 *count = count.saturating_add(1);
@@ -108,7 +108,7 @@ impl Domains {
     pub fn chooses_home(&self) -> bool {
         self.rules
             .iter()
-            .any(|rule| rule.is_first && matches!(rule.constraint, Constraint::Together { counts_self: true, .. }))
+            .any(|rule| rule.is_first && matches!(rule.constraint, Constraint::Affinity { counts_self: true, .. }))
     }
 }
 

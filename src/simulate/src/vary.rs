@@ -21,12 +21,12 @@ const MOST: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variation {
     text: String,
-    key: Key,
+    key: Setting,
     values: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Key {
+enum Setting {
     /// The count of a reservation.
     Reservation(String),
     /// A feature gate.
@@ -48,12 +48,12 @@ impl std::str::FromStr for Variation {
             return Err(wrong("expected KEY=VALUE,VALUE, such as reservation.cr-web=0,20,40".to_owned()));
         };
         let key = match (key, key.split_once('.')) {
-            (_, Some(("reservation", id))) if !id.is_empty() => Key::Reservation(id.to_owned()),
-            (_, Some(("gate", name))) if !name.is_empty() => Key::Gate(name.to_owned()),
-            ("effort", _) => Key::Effort,
-            ("consolidation", _) => Key::Consolidation,
-            ("seed", _) => Key::Seed,
-            ("nodeCost", _) => Key::NodeCost,
+            (_, Some(("reservation", id))) if !id.is_empty() => Setting::Reservation(id.to_owned()),
+            (_, Some(("gate", name))) if !name.is_empty() => Setting::Gate(name.to_owned()),
+            ("effort", _) => Setting::Effort,
+            ("consolidation", _) => Setting::Consolidation,
+            ("seed", _) => Setting::Seed,
+            ("nodeCost", _) => Setting::NodeCost,
             (other, _) => {
                 let hint = nearest(other, KEYS).map_or(String::new(), |known| format!(": did you mean {known}?"));
                 let message = format!(
@@ -77,7 +77,7 @@ impl Variation {
         let expected = |what: &str| wrong(format!("found {value:?}, expected {what}"));
         let mut varied = simulation.clone();
         let label = match &self.key {
-            Key::Reservation(id) => {
+            Setting::Reservation(id) => {
                 let known = simulation.reservation_ids();
                 if !known.contains(id) {
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -89,12 +89,12 @@ impl Variation {
                 varied.counts.insert(id.clone(), count);
                 format!("{id}={count}")
             }
-            Key::Gate(name) => {
+            Setting::Gate(name) => {
                 let gates = format!("{name}={value}");
                 varied.controllers.convert.set_gates(&gates).map_err(|error| wrong(error.to_string()))?;
                 gates
             }
-            Key::Effort => {
+            Setting::Effort => {
                 varied.controllers.solve.effort = effort(match value {
                     "low" => scenario::Effort::Low,
                     "default" => scenario::Effort::Default,
@@ -103,7 +103,7 @@ impl Variation {
                 });
                 format!("effort={value}")
             }
-            Key::Consolidation => {
+            Setting::Consolidation => {
                 varied.consolidation = match value {
                     "AsWritten" => Consolidation::AsWritten,
                     "Never" => Consolidation::Never,
@@ -117,11 +117,11 @@ impl Variation {
                 };
                 format!("consolidation={value}")
             }
-            Key::Seed => {
+            Setting::Seed => {
                 varied.seed = value.parse().map_err(|_| expected("a whole number, 0 or more"))?;
                 format!("seed={value}")
             }
-            Key::NodeCost => {
+            Setting::NodeCost => {
                 let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| !money.is_negative());
                 let money = money.ok_or_else(|| expected("dollars an hour, 0 or more"))?;
                 varied.controllers.solve.node_cost = money;

@@ -140,8 +140,8 @@ fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Univ
             counter.is_some_and(|counter| counter.key == cluster.well_known.hostname)
         };
         let asks = |asks: &dyn Fn(&Constraint) -> bool| class.required.iter().any(asks);
-        let chooses = asks(&|constraint| matches!(constraint, Constraint::Together { counts_self: true, .. }));
-        let depends = |constraint: &Constraint| !matches!(constraint, Constraint::Apart { .. });
+        let chooses = asks(&|constraint| matches!(constraint, Constraint::Affinity { counts_self: true, .. }));
+        let depends = |constraint: &Constraint| !matches!(constraint, Constraint::AntiAffinity { .. });
         let looks_far = asks(&|constraint| depends(constraint) && !is_on_host(constraint));
         late = [promise.draws_from.is_none(), !chooses, !looks_far, !asks(&depends)];
     }

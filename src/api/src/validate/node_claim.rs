@@ -1,7 +1,7 @@
 //! What is wrong with a NodeClaim.
 
 use super::node_pool::{check_duration, check_nillable, check_node_class_ref};
-use super::requirement::Place;
+use super::requirement::RequirementOf;
 use super::{Errors, FieldError, metadata, requirement, resources, taint};
 use crate::NodeClaim;
 
@@ -14,7 +14,7 @@ impl NodeClaim {
         metadata::check(&self.metadata, &mut errors);
         let spec = &self.spec;
         taint::check(&[("spec.taints", &spec.taints), ("spec.startupTaints", &spec.startup_taints)], &mut errors);
-        requirement::check("spec.requirements", &spec.requirements, Place::Claim, &mut errors);
+        requirement::check("spec.requirements", &spec.requirements, RequirementOf::Claim, &mut errors);
         resources::check("spec.resources.requests", &spec.resources.requests, &mut errors);
         check_node_class_ref("spec.nodeClassRef", spec.node_class_ref.as_ref(), &mut errors);
         check_duration("spec.terminationGracePeriod", spec.termination_grace_period.as_ref(), &mut errors);

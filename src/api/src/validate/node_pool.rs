@@ -1,6 +1,6 @@
 //! What is wrong with a NodePool.
 
-use super::requirement::Place;
+use super::requirement::RequirementOf;
 use super::syntax::{NAME_LENGTH, is_whole_duration};
 use super::{Errors, FieldError, budget, metadata, requirement, resources, shown, taint};
 use crate::labels;
@@ -63,7 +63,7 @@ impl NodePoolSpec {
             ],
             errors,
         );
-        requirement::check(&format!("{path}.requirements"), &template.requirements, Place::Pool, errors);
+        requirement::check(&format!("{path}.requirements"), &template.requirements, RequirementOf::Pool, errors);
         check_node_class_ref(&format!("{path}.nodeClassRef"), template.node_class_ref.as_ref(), errors);
         let grace_period = template.termination_grace_period.as_ref();
         check_duration(&format!("{path}.terminationGracePeriod"), grace_period, errors);

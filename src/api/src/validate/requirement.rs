@@ -12,7 +12,7 @@ const MIN_VALUES: std::ops::RangeInclusive<i64> = 1..=50;
 
 /// How the kinds differ in what they require.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RequirementOf {
     Pool,
     Claim,
     Overlay,
@@ -27,7 +27,7 @@ struct Parts<'a> {
 }
 
 /// Checks the requirements of a NodePool's template or a NodeClaim.
-pub(super) fn check(path: &str, requirements: &[Requirement], place: Place, errors: &mut Errors) {
+pub(super) fn check(path: &str, requirements: &[Requirement], place: RequirementOf, errors: &mut Errors) {
     let parts = requirements.iter().map(|requirement| Parts {
         key: &requirement.key,
         operator: requirement.operator,
@@ -45,13 +45,13 @@ pub(super) fn check_overlay(path: &str, requirements: &[OverlayRequirement], err
         values: &requirement.values,
         min_values: None,
     });
-    check_all(path, parts, Place::Overlay, errors);
+    check_all(path, parts, RequirementOf::Overlay, errors);
 }
 
 fn check_all<'a>(
     path: &str,
     requirements: impl ExactSizeIterator<Item = Parts<'a>>,
-    place: Place,
+    place: RequirementOf,
     errors: &mut Errors,
 ) {
     if errors.too_many(path, requirements.len(), MOST) {
@@ -65,25 +65,25 @@ fn check_all<'a>(
     }
 }
 
-fn check_key(path: &str, key: &str, place: Place, errors: &mut Errors) {
+fn check_key(path: &str, key: &str, place: RequirementOf, errors: &mut Errors) {
     let path = format!("{path}.key");
     if let Some(error) = qualified_name_error(key) {
         errors.invalid(&path, format!("label key {} {error}", shown(key)));
     }
-    let allowed = |restriction: &Restriction| place != Place::Pool && *restriction == Restriction::NodePool;
+    let allowed = |restriction: &Restriction| place != RequirementOf::Pool && *restriction == Restriction::NodePool;
     if let Some(restriction) = labels::restriction(labels::normalized(key)).filter(|found| !allowed(found)) {
         errors.forbidden(path, format!("{restriction}, found {}", shown(key)));
     }
 }
 
-fn check_values(path: &str, requirement: &Parts<'_>, place: Place, errors: &mut Errors) {
+fn check_values(path: &str, requirement: &Parts<'_>, place: RequirementOf, errors: &mut Errors) {
     let (operator, values) = (requirement.operator, requirement.values);
     for (index, value) in values.iter().enumerate() {
         if let Some(error) = label_value_error(value) {
             errors.invalid(format!("{path}.values[{index}]"), format!("label value {} {error}", shown(value)));
         }
     }
-    let needs_value = operator == Operator::In || operator == Operator::NotIn && place == Place::Overlay;
+    let needs_value = operator == Operator::In || operator == Operator::NotIn && place == RequirementOf::Overlay;
     if needs_value && values.is_empty() {
         let message =
             format!("requirements with operator '{}' must have a value defined, found none", operator.as_str());

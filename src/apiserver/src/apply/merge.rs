@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use super::walk::{Items, Relation, element_of, items, relation};
-use crate::schema::{ListKind, Shape, Typed};
+use crate::schema::{ListKind, SchemaType, Typed};
 
 /// The live value with everything that the configuration sets.
 pub(super) fn merge(live: Option<&Value>, config: Option<&Value>, typed: Typed<'_>) -> Value {
@@ -89,7 +89,7 @@ fn merge_list(live: &Value, config: &Value, kind: &ListKind, typed: Typed<'_>) -
 pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: &mut Vec<String>) {
     let length = path.len();
     match (typed.shape(), value) {
-        (Shape::Struct(object), Value::Object(map)) => {
+        (SchemaType::Struct(object), Value::Object(map)) => {
             for (key, child) in map {
                 path.push('.');
                 path.push_str(key);
@@ -101,8 +101,8 @@ pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: 
                 path.truncate(length);
             }
         }
-        (Shape::Map { .. }, Value::Object(map)) => check_children(map, typed, path, errors),
-        (Shape::List { kind, .. }, Value::Array(list)) => {
+        (SchemaType::Map { .. }, Value::Object(map)) => check_children(map, typed, path, errors),
+        (SchemaType::List { kind, .. }, Value::Array(list)) => {
             let mut seen = rustc_hash::FxHashSet::default();
             for (index, item) in list.iter().enumerate() {
                 if *kind != ListKind::Atomic {
@@ -126,8 +126,8 @@ pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: 
                 path.truncate(length);
             }
         }
-        (Shape::Any, _) | (_, Value::Null) => {}
-        (Shape::Scalar(scalar), value) => {
+        (SchemaType::Any, _) | (_, Value::Null) => {}
+        (SchemaType::Scalar(scalar), value) => {
             use crate::schema::Scalar;
             let fits = match scalar {
                 Scalar::Bool => value.is_boolean(),
@@ -157,7 +157,7 @@ pub(super) fn check(value: &Value, typed: Typed<'_>, path: &mut String, errors: 
                 errors.push(format!("{path}: expected {expected}, got {got}"));
             }
         }
-        (Shape::List { .. }, value) => errors.push(format!("{path}: expected list, got {}", shown(value))),
+        (SchemaType::List { .. }, value) => errors.push(format!("{path}: expected list, got {}", shown(value))),
         (_, value) => errors.push(format!("{path}: expected map, got {}", shown(value))),
     }
 }

@@ -5,7 +5,7 @@ use rustc_hash::FxBuildHasher;
 use serde_json::{Map, Value};
 
 use super::fields::{Element, FieldSet, field};
-use crate::schema::{ListKind, Scalar, Shape, Typed};
+use crate::schema::{ListKind, Scalar, SchemaType, Typed};
 
 /// How a value of a type merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,23 +22,23 @@ pub(super) enum Relation<'a> {
 pub(super) fn relation<'a>(typed: Typed<'a>, values: &[Option<&Value>]) -> Relation<'a> {
     let mut present = values.iter().flatten().filter(|value| !value.is_null()).peekable();
     match typed.shape() {
-        Shape::Any if typed.name() == "RawExtension" => Relation::Leaf,
-        Shape::Any => {
+        SchemaType::Any if typed.name() == "RawExtension" => Relation::Leaf,
+        SchemaType::Any => {
             let all_maps = present.peek().is_some() && present.all(|value| value.is_object());
             if all_maps { Relation::Map } else { Relation::Leaf }
         }
-        Shape::Struct(object) if object.atomic => Relation::Leaf,
-        Shape::Map { atomic: true, .. } | Shape::Scalar(_) | Shape::List { kind: ListKind::Atomic, .. } => {
-            Relation::Leaf
-        }
-        Shape::Struct(_) | Shape::Map { .. } => {
+        SchemaType::Struct(object) if object.atomic => Relation::Leaf,
+        SchemaType::Map { atomic: true, .. }
+        | SchemaType::Scalar(_)
+        | SchemaType::List { kind: ListKind::Atomic, .. } => Relation::Leaf,
+        SchemaType::Struct(_) | SchemaType::Map { .. } => {
             if present.all(|value| value.is_object()) {
                 Relation::Map
             } else {
                 Relation::Leaf
             }
         }
-        Shape::List { kind, .. } => {
+        SchemaType::List { kind, .. } => {
             if present.all(|value| value.is_array()) {
                 Relation::List(kind)
             } else {
@@ -227,7 +227,7 @@ fn leaf(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>) -> Fate {
         (Some(old), Some(new)) => {
             // Two ways to write one quantity are one value once stored.
             let same =
-                old == new || matches!(typed.shape(), Shape::Scalar(Scalar::Quantity)) && same_quantity(old, new);
+                old == new || matches!(typed.shape(), SchemaType::Scalar(Scalar::Quantity)) && same_quantity(old, new);
             if same { Fate::Same } else { Fate::Modified }
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::{micro_time_text, time_text};
 use crate::defaults::base64;
-use crate::schema::{Scalar, Shape, Typed};
+use crate::schema::{Scalar, SchemaType, Typed};
 use crate::status::{ApiError, Result};
 
 /// The content type of such a body.
@@ -102,7 +102,7 @@ fn message(bytes: &[u8], typed: Typed<'_>, prefix: &[u64], depth: usize) -> Opti
     if depth > MAX_DEPTH {
         return None;
     }
-    let Shape::Struct(object) = typed.shape() else { return Some(Map::new()) };
+    let SchemaType::Struct(object) = typed.shape() else { return Some(Map::new()) };
     let mut out = Map::new();
     for (number, wire) in fields(bytes)? {
         let path: Vec<u64> = prefix.iter().copied().chain([number]).collect();
@@ -124,7 +124,7 @@ fn message(bytes: &[u8], typed: Typed<'_>, prefix: &[u64], depth: usize) -> Opti
 /// The value of a field; repeated fields add to what is `present`.
 fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize) -> Option<Option<Value>> {
     Some(Some(match (typed.shape(), wire) {
-        (Shape::List { item, .. }, wire) => {
+        (SchemaType::List { item, .. }, wire) => {
             let mut items = match present {
                 Some(Value::Array(items)) => items,
                 _ => Vec::new(),
@@ -132,7 +132,7 @@ fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize)
             items.extend(value(wire, typed.get(*item), None, depth + 1)?);
             Value::Array(items)
         }
-        (Shape::Map { value: values, .. }, Wire::Bytes(entry)) => {
+        (SchemaType::Map { value: values, .. }, Wire::Bytes(entry)) => {
             let mut map = match present {
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
@@ -148,9 +148,9 @@ fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize)
             map.insert(key, inside);
             Value::Object(map)
         }
-        (Shape::Struct(_), Wire::Bytes(bytes)) => Value::Object(message(bytes, typed, &[], depth + 1)?),
+        (SchemaType::Struct(_), Wire::Bytes(bytes)) => Value::Object(message(bytes, typed, &[], depth + 1)?),
         // JSON inside.
-        (Shape::Any, Wire::Bytes(bytes)) => {
+        (SchemaType::Any, Wire::Bytes(bytes)) => {
             let raw = fields(bytes)?.into_iter().find_map(|(number, wire)| match (number, wire) {
                 (1, Wire::Bytes(raw)) => Some(raw),
                 _ => None,
@@ -160,7 +160,7 @@ fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize)
                 None => return Some(None),
             }
         }
-        (Shape::Scalar(scalar), wire) => return scalar_value(*scalar, wire),
+        (SchemaType::Scalar(scalar), wire) => return scalar_value(*scalar, wire),
         _ => return Some(None),
     }))
 }
@@ -168,7 +168,7 @@ fn value(wire: Wire<'_>, typed: Typed<'_>, present: Option<Value>, depth: usize)
 /// A map's value; a list there is a message of its own with the items as its field 1.
 fn map_value(wire: Wire<'_>, typed: Typed<'_>, depth: usize) -> Option<Value> {
     match (typed.shape(), wire) {
-        (Shape::List { item, .. }, Wire::Bytes(bytes)) => {
+        (SchemaType::List { item, .. }, Wire::Bytes(bytes)) => {
             let mut items = Vec::new();
             for (_, wire) in fields(bytes)? {
                 items.extend(value(wire, typed.get(*item), None, depth + 1)?);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use berth_quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::{Field, Scalar, Shape, Struct, Typed};
+use super::{Field, Scalar, SchemaType, Struct, Typed};
 use crate::clock::{micro_time_text, time_text};
 
 /// What decoding found besides the value.
@@ -34,8 +34,8 @@ struct Decoder<'p> {
 }
 
 /// Where a value is: a step from a value around it. Only problems look at it.
-struct Place<'a> {
-    around: Option<&'a Place<'a>>,
+struct ValuePath<'a> {
+    around: Option<&'a ValuePath<'a>>,
     step: Step<'a>,
     /// The named type around the step.
     owner: &'a str,
@@ -48,7 +48,7 @@ enum Step<'a> {
     Index(usize),
 }
 
-type At<'a> = Option<&'a Place<'a>>;
+type At<'a> = Option<&'a ValuePath<'a>>;
 
 fn owner(at: At<'_>) -> &str {
     at.map_or("", |place| place.owner)
@@ -87,31 +87,31 @@ pub(crate) fn empty(typed: Typed<'_>) -> Value {
 impl Decoder<'_> {
     fn value(&mut self, value: &mut Value, typed: Typed<'_>, at: At<'_>) {
         match typed.shape() {
-            Shape::Any => {}
-            Shape::Struct(object) => self.object(value, object, typed, at),
-            Shape::Map { value: values, .. } => {
+            SchemaType::Any => {}
+            SchemaType::Struct(object) => self.object(value, object, typed, at),
+            SchemaType::Map { value: values, .. } => {
                 let Value::Object(map) = value else { return self.mismatch(value, typed, at) };
                 let values = typed.get(*values);
                 for (key, value) in map.iter_mut() {
                     if value.is_null() {
                         *value = zero(values);
                     }
-                    let here = Place { around: at, step: Step::Key(key), owner: owner(at) };
+                    let here = ValuePath { around: at, step: Step::Key(key), owner: owner(at) };
                     self.value(value, values, Some(&here));
                 }
             }
-            Shape::List { item, .. } => {
+            SchemaType::List { item, .. } => {
                 let Value::Array(items) = value else { return self.mismatch(value, typed, at) };
                 let item = typed.get(*item);
                 for (index, value) in items.iter_mut().enumerate() {
                     if value.is_null() {
                         *value = zero(item);
                     }
-                    let here = Place { around: at, step: Step::Index(index), owner: owner(at) };
+                    let here = ValuePath { around: at, step: Step::Index(index), owner: owner(at) };
                     self.value(value, item, Some(&here));
                 }
             }
-            Shape::Scalar(scalar) => self.scalar(value, *scalar, typed, at),
+            SchemaType::Scalar(scalar) => self.scalar(value, *scalar, typed, at),
         }
     }
 
@@ -133,7 +133,7 @@ impl Decoder<'_> {
                 }
                 continue;
             }
-            let here = Place { around: at, step: Step::Field(key), owner };
+            let here = ValuePath { around: at, step: Step::Field(key), owner };
             self.value(value, typed.get(field.schema), Some(&here));
             if vanishes(value, field, typed) {
                 gone.push(key.clone());
@@ -149,7 +149,7 @@ impl Decoder<'_> {
             let Some(field) = object.fields.get(name).filter(|_| !map.contains_key(name)) else { continue };
             if let Some(default) = &field.default {
                 let mut value = default.clone();
-                let here = Place { around: at, step: Step::Field(name), owner };
+                let here = ValuePath { around: at, step: Step::Field(name), owner };
                 self.value(&mut value, typed.get(field.schema), Some(&here));
                 map.insert(name.clone(), value);
             } else if (field.required && self.zeros == Zeros::Shown) || shows_null(typed.name(), name) {
@@ -231,7 +231,7 @@ impl Decoder<'_> {
         let found = match value {
             Value::Null => "null".to_owned(),
             Value::Bool(_) => "bool".to_owned(),
-            Value::Number(_) if !matches!(typed.shape(), Shape::Scalar(Scalar::Int32 | Scalar::Int64)) => {
+            Value::Number(_) if !matches!(typed.shape(), SchemaType::Scalar(Scalar::Int32 | Scalar::Int64)) => {
                 "number".to_owned()
             }
             Value::Number(number) => format!("number {number}"),
@@ -263,9 +263,9 @@ impl Decoder<'_> {
             Value::Object(_) => "map",
         };
         let converter = match typed.shape() {
-            Shape::Struct(_) => format!("cannot restore struct from: {kind}"),
-            Shape::Map { .. } => format!("cannot restore map from {kind}"),
-            Shape::List { .. } => format!("cannot restore slice from {kind}"),
+            SchemaType::Struct(_) => format!("cannot restore struct from: {kind}"),
+            SchemaType::Map { .. } => format!("cannot restore map from {kind}"),
+            SchemaType::List { .. } => format!("cannot restore slice from {kind}"),
             _ => format!("unrecognized type: {}", go_type(typed)),
         };
         let json = format!("json: cannot unmarshal {found} into {place}{}", go_type(typed));
@@ -355,7 +355,7 @@ fn vanishes(value: &Value, field: &Field, typed: Typed<'_>) -> bool {
         Value::Array(items) => items.is_empty() && !field.required && field.default.is_none(),
         Value::Object(map) => {
             let shape = typed.get(field.schema).shape();
-            map.is_empty() && !field.required && matches!(shape, Shape::Map { .. })
+            map.is_empty() && !field.required && matches!(shape, SchemaType::Map { .. })
         }
         Value::String(text) => field.omit_zero && text.is_empty(),
         Value::Bool(flag) => field.omit_zero && !flag,
@@ -366,23 +366,23 @@ fn vanishes(value: &Value, field: &Field, typed: Typed<'_>) -> bool {
 
 fn zero(typed: Typed<'_>) -> Value {
     match typed.shape() {
-        Shape::Struct(_) | Shape::Map { .. } => Value::Object(Map::new()),
-        Shape::List { .. } => Value::Array(Vec::new()),
-        Shape::Scalar(Scalar::String | Scalar::Bytes) => "".into(),
-        Shape::Scalar(Scalar::Bool) => false.into(),
-        Shape::Scalar(Scalar::Quantity) => "0".into(),
-        Shape::Scalar(_) => 0.into(),
-        Shape::Any => Value::Null,
+        SchemaType::Struct(_) | SchemaType::Map { .. } => Value::Object(Map::new()),
+        SchemaType::List { .. } => Value::Array(Vec::new()),
+        SchemaType::Scalar(Scalar::String | Scalar::Bytes) => "".into(),
+        SchemaType::Scalar(Scalar::Bool) => false.into(),
+        SchemaType::Scalar(Scalar::Quantity) => "0".into(),
+        SchemaType::Scalar(_) => 0.into(),
+        SchemaType::Any => Value::Null,
     }
 }
 
 fn go_type(typed: Typed<'_>) -> String {
     match typed.shape() {
-        Shape::Struct(_) => format!("v1.{}", typed.name()),
-        Shape::Map { value, .. } => format!("map[string]{}", go_type(typed.get(*value))),
-        Shape::List { item, .. } => format!("[]{}", go_type(typed.get(*item))),
-        Shape::Any => "interface {}".to_owned(),
-        Shape::Scalar(scalar) => match scalar {
+        SchemaType::Struct(_) => format!("v1.{}", typed.name()),
+        SchemaType::Map { value, .. } => format!("map[string]{}", go_type(typed.get(*value))),
+        SchemaType::List { item, .. } => format!("[]{}", go_type(typed.get(*item))),
+        SchemaType::Any => "interface {}".to_owned(),
+        SchemaType::Scalar(scalar) => match scalar {
             Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
             Scalar::Bytes => "[]uint8",
             Scalar::Quantity => "resource.Quantity",

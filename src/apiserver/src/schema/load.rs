@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{Field, ListKind, Patch, Scalar, Schema, SchemaId, Schemas, Shape, Struct};
+use super::{Field, ListKind, Patch, Scalar, Schema, SchemaId, SchemaType, Schemas, Struct};
 
 /// Types that the schema calls strings or objects, and the server reads in a way of its own.
-const SPECIAL: &[(&str, Shape)] = &[
-    ("io.k8s.apimachinery.pkg.api.resource.Quantity", Shape::Scalar(Scalar::Quantity)),
-    ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", Shape::Scalar(Scalar::IntOrString)),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", Shape::Scalar(Scalar::Time)),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", Shape::Scalar(Scalar::MicroTime)),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", Shape::Any),
-    ("io.k8s.apimachinery.pkg.runtime.RawExtension", Shape::Any),
+const SPECIAL: &[(&str, SchemaType)] = &[
+    ("io.k8s.apimachinery.pkg.api.resource.Quantity", SchemaType::Scalar(Scalar::Quantity)),
+    ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", SchemaType::Scalar(Scalar::IntOrString)),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", SchemaType::Scalar(Scalar::Time)),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", SchemaType::Scalar(Scalar::MicroTime)),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", SchemaType::Any),
+    ("io.k8s.apimachinery.pkg.runtime.RawExtension", SchemaType::Any),
 ];
 pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -20,7 +20,7 @@ impl Schemas {
     pub(crate) fn from_openapi(raw: &Map<String, Value>) -> Self {
         let mut schemas = Self::default();
         for name in raw.keys() {
-            let id = schemas.add(Schema { name: String::new(), shape: Shape::Any });
+            let id = schemas.add(Schema { name: String::new(), shape: SchemaType::Any });
             schemas.names.insert(name.clone(), id);
         }
         for (name, schema) in raw {
@@ -44,7 +44,7 @@ impl Schemas {
             .collect();
         let mut schemas = Self::from_openapi(&meta);
         let mut shape = schemas.shape(schema);
-        if let Shape::Struct(object) = &mut shape {
+        if let SchemaType::Struct(object) = &mut shape {
             schemas.make_resource(object);
         }
         let root = schemas.add(Schema { name: kind.to_owned(), shape });
@@ -52,7 +52,7 @@ impl Schemas {
     }
 
     fn make_resource(&mut self, object: &mut Struct) {
-        let text = self.add(Schema { name: String::new(), shape: Shape::Scalar(Scalar::String) });
+        let text = self.add(Schema { name: String::new(), shape: SchemaType::Scalar(Scalar::String) });
         for name in ["apiVersion", "kind"] {
             object.fields.insert(name.to_owned(), Field::plain(text));
         }
@@ -81,11 +81,11 @@ impl Schemas {
         self.add(Schema { name: String::new(), shape })
     }
 
-    fn shape(&mut self, schema: &Value) -> Shape {
+    fn shape(&mut self, schema: &Value) -> SchemaType {
         let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
         let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or_default();
         if flag("x-kubernetes-int-or-string") || text("format") == "int-or-string" {
-            return Shape::Scalar(Scalar::IntOrString);
+            return SchemaType::Scalar(Scalar::IntOrString);
         }
         let scalar = match (text("type"), text("format")) {
             ("string", "byte") => Scalar::Bytes,
@@ -98,24 +98,24 @@ impl Schemas {
             ("array", _) => {
                 let item = schema.get("items").map_or(Value::Null, Value::clone);
                 let item = self.place(&item);
-                return Shape::List { item, kind: list_kind(schema) };
+                return SchemaType::List { item, kind: list_kind(schema) };
             }
             _ => return self.object_shape(schema),
         };
-        Shape::Scalar(scalar)
+        SchemaType::Scalar(scalar)
     }
 
-    fn object_shape(&mut self, schema: &Value) -> Shape {
+    fn object_shape(&mut self, schema: &Value) -> SchemaType {
         let preserve = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool).unwrap_or_default();
         let embedded = schema.get("x-kubernetes-embedded-resource").and_then(Value::as_bool).unwrap_or_default();
         let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
         if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
             let value = self.place(values);
-            return Shape::Map { value, atomic };
+            return SchemaType::Map { value, atomic };
         }
         let properties = schema.get("properties").and_then(Value::as_object);
         if properties.is_none() && (preserve || !embedded) && !is_typed_empty(schema) {
-            return Shape::Any;
+            return SchemaType::Any;
         }
         let required: Vec<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -142,7 +142,7 @@ impl Schemas {
         }
         let has_default = |(name, field): (&String, &Field)| field.default.is_some().then(|| name.clone());
         object.defaulted = object.fields.iter().filter_map(has_default).collect();
-        Shape::Struct(object)
+        SchemaType::Struct(object)
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
     fn the_pinned_data_knows_pods() {
         let pod = builtin().schemas.named("io.k8s.api.core.v1.Pod").unwrap();
         let ports = pod.at(&["spec", "containers"]).item().child("ports");
-        let Shape::List { kind, .. } = ports.shape() else { panic!("a list") };
+        let SchemaType::List { kind, .. } = ports.shape() else { panic!("a list") };
         assert_eq!(*kind, ListKind::Map(vec!["containerPort".to_owned(), "protocol".to_owned()]));
         let containers = pod.at(&["spec"]).field("containers").unwrap();
         assert_eq!(containers.patch.merge_key.as_deref(), Some("name"));

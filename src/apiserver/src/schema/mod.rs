@@ -33,12 +33,12 @@ pub(crate) struct Schemas {
 pub(crate) struct Schema {
     /// The name of the Go type, such as `PodSpec`; empty for an unnamed one.
     pub(crate) name: String,
-    pub(crate) shape: Shape,
+    pub(crate) shape: SchemaType,
 }
 
 /// What a value of a type looks like.
 #[derive(Debug, Clone)]
-pub(crate) enum Shape {
+pub(crate) enum SchemaType {
     /// Anything; merged by what it is.
     Any,
     Struct(Struct),
@@ -116,7 +116,7 @@ pub(crate) struct Typed<'a> {
 }
 
 /// What stands in for the type of an unknown field.
-static ANY: Schema = Schema { name: String::new(), shape: Shape::Any };
+static ANY: Schema = Schema { name: String::new(), shape: SchemaType::Any };
 
 // === impl Schemas ===
 
@@ -139,7 +139,7 @@ impl<'a> Typed<'a> {
         &self.schema.name
     }
 
-    pub(crate) fn shape(self) -> &'a Shape {
+    pub(crate) fn shape(self) -> &'a SchemaType {
         &self.schema.shape
     }
 
@@ -154,7 +154,7 @@ impl<'a> Typed<'a> {
     /// The field of a struct.
     pub(crate) fn field(self, name: &str) -> Option<&'a Field> {
         match self.shape() {
-            Shape::Struct(object) => object.fields.get(name),
+            SchemaType::Struct(object) => object.fields.get(name),
             _ => None,
         }
     }
@@ -162,8 +162,8 @@ impl<'a> Typed<'a> {
     /// The type below a key of an object, whatever the kind of object.
     pub(crate) fn child(self, name: &str) -> Self {
         match self.shape() {
-            Shape::Struct(object) => object.fields.get(name).map_or(self.any(), |field| self.get(field.schema)),
-            Shape::Map { value, .. } => self.get(*value),
+            SchemaType::Struct(object) => object.fields.get(name).map_or(self.any(), |field| self.get(field.schema)),
+            SchemaType::Map { value, .. } => self.get(*value),
             _ => self.any(),
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Typed<'a> {
     /// The type of a list's items.
     pub(crate) fn item(self) -> Self {
         match self.shape() {
-            Shape::List { item, .. } => self.get(*item),
+            SchemaType::List { item, .. } => self.get(*item),
             _ => self.any(),
         }
     }

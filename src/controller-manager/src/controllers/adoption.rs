@@ -6,7 +6,7 @@ use kube::core::{Selector, SelectorExt};
 use serde::Deserialize;
 
 use crate::core::{Core, controlled_by};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Meta, Pod, View};
 use crate::resource::Resource;
 use crate::store::Kept;
@@ -83,7 +83,7 @@ impl Owner<'_> {
         let (client, key, uid) = (core.client.clone(), self.view.key(), self.view.uid.to_owned());
         let resource = self.resource;
         Effect::Task(Box::pin(async move {
-            let failure = |key: &Key, source: kube::Error| Failure::Request {
+            let failure = |key: &NamespacedName, source: kube::Error| Failure::Request {
                 verb: http::Method::GET,
                 resource: resource.plural.to_string(),
                 key: key.clone(),

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::template::{count, scaled};
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::Pod;
 use crate::resource::BUDGETS;
 use crate::work::Work;
@@ -19,7 +19,7 @@ use crate::write::{Effect, Write};
 /// An eviction that did not delete its pod is forgotten after this.
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(2);
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(budget) = core.caches.budgets.get(key).cloned() else { return Effect::Done };
     let Some(spec) = budget.spec.as_ref().filter(|_| budget.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
@@ -84,7 +84,7 @@ fn set_condition(status: &mut PodDisruptionBudgetStatus, now: &Time) {
 /// Pods that were evicted and are not deleted yet, as long as that is believed.
 fn still_disrupted(
     core: &mut Core,
-    key: &Key,
+    key: &NamespacedName,
     budget: &PodDisruptionBudget,
     pods: &[Arc<Pod>],
     now: Timestamp,

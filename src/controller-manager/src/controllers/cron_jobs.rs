@@ -14,7 +14,7 @@ use super::jobs::finished;
 use super::template::{annotate, annotation, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::{CRON_JOBS, JOBS};
 use crate::work::Work;
@@ -22,7 +22,7 @@ use crate::write::{Effect, Write};
 
 const SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(cron) = core.caches.cron_jobs.get(key).cloned() else { return Effect::Done };
     let Some(spec) = cron.spec.as_ref().filter(|_| cron.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
@@ -87,7 +87,7 @@ fn created(job: &Job) -> Option<Timestamp> {
 
 fn start_if_due(
     core: &mut Core,
-    key: &Key,
+    key: &NamespacedName,
     cron: &CronJob,
     spec: &CronJobSpec,
     jobs: &[Arc<Job>],
@@ -137,7 +137,7 @@ fn create(cron: &CronJob, spec: &CronJobSpec, name: &str, time: Timestamp, zone:
     let job = Job { metadata, spec: spec.job_template.spec.clone(), status: None };
     let telling = Telling::done(Involved::new(&CRON_JOBS, owner), "SuccessfulCreate", "Created job {}");
     let telling = telling.or_refused("FailedCreate", "Error creating job: {}");
-    Write::ensure(&JOBS, &Key::new(owner.namespace, name), &job).telling(telling)
+    Write::ensure(&JOBS, &NamespacedName::new(owner.namespace, name), &job).telling(telling)
 }
 
 fn remove(job: &Job) -> Write {

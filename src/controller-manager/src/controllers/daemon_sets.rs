@@ -18,7 +18,7 @@ use super::template::{hash_of, pod_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
 use crate::resource::{DAEMON_SETS, PODS};
 use crate::work::Work;
@@ -37,10 +37,10 @@ const TOLERATED: [(&str, &str); 6] = [
 
 /// What is known of all DaemonSets.
 #[derive(Debug, Default)]
-pub(crate) struct Daemons(FxHashMap<Key, Daemon>);
+pub(crate) struct Daemons(FxHashMap<NamespacedName, Daemon>);
 
 impl Daemons {
-    pub(crate) fn forget(&mut self, key: &Key) {
+    pub(crate) fn forget(&mut self, key: &NamespacedName) {
         self.0.remove(key);
     }
 }
@@ -139,7 +139,7 @@ impl Daemon {
 }
 
 /// The revisions, the rolling update and the status.
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(set) = core.caches.daemon_sets.get(key).cloned() else { return Effect::Done };
     let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
@@ -182,7 +182,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
 }
 
 /// Deletes pods of an old template: those that are not available, and others as far as enough are left.
-fn replace_old(core: &Core, key: &Key, set: &DaemonSet, spec: &DaemonSetSpec) -> Vec<Write> {
+fn replace_old(core: &Core, key: &NamespacedName, set: &DaemonSet, spec: &DaemonSetSpec) -> Vec<Write> {
     let strategy = spec.update_strategy.as_ref();
     let Some(daemon) = core.daemons.0.get(key) else { return Vec::new() };
     if strategy.and_then(|strategy| strategy.type_.as_deref()).is_some_and(|type_| type_ != "RollingUpdate") {
@@ -203,7 +203,7 @@ fn replace_old(core: &Core, key: &Key, set: &DaemonSet, spec: &DaemonSetSpec) ->
         .collect()
 }
 
-fn write_status(key: &Key, set: &DaemonSet, daemon: &Daemon) -> Option<Write> {
+fn write_status(key: &NamespacedName, set: &DaemonSet, daemon: &Daemon) -> Option<Write> {
     let sum = &daemon.sum;
     let updated = daemon.of_revision.get(daemon.revision.as_str()).copied().unwrap_or(0);
     let some = |n: i32| Some(n).filter(|n| *n > 0);
@@ -228,7 +228,7 @@ fn write_status(key: &Key, set: &DaemonSet, daemon: &Daemon) -> Option<Write> {
 }
 
 /// The pods of one node.
-pub(crate) fn sync_node(core: &mut Core, key: &Key, name: &Arc<str>) -> Effect {
+pub(crate) fn sync_node(core: &mut Core, key: &NamespacedName, name: &Arc<str>) -> Effect {
     let Some(set) = core.caches.daemon_sets.get(key).cloned() else { return Effect::Done };
     let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
@@ -252,7 +252,8 @@ pub(crate) fn sync_node(core: &mut Core, key: &Key, name: &Arc<str>) -> Effect {
             is_ours
         });
     }
-    let node = caches.nodes.get(&Key::new("", name)).filter(|node| node.metadata.deletion_timestamp.is_none());
+    let node =
+        caches.nodes.get(&NamespacedName::new("", name)).filter(|node| node.metadata.deletion_timestamp.is_none());
     let (should_run, should_continue) = node.map_or((false, false), |node| placement(&daemon.template, node));
     let mut live: Vec<&Arc<Pod>> = here.iter().filter(|pod| pod.is_active()).collect();
     // Of several the oldest stays, a running one before one that waits.
@@ -310,7 +311,7 @@ fn create(set: &DaemonSet, daemon: &Daemon, node: &str) -> Write {
     let affinity: &mut Affinity = pod.spec.get_or_insert_default().affinity.get_or_insert_default();
     let nodes: &mut NodeAffinity = affinity.node_affinity.get_or_insert_default();
     nodes.required_during_scheduling_ignored_during_execution = Some(NodeSelector { node_selector_terms: vec![term] });
-    let write_key = Key::new(view.namespace, &prefix);
+    let write_key = NamespacedName::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
     Write::create(&PODS, &write_key, &pod).telling(Telling::created_pod(Involved::new(&DAEMON_SETS, view)))
 }

@@ -15,7 +15,7 @@ use super::template::{annotate, annotation, hash_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::{DEPLOYMENTS, REPLICA_SETS};
 use crate::work::Work;
@@ -38,7 +38,7 @@ const OWN_ANNOTATIONS: [&str; 6] = [
 
 /// A Deployment with its ReplicaSets.
 struct Rollout<'d> {
-    key: &'d Key,
+    key: &'d NamespacedName,
     deployment: &'d Deployment,
     spec: &'d DeploymentSpec,
     /// Oldest first.
@@ -48,7 +48,7 @@ struct Rollout<'d> {
     max_unavailable: i32,
 }
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(deployment) = core.caches.deployments.get(key).cloned() else { return Effect::Done };
     let Some(spec) = deployment.spec.as_ref().filter(|_| deployment.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
@@ -217,7 +217,7 @@ impl Rollout<'_> {
         Telling::done(Involved::new(&DEPLOYMENTS, View::of(&self.deployment.metadata)), "ScalingReplicaSet", message)
     }
 
-    fn beside(&self, set: &ReplicaSet) -> Key {
+    fn beside(&self, set: &ReplicaSet) -> NamespacedName {
         self.key.beside(set.metadata.name.as_deref().unwrap_or_default())
     }
 

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::slices::{address, groups, has_selector, hostname, labels, publishes_all, reference, serving};
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
 use crate::resource::ENDPOINTS;
 use crate::write::{Effect, Write};
@@ -15,7 +15,7 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Addresses of one object; the others are left out, and an annotation says so.
 const MOST: usize = 1000;
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let present = core.caches.endpoints.get(key).cloned();
     let Some(service) = core.caches.services.get(key).cloned() else {
         let ours = present.filter(|endpoints| {
@@ -89,7 +89,7 @@ fn note_capacity(meta: &mut ObjectMeta, is_over: bool) {
     }
 }
 
-fn endpoint(service: &Key, pod: &Pod) -> EndpointAddress {
+fn endpoint(service: &NamespacedName, pod: &Pod) -> EndpointAddress {
     EndpointAddress {
         ip: address(pod).unwrap_or_default().to_owned(),
         hostname: hostname(service, pod).map(str::to_owned),

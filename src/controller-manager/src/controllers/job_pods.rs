@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use serde_json::json;
 
 use super::template::{count, size};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::Pod;
 use crate::resource::PODS;
 use crate::write::Write;
@@ -130,7 +130,7 @@ impl<'p> Tally<'p> {
 
 /// How long Jobs wait after failures, by their names.
 #[derive(Debug, Default)]
-pub(crate) struct Backoffs(FxHashMap<Key, Backoff>);
+pub(crate) struct Backoffs(FxHashMap<NamespacedName, Backoff>);
 
 #[derive(Debug)]
 struct Backoff {
@@ -142,12 +142,12 @@ struct Backoff {
 }
 
 impl Backoffs {
-    pub(crate) fn forget(&mut self, key: &Key) {
+    pub(crate) fn forget(&mut self, key: &NamespacedName) {
         self.0.remove(key);
     }
 
     /// Takes in the ends of pods. A success makes up for all failures before it.
-    pub(crate) fn take_in(&mut self, key: &Key, job: &Job, tally: &Tally<'_>, now: Timestamp) {
+    pub(crate) fn take_in(&mut self, key: &NamespacedName, job: &Job, tally: &Tally<'_>, now: Timestamp) {
         let uid = job.metadata.uid.clone().unwrap_or_default();
         if self.0.get(key).is_some_and(|backoff| backoff.uid != uid) {
             self.0.remove(key);
@@ -172,7 +172,7 @@ impl Backoffs {
     }
 
     /// From when on a Job may have more pods, if it has to wait.
-    pub(crate) fn due(&self, key: &Key) -> Option<Timestamp> {
+    pub(crate) fn due(&self, key: &NamespacedName) -> Option<Timestamp> {
         let backoff = self.0.get(key).filter(|backoff| backoff.failures > 0)?;
         let (first, most) = BACKOFF;
         let wait = first.saturating_mul(1_i64.checked_shl(backoff.failures - 1).unwrap_or(i64::MAX)).clamp(first, most);

@@ -13,7 +13,7 @@ use super::template::{annotate, count, pod_of, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
 use crate::resource::{JOBS, PODS};
 use crate::work::Work;
@@ -25,7 +25,7 @@ const BURST: usize = 500;
 /// Why a Job has ended: type, reason and message of its condition.
 type Verdict = (&'static str, &'static str, &'static str);
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(job) = core.caches.jobs.get(key).cloned() else {
         core.backoffs.forget(key);
         return Effect::Done;
@@ -55,7 +55,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
 }
 
 /// Releases a pod whose Job is gone: nobody will count it.
-pub(crate) fn sync_orphan(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync_orphan(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(pod) = core.caches.pods.get(key).filter(|pod| is_tracked(pod)) else { return Effect::Done };
     let owner = pod.view().controller().filter(|owner| owner.kind == "Job");
     let has_job = owner.is_some_and(|owner| {
@@ -72,7 +72,7 @@ pub(crate) fn finished(job: &Job) -> Option<&JobCondition> {
 }
 
 /// A finished Job goes after its time to live.
-fn expire(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, condition: &JobCondition) -> Effect {
+fn expire(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, condition: &JobCondition) -> Effect {
     let ttl = spec.ttl_seconds_after_finished.map(i64::from);
     let (Some(ttl), Some(ended)) = (ttl, condition.last_transition_time.as_ref()) else { return Effect::Done };
     let due = ended.0.saturating_add(SignedDuration::from_secs(ttl)).unwrap_or(Timestamp::MAX);
@@ -84,7 +84,7 @@ fn expire(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, condition: &Job
     Effect::InOrder(vec![Write::delete_with(&JOBS, key, uid, json!({"propagationPolicy": "Foreground"}))])
 }
 
-fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>]) -> Effect {
+fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>]) -> Effect {
     let now = core.now();
     let indexed = spec.completion_mode.as_deref() == Some("Indexed");
     let completions = spec.completions.map(size);
@@ -174,7 +174,7 @@ fn run(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>])
 }
 
 /// Whether a Job is active for longer than it may be. It is looked at again when it will have been.
-fn is_late(core: &mut Core, key: &Key, job: &Job, spec: &JobSpec, now: Timestamp) -> bool {
+fn is_late(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, now: Timestamp) -> bool {
     let started = job.status.as_ref().and_then(|status| status.start_time.as_ref());
     let (Some(seconds), Some(started)) = (spec.active_deadline_seconds, started) else { return false };
     let due = started.0.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
@@ -241,7 +241,7 @@ fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
         }
         None => format!("{}-", view.name),
     };
-    let key = Key::new(view.namespace, &prefix);
+    let key = NamespacedName::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
     Write::create(&PODS, &key, &pod).telling(Telling::created_pod(Involved::new(&JOBS, view)))
 }

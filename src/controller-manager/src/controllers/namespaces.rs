@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::resource::SERVICE_ACCOUNTS;
 use crate::write::{Effect, Write};
 
 /// An active namespace has a ServiceAccount `default`.
 pub(crate) fn sync_service_account(core: &mut Core, name: &Arc<str>) -> Effect {
-    let namespace = core.caches.namespaces.get(&Key::new("", name));
+    let namespace = core.caches.namespaces.get(&NamespacedName::new("", name));
     let is_active = namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none());
-    let key = Key::new(name, "default");
+    let key = NamespacedName::new(name, "default");
     if !is_active || core.caches.service_accounts.get(&key).is_some() {
         return Effect::Done;
     }

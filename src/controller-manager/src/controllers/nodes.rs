@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::matching::taints;
 use crate::core::Core;
 use crate::events::{Involved, Telling};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::{NODES, PODS};
 use crate::work::Work;
@@ -44,7 +44,7 @@ impl Heartbeats {
 /// Takes in a heartbeat.
 pub(crate) fn heard(core: &mut Core, node: &Arc<str>) {
     core.heartbeats.0.insert(node.clone(), Instant::now());
-    let known = core.caches.nodes.get(&Key::new("", node));
+    let known = core.caches.nodes.get(&NamespacedName::new("", node));
     // Of a node that was given up its own status tells first; a Lease alone changes nothing.
     if known.is_none() {
         return;
@@ -78,7 +78,7 @@ fn ready(node: &Node) -> Option<&NodeCondition> {
 
 /// Marks a node of which nothing was heard for too long.
 pub(crate) fn sync_health(core: &mut Core, name: &Arc<str>) -> Effect {
-    let key = Key::new("", name);
+    let key = NamespacedName::new("", name);
     let Some(node) = core.caches.nodes.get(&key).cloned() else { return Effect::Done };
     let timings = core.options.timings;
     let grace: Duration =
@@ -141,7 +141,7 @@ fn not_ready_pods(core: &Core, node: &str, now: &Time) -> Vec<Write> {
 
 /// Brings the taints that a node's conditions ask for, and takes those that nothing asks for any more.
 pub(crate) fn sync_taints(core: &mut Core, name: &Arc<str>) -> Effect {
-    let key = Key::new("", name);
+    let key = NamespacedName::new("", name);
     let Some(node) = core.caches.nodes.get(&key).filter(|node| node.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
     };

@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::Pod;
 use crate::resource::{NODES, PODS};
 use crate::write::{Effect, Failure, Write};
 
 /// Ended pods, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Terminated(BTreeSet<(Option<Timestamp>, Key)>);
+pub(crate) struct Terminated(BTreeSet<(Option<Timestamp>, NamespacedName)>);
 
 impl Terminated {
     pub(crate) fn len(&self) -> usize {
@@ -22,7 +22,7 @@ impl Terminated {
     }
 
     /// Takes in a change of a pod.
-    pub(crate) fn change(&mut self, key: &Key, old: Option<&Pod>, new: Option<&Pod>) {
+    pub(crate) fn change(&mut self, key: &NamespacedName, old: Option<&Pod>, new: Option<&Pod>) {
         let entry = |pod: &Pod| (pod.metadata.creation_timestamp.as_ref().map(|time| time.0), key.clone());
         let counts = |pod: &&Pod| pod.has_ended() && !pod.is_terminating();
         if let Some(old) = old.filter(counts) {
@@ -37,7 +37,7 @@ impl Terminated {
 /// Deletes the pods of a node that has been missing for the quarantine. The node is looked for again: it may have been
 /// created while pods were bound to it, and our own view of it may lag.
 pub(crate) fn sync_orphaned(core: &mut Core, node: &Arc<str>) -> Effect {
-    if core.caches.nodes.get(&Key::new("", node)).is_some() {
+    if core.caches.nodes.get(&NamespacedName::new("", node)).is_some() {
         return Effect::Done;
     }
     let caches = &core.caches;
@@ -46,7 +46,7 @@ pub(crate) fn sync_orphaned(core: &mut Core, node: &Arc<str>) -> Effect {
     if pods.is_empty() {
         return Effect::Done;
     }
-    let (client, node, now) = (core.client.clone(), Key::new("", node), core.now_time());
+    let (client, node, now) = (core.client.clone(), NamespacedName::new("", node), core.now_time());
     Effect::Task(Box::pin(async move {
         let failure = |source: kube::Error| Failure::Request {
             verb: http::Method::GET,
@@ -91,7 +91,7 @@ fn end(pod: &Pod, message: &str, now: &k8s_openapi::apimachinery::pkg::apis::met
 }
 
 /// Deletes a terminating pod that no node has: nobody else would.
-pub(crate) fn sync_unscheduled(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync_unscheduled(core: &mut Core, key: &NamespacedName) -> Effect {
     match core.caches.pods.get(key).filter(|pod| pod.is_terminating() && pod.node().is_none()) {
         Some(pod) if pod.metadata.finalizers.is_empty() => {
             Effect::InOrder(vec![Write::delete_now(&PODS, key, &pod.metadata.uid)])

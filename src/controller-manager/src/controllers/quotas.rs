@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use rustc_hash::FxHashMap;
 
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Container, Pod};
 use crate::resource::{QUOTAS, Resource};
 use crate::work::Work;
@@ -20,7 +20,7 @@ type Usage = BTreeMap<String, Quantity>;
 
 /// What pods and claims use, by quota. Only namespaces with quotas are counted.
 #[derive(Debug, Default)]
-pub(crate) struct Totals(FxHashMap<Key, Total>);
+pub(crate) struct Totals(FxHashMap<NamespacedName, Total>);
 
 #[derive(Debug)]
 struct Total {
@@ -37,7 +37,7 @@ struct Scope {
 }
 
 /// Takes in a change of a pod.
-pub(crate) fn pod_changed(core: &mut Core, key: &Key, old: Option<&Pod>, new: Option<&Pod>) {
+pub(crate) fn pod_changed(core: &mut Core, key: &NamespacedName, old: Option<&Pod>, new: Option<&Pod>) {
     let of = |pod: Option<&Pod>, scopes: &[Scope]| pod.map(|pod| pod_usage(pod, scopes)).unwrap_or_default();
     changed(core, key, &|scopes| (of(old, scopes), of(new, scopes)));
 }
@@ -45,7 +45,7 @@ pub(crate) fn pod_changed(core: &mut Core, key: &Key, old: Option<&Pod>, new: Op
 /// Takes in a change of a claim.
 pub(crate) fn claim_changed(
     core: &mut Core,
-    key: &Key,
+    key: &NamespacedName,
     old: Option<&PersistentVolumeClaim>,
     new: Option<&PersistentVolumeClaim>,
 ) {
@@ -55,8 +55,9 @@ pub(crate) fn claim_changed(
     changed(core, key, &|scopes| (of(old, scopes), of(new, scopes)));
 }
 
-fn changed(core: &mut Core, key: &Key, usages: &dyn Fn(&[Scope]) -> (Usage, Usage)) {
-    let quotas: Vec<Key> = core.caches.quotas.namespace(&key.namespace).map(|(key, _)| key.clone()).collect();
+fn changed(core: &mut Core, key: &NamespacedName, usages: &dyn Fn(&[Scope]) -> (Usage, Usage)) {
+    let quotas: Vec<NamespacedName> =
+        core.caches.quotas.namespace(&key.namespace).map(|(key, _)| key.clone()).collect();
     for quota in quotas {
         let Some(total) = core.totals.0.get_mut(&quota) else { continue };
         let (before, after) = usages(&total.scopes);
@@ -80,7 +81,7 @@ impl Total {
 }
 
 /// Counts anew for a quota that is new, whose spec changed, or that is gone.
-pub(crate) fn recount(core: &mut Core, key: &Key, quota: Option<&ResourceQuota>) {
+pub(crate) fn recount(core: &mut Core, key: &NamespacedName, quota: Option<&ResourceQuota>) {
     let Some(quota) = quota else {
         core.totals.0.remove(key);
         return;
@@ -115,7 +116,7 @@ fn scopes(quota: &ResourceQuota) -> Vec<Scope> {
 }
 
 /// Writes what is used into the status.
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(quota) = core.caches.quotas.get(key).cloned() else { return Effect::Done };
     let hard = quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
     let used: BTreeMap<String, Text> =
@@ -130,7 +131,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
 }
 
 /// What is used of one thing that a quota counts.
-fn used(core: &Core, key: &Key, name: &str) -> Quantity {
+fn used(core: &Core, key: &NamespacedName, name: &str) -> Quantity {
     let Some(total) = core.totals.0.get(key) else { return Quantity::default() };
     if let Some(amount) = total.used.get(name) {
         return *amount;
@@ -166,7 +167,7 @@ impl Core {
         if namespace.is_empty() || resource.is("", "pods") {
             return;
         }
-        let quotas: Vec<Key> = self.caches.quotas.namespace(namespace).map(|(key, _)| key.clone()).collect();
+        let quotas: Vec<NamespacedName> = self.caches.quotas.namespace(namespace).map(|(key, _)| key.clone()).collect();
         for quota in quotas {
             self.add(Work::Quota(quota));
         }

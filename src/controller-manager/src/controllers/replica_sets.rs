@@ -12,7 +12,7 @@ use super::template::{count, pod_of, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
 use crate::resource::{PODS, REPLICA_SETS, REPLICATION_CONTROLLERS};
 use crate::work::Work;
@@ -41,7 +41,7 @@ struct Counts {
     refused: Option<(&'static str, String)>,
 }
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(object) = core.caches.replica_sets.get(key).cloned() else {
         core.refusals.remove(&Work::ReplicaSet(key.clone()));
         return Effect::Done;
@@ -78,7 +78,7 @@ pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
     })
 }
 
-pub(crate) fn sync_replication_controller(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync_replication_controller(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(object) = core.caches.replication_controllers.get(key).cloned() else {
         core.refusals.remove(&Work::ReplicationController(key.clone()));
         return Effect::Done;
@@ -147,7 +147,7 @@ impl Set<'_> {
         let view = self.owner.view;
         let mut pod = pod_of(template, controlled_by(self.owner.resource, view));
         pod.metadata.generate_name = Some(format!("{}-", view.name));
-        let write = Write::create(&PODS, &Key::new(view.namespace, &format!("{}-", view.name)), &pod);
+        let write = Write::create(&PODS, &NamespacedName::new(view.namespace, &format!("{}-", view.name)), &pod);
         vec![write.telling(Telling::created_pod(Involved::new(self.owner.resource, view))); n]
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::adoption::{Claimed, Owner};
 use super::template::{safe, set_label, size};
 use crate::core::{Core, controlled_by};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::resource::REVISIONS;
 use crate::store::Kept;
 use crate::work::Work;
@@ -86,7 +86,7 @@ pub(crate) fn revisions(
         let mut present = all.remove(position);
         if present.number < newest {
             present.number = newest + 1;
-            let key = Key::new(owner.view.namespace, &present.name);
+            let key = NamespacedName::new(owner.view.namespace, &present.name);
             writes.push(Write::merge(&REVISIONS, &key, &json!({"revision": present.number})));
         }
         return Ok(Revisions { old: all, present, writes });
@@ -120,7 +120,7 @@ fn create(
     set_label(&mut metadata, label, &revision.hash);
     let data = Some(RawExtension(data_of(&revision.template)));
     let object = ControllerRevision { metadata, data, revision: revision.number };
-    Write::ensure(&REVISIONS, &Key::new(owner.view.namespace, &revision.name), &object)
+    Write::ensure(&REVISIONS, &NamespacedName::new(owner.view.namespace, &revision.name), &object)
 }
 
 /// Old revisions that no pod is of are kept as far as the history goes; the oldest go first.
@@ -133,7 +133,9 @@ pub(crate) fn forget(
     let kept = size(limit.unwrap_or(10));
     let idle: Vec<&Revision> = old.iter().filter(|revision| !is_live(revision)).collect();
     let surplus = idle.iter().take(idle.len().saturating_sub(kept));
-    surplus.map(|revision| Write::delete(&REVISIONS, &Key::new(namespace, &revision.name), &revision.uid)).collect()
+    surplus
+        .map(|revision| Write::delete(&REVISIONS, &NamespacedName::new(namespace, &revision.name), &revision.uid))
+        .collect()
 }
 
 /// What a revision holds: a strategic merge patch that puts the template back.

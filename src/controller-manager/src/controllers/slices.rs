@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::core::{Core, controlled_by};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Labels, Pod, View};
 use crate::resource::{SERVICES, SLICES};
 use crate::work::Work;
@@ -27,7 +27,7 @@ type PortOrder = (Option<String>, Option<i32>, Option<String>);
 /// Pods that serve on the same ports, with these.
 type Group<'p> = (Vec<EndpointPort>, Vec<&'p Arc<Pod>>);
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(service) = core.caches.services.get(key).cloned() else { return Effect::Done };
     if service.metadata.deletion_timestamp.is_some() || !has_selector(&service) {
         return Effect::Done;
@@ -98,7 +98,7 @@ pub(crate) fn has_selector(service: &Service) -> bool {
 }
 
 /// The pods that a Service selects and that have an address.
-pub(crate) fn serving(core: &Core, key: &Key) -> Vec<Arc<Pod>> {
+pub(crate) fn serving(core: &Core, key: &NamespacedName) -> Vec<Arc<Pod>> {
     let members = core.caches.indexes.selected.members(&Work::EndpointSlices(key.clone()));
     let pods = members.filter_map(|key| core.caches.pods.get(key));
     pods.filter(|pod| !pod.has_ended() && address(pod).is_some()).cloned().collect()
@@ -167,10 +167,10 @@ fn resolved(port: &ServicePort, pod: &Pod) -> Option<EndpointPort> {
     })
 }
 
-fn endpoint(core: &Core, key: &Key, spec: &ServiceSpec, pod: &Pod) -> Endpoint {
+fn endpoint(core: &Core, key: &NamespacedName, spec: &ServiceSpec, pod: &Pod) -> Endpoint {
     let (serving, terminating) = (pod.is_ready(), pod.is_terminating());
     let node = pod.node();
-    let zone = node.and_then(|node| core.caches.nodes.get(&Key::new("", node)));
+    let zone = node.and_then(|node| core.caches.nodes.get(&NamespacedName::new("", node)));
     let zone = zone.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE).cloned());
     Endpoint {
         addresses: address(pod).map(str::to_owned).into_iter().collect(),
@@ -198,7 +198,7 @@ pub(crate) fn reference(pod: &Pod) -> ObjectReference {
 }
 
 /// A pod's own name below that of a Service.
-pub(crate) fn hostname<'p>(service: &Key, pod: &'p Pod) -> Option<&'p str> {
+pub(crate) fn hostname<'p>(service: &NamespacedName, pod: &'p Pod) -> Option<&'p str> {
     let is_below = pod.spec.subdomain.as_deref() == Some(&*service.name);
     pod.spec.hostname.as_deref().filter(|name| is_below && !name.is_empty())
 }

@@ -13,7 +13,7 @@ use super::template::{count, pod_of, set_label};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
 use crate::resource::{CLAIMS, PODS, STATEFUL_SETS};
 use crate::work::Work;
@@ -25,13 +25,13 @@ const HASH: &str = "controller.kubernetes.io/hash";
 
 /// A StatefulSet with its pods in order of their ordinals.
 struct Members<'s> {
-    key: &'s Key,
+    key: &'s NamespacedName,
     set: &'s StatefulSet,
     spec: &'s StatefulSetSpec,
     pods: Vec<(i32, Arc<Pod>)>,
 }
 
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(set) = core.caches.stateful_sets.get(key).cloned() else { return Effect::Done };
     let Some(spec) = set.spec.as_ref().filter(|_| set.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;

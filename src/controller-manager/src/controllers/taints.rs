@@ -10,7 +10,7 @@ use serde_json::json;
 use super::matching::{taints, tolerates};
 use crate::core::Core;
 use crate::events::{Involved, Telling};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::Pod;
 use crate::resource::PODS;
 use crate::work::Work;
@@ -18,14 +18,14 @@ use crate::write::{Effect, Write};
 
 /// Since when pods tolerate the taints of their nodes for a time, with their UIDs.
 #[derive(Debug, Default)]
-pub(crate) struct Tolerating(FxHashMap<Key, (Box<str>, Timestamp)>);
+pub(crate) struct Tolerating(FxHashMap<NamespacedName, (Box<str>, Timestamp)>);
 
 impl Tolerating {
-    pub(crate) fn has(&self, pod: &Key) -> bool {
+    pub(crate) fn has(&self, pod: &NamespacedName) -> bool {
         self.0.contains_key(pod)
     }
 
-    pub(crate) fn forget(&mut self, pod: &Key) {
+    pub(crate) fn forget(&mut self, pod: &NamespacedName) {
         self.0.remove(pod);
     }
 }
@@ -47,9 +47,9 @@ fn no_execute(node: &Node) -> impl Iterator<Item = &Taint> {
 }
 
 /// Evicts a pod when it is due, and else looks again then.
-pub(crate) fn sync(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let pod: Option<Arc<Pod>> = core.caches.pods.get(key).filter(|pod| pod.is_active()).cloned();
-    let node = pod.as_ref().and_then(|pod| core.caches.nodes.get(&Key::new("", pod.node()?))).cloned();
+    let node = pod.as_ref().and_then(|pod| core.caches.nodes.get(&NamespacedName::new("", pod.node()?))).cloned();
     let patience = match (&pod, &node) {
         (Some(pod), Some(node)) if has_no_execute(node) => patience(pod, node),
         _ => Patience::Forever,

@@ -19,7 +19,7 @@ use super::matching::fits as node_fits;
 use super::template::{annotate, annotation};
 use crate::core::Core;
 use crate::index::selector;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::{CLAIMS, VOLUMES};
 use crate::write::{Effect, Write};
@@ -30,7 +30,7 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-pub(crate) fn sync_claim(core: &mut Core, key: &Key) -> Effect {
+pub(crate) fn sync_claim(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(claim) = core.caches.claims.get(key).cloned() else { return Effect::Done };
     if claim.metadata.deletion_timestamp.is_some() {
         return release(core, key, &claim);
@@ -43,7 +43,7 @@ pub(crate) fn sync_claim(core: &mut Core, key: &Key) -> Effect {
 }
 
 /// A claim that is being deleted is let go when no pod uses it.
-fn release(core: &Core, key: &Key, claim: &PersistentVolumeClaim) -> Effect {
+fn release(core: &Core, key: &NamespacedName, claim: &PersistentVolumeClaim) -> Effect {
     let caches = &core.caches;
     let mut pods = caches.indexes.pods_using.get(key).filter_map(|key| caches.pods.get(key));
     let is_used = pods.any(|pod| !pod.has_ended());
@@ -61,10 +61,15 @@ fn drop_finalizer(resource: &'static crate::resource::Resource, meta: &ObjectMet
     vec![Write::merge(resource, &view.key(), &patch)]
 }
 
-fn find_volume(core: &Core, key: &Key, claim: &PersistentVolumeClaim, spec: &PersistentVolumeClaimSpec) -> Effect {
+fn find_volume(
+    core: &Core,
+    key: &NamespacedName,
+    claim: &PersistentVolumeClaim,
+    spec: &PersistentVolumeClaimSpec,
+) -> Effect {
     let caches = &core.caches;
     let class_name = spec.storage_class_name.as_deref().unwrap_or_default();
-    let class = caches.classes.get(&Key::new("", class_name)).cloned();
+    let class = caches.classes.get(&NamespacedName::new("", class_name)).cloned();
     let mode = class.as_ref().and_then(|class| class.volume_binding_mode.as_deref());
     let node = annotation(&claim.metadata, SELECTED_NODE);
     let named = spec.volume_name.as_deref().filter(|name| !name.is_empty());
@@ -73,9 +78,9 @@ fn find_volume(core: &Core, key: &Key, claim: &PersistentVolumeClaim, spec: &Per
     if waits && !caches.volumes.iter().any(|(_, volume)| is_kept(volume)) {
         return Effect::Done;
     }
-    let node: Option<Arc<Node>> = node.and_then(|name| caches.nodes.get(&Key::new("", name))).cloned();
+    let node: Option<Arc<Node>> = node.and_then(|name| caches.nodes.get(&NamespacedName::new("", name))).cloned();
     let mut fitting: Vec<&Arc<PersistentVolume>> = if let Some(name) = named {
-        caches.volumes.get(&Key::new("", name)).into_iter().filter(|volume| is_free(volume, claim)).collect()
+        caches.volumes.get(&NamespacedName::new("", name)).into_iter().filter(|volume| is_free(volume, claim)).collect()
     } else {
         let all = caches.volumes.iter().map(|(_, volume)| volume);
         all.filter(|volume| fits(volume, claim, spec, node.as_deref())).collect()
@@ -97,14 +102,14 @@ fn find_volume(core: &Core, key: &Key, claim: &PersistentVolumeClaim, spec: &Per
 /// Creates a volume that is kept for a claim; its watch brings the claim here again.
 fn provision(
     core: &Core,
-    key: &Key,
+    key: &NamespacedName,
     claim: &PersistentVolumeClaim,
     spec: &PersistentVolumeClaimSpec,
     class: &StorageClass,
     node: Option<&Node>,
 ) -> Effect {
     let name = format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default());
-    let volume_key = Key::new("", &name);
+    let volume_key = NamespacedName::new("", &name);
     if core.caches.volumes.get(&volume_key).is_some() {
         return Effect::Done;
     }
@@ -138,9 +143,9 @@ fn provision(
 }
 
 /// Binds a claim and a volume to each other: the volume first, so that no other claim takes it.
-fn bind(key: &Key, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Vec<Write> {
+fn bind(key: &NamespacedName, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Vec<Write> {
     let name = volume.metadata.name.clone().unwrap_or_default();
-    let volume_key = Key::new("", &name);
+    let volume_key = NamespacedName::new("", &name);
     let view = View::of(&volume.metadata);
     let mut writes = Vec::new();
     let known = volume_spec(volume).and_then(|spec| spec.claim_ref.as_ref());
@@ -172,13 +177,13 @@ fn bind(key: &Key, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> 
 
 /// The phase of a volume, and its end where its claim is gone.
 pub(crate) fn sync_volume(core: &mut Core, name: &Arc<str>) -> Effect {
-    let key = Key::new("", name);
+    let key = NamespacedName::new("", name);
     let Some(volume) = core.caches.volumes.get(&key).cloned() else { return Effect::Done };
     let reference = volume_spec(&volume).and_then(|spec| spec.claim_ref.clone());
     let uid = reference.as_ref().and_then(|reference| reference.uid.clone()).unwrap_or_default();
     let claim = reference.as_ref().and_then(|reference| {
         let (namespace, name) = (reference.namespace.as_deref()?, reference.name.as_deref()?);
-        let claim = core.caches.claims.get(&Key::new(namespace, name))?;
+        let claim = core.caches.claims.get(&NamespacedName::new(namespace, name))?;
         (claim.metadata.uid.as_deref() == Some(&uid)).then_some(claim)
     });
     if volume.metadata.deletion_timestamp.is_some() {
@@ -212,13 +217,13 @@ pub(crate) fn sync_volume(core: &mut Core, name: &Arc<str>) -> Effect {
 }
 
 /// Deletes a volume whose claim is gone, if a live read says so, too: volumes and claims are watched apart.
-fn released(core: &Core, key: &Key, volume: &PersistentVolume, claim_uid: &str) -> Effect {
+fn released(core: &Core, key: &NamespacedName, volume: &PersistentVolume, claim_uid: &str) -> Effect {
     #[derive(serde::Deserialize)]
     struct Live {
         metadata: crate::objects::Meta,
     }
     let Some(reference) = volume_spec(volume).and_then(|spec| spec.claim_ref.clone()) else { return Effect::Done };
-    let claim = Key::new(&reference.namespace.unwrap_or_default(), &reference.name.unwrap_or_default());
+    let claim = NamespacedName::new(&reference.namespace.unwrap_or_default(), &reference.name.unwrap_or_default());
     let delete = Write::delete(&VOLUMES, key, volume.metadata.uid.as_deref().unwrap_or_default());
     let (client, claim_uid) = (core.client.clone(), claim_uid.to_owned());
     Effect::Task(Box::pin(async move {
@@ -240,7 +245,7 @@ fn released(core: &Core, key: &Key, volume: &PersistentVolume, claim_uid: &str) 
     }))
 }
 
-fn reference(key: &Key, claim: &PersistentVolumeClaim) -> ObjectReference {
+fn reference(key: &NamespacedName, claim: &PersistentVolumeClaim) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("PersistentVolumeClaim".to_owned()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{FOREGROUND, Node, ORPHAN, RestMap};
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{AnyObject, View};
 use crate::resource::Resource;
 use crate::store::Kept;
@@ -162,7 +162,7 @@ pub(crate) fn missing_owner(core: &mut Core, uid: &Arc<str>) -> Effect {
     let Some(rest) = core.graph.rest.clone() else { return Effect::Retry("resources are not discovered".to_owned()) };
     // Dependents of other namespaces may name the same UID; each is looked at by itself if any of them is in doubt.
     let dependents: Vec<Node> = core.graph.dependents(uid).map(|(_, node)| node.clone()).collect();
-    let mut places: Vec<(OwnerReference, Key)> = Vec::new();
+    let mut places: Vec<(OwnerReference, NamespacedName)> = Vec::new();
     for node in &dependents {
         for owner in node.owners.iter().filter(|owner| owner.uid == **uid) {
             let is_known = places.iter().any(|(known, key)| {
@@ -197,7 +197,7 @@ pub(crate) fn missing_owner(core: &mut Core, uid: &Arc<str>) -> Effect {
 }
 
 /// Reads the metadata of an object. `None` says that the server knows of none; an error says nothing.
-async fn read(client: &Client, resource: &Resource, key: &Key) -> Result<Option<Live>, Failure> {
+async fn read(client: &Client, resource: &Resource, key: &NamespacedName) -> Result<Option<Live>, Failure> {
     #[derive(Deserialize)]
     struct Answer {
         metadata: crate::objects::Meta,
@@ -232,7 +232,7 @@ async fn look_up(client: &Client, rest: &RestMap, owner: &OwnerReference, namesp
         // Such a reference is invalid. As upstream, nothing is deleted for it.
         return Ok(Owner::Solid);
     }
-    let key = Key::new(if resource.namespaced { namespace } else { "" }, &owner.name);
+    let key = NamespacedName::new(if resource.namespaced { namespace } else { "" }, &owner.name);
     let Some(live) = read(client, resource, &key).await? else { return Ok(Owner::Absent) };
     let view = live.object.view();
     if view.uid != owner.uid {

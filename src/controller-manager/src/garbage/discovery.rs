@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 
 use super::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::AnyObject;
 use crate::options::Controller;
 use crate::resource::{NAMESPACES, Resource};
@@ -129,7 +129,7 @@ fn not_discovered(error: kube::Error) -> Failure {
     Failure::Request {
         verb: http::Method::GET,
         resource: "resources".to_owned(),
-        key: Key::new("", ""),
+        key: NamespacedName::new("", ""),
         source: Box::new(error),
         tells: None,
     }
@@ -137,7 +137,9 @@ fn not_discovered(error: kube::Error) -> Failure {
 
 /// Deletes everything in a namespace that is being deleted; finalizes it when nothing is left.
 pub(crate) fn empty_namespace(core: &mut Core, name: &Arc<str>) -> Effect {
-    let Some(namespace) = core.caches.namespaces.get(&Key::new("", name)).cloned() else { return Effect::Done };
+    let Some(namespace) = core.caches.namespaces.get(&NamespacedName::new("", name)).cloned() else {
+        return Effect::Done;
+    };
     let finalizers = namespace.spec.as_ref().and_then(|spec| spec.finalizers.clone()).unwrap_or_default();
     if namespace.metadata.deletion_timestamp.is_none() || !finalizers.iter().any(|own| own == "kubernetes") {
         return Effect::Done;
@@ -158,7 +160,7 @@ pub(crate) fn empty_namespace(core: &mut Core, name: &Arc<str>) -> Effect {
         if let Some(spec) = &mut namespace.spec {
             spec.finalizers = Some(finalizers.into_iter().filter(|own| own != "kubernetes").collect());
         }
-        let key = Key::new("", &name);
+        let key = NamespacedName::new("", &name);
         let write = Write::replace_subresource(&NAMESPACES, &key, "finalize", &namespace);
         Ok(vec![write.send(&client).await?])
     }))
@@ -174,7 +176,7 @@ async fn empty(client: &Client, found: &Found, namespace: &str) -> Result<bool, 
     let failure = |source: kube::Error| Failure::Request {
         verb: http::Method::DELETE,
         resource: resource.plural.to_string(),
-        key: Key::new(namespace, ""),
+        key: NamespacedName::new(namespace, ""),
         source: Box::new(source),
         tells: None,
     };
@@ -286,7 +288,7 @@ impl Core {
     }
 
     /// Takes in that an object is gone that has no cache of its own.
-    pub(crate) fn deleted_any(&mut self, resource: &Resource, key: &Key, uid: &str) {
+    pub(crate) fn deleted_any(&mut self, resource: &Resource, key: &NamespacedName, uid: &str) {
         let name = (resource.group.to_string(), resource.plural.to_string());
         let Some(dynamic) = self.graph.dynamic.get_mut(&name) else { return };
         let delta = dynamic.store.deleted(key, uid);

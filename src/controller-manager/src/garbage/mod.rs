@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use rustc_hash::FxHashMap;
 
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::View;
 use crate::resource::Resource;
 use crate::work::Work;
@@ -43,7 +43,7 @@ pub(crate) struct Graph {
 #[derive(Debug, Clone)]
 struct Node {
     resource: Arc<Resource>,
-    key: Key,
+    key: NamespacedName,
     owners: Arc<[OwnerReference]>,
     is_deleted: bool,
     waits: bool,
@@ -187,7 +187,7 @@ impl Core {
         self.counted(&node.resource, &node.key.namespace);
         let namespace = &node.key.namespace;
         if !namespace.is_empty() && self.graph.is_empty(namespace) {
-            let key = Key::new("", namespace);
+            let key = NamespacedName::new("", namespace);
             let is_ending = self.caches.namespaces.get(&key);
             if is_ending.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some()) {
                 self.add(Work::Namespace(namespace.clone()));

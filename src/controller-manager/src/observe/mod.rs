@@ -15,7 +15,7 @@ use kube::core::Selector;
 use crate::cache::ServiceAccount;
 use crate::core::Core;
 use crate::index::{SelectorIndex, selector};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::store::{Delta, Kept};
 use crate::work::Work;
 
@@ -79,7 +79,7 @@ pub(crate) fn quota(core: &mut Core, delta: &Delta<ResourceQuota>) {
 }
 
 /// Notes which pods a Service or a budget selects now.
-fn select_pods(core: &mut Core, work: &Work, key: &Key, selector: Option<Selector>) {
+fn select_pods(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
     let pods = core.caches.pods.namespace(&key.namespace);
     let pods = pods.map(|(key, pod)| (key, &pod.metadata.labels));
     set_selector(&mut core.caches.indexes.selected, work, key, selector, pods);
@@ -89,9 +89,9 @@ fn select_pods(core: &mut Core, work: &Work, key: &Key, selector: Option<Selecto
 fn set_selector<'o>(
     index: &mut SelectorIndex,
     work: &Work,
-    key: &Key,
+    key: &NamespacedName,
     selector: Option<Selector>,
-    objects: impl Iterator<Item = (&'o Key, &'o crate::objects::Labels)>,
+    objects: impl Iterator<Item = (&'o NamespacedName, &'o crate::objects::Labels)>,
 ) {
     match selector {
         Some(selector) if index.is(work, &selector) => {}

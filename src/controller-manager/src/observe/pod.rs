@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use crate::controllers::job_pods::is_tracked;
 use crate::controllers::quotas;
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::objects::{Labels, Pod};
 use crate::options::Controller;
 use crate::store::Delta;
@@ -66,7 +66,7 @@ fn is_same(old: &Pod, new: &Pod) -> bool {
         && old.metadata.finalizers == new.metadata.finalizers
 }
 
-fn is_without_job(core: &Core, key: &Key, owner: &OwnerReference) -> bool {
+fn is_without_job(core: &Core, key: &NamespacedName, owner: &OwnerReference) -> bool {
     owner.kind != "Job" || core.caches.jobs.get(&key.beside(&owner.name)).is_none()
 }
 
@@ -74,7 +74,7 @@ fn target(pod: Option<&Pod>) -> Option<&str> {
     pod.and_then(Pod::target_node)
 }
 
-fn index(core: &mut Core, key: &Key, old: Option<&Pod>, new: Option<&Pod>) {
+fn index(core: &mut Core, key: &NamespacedName, old: Option<&Pod>, new: Option<&Pod>) {
     let indexes = &mut core.caches.indexes;
     if let Some(old) = old {
         if let Some(owner) = old.view().controller() {
@@ -107,7 +107,7 @@ fn index(core: &mut Core, key: &Key, old: Option<&Pod>, new: Option<&Pod>) {
 }
 
 /// Adds the work of the workload that controls a pod.
-fn add_owner(core: &mut Core, key: &Key, owner: &OwnerReference, pod: Option<&Pod>) {
+fn add_owner(core: &mut Core, key: &NamespacedName, owner: &OwnerReference, pod: Option<&Pod>) {
     let own = key.beside(&owner.name);
     match owner.kind.as_str() {
         "ReplicaSet" => {
@@ -135,7 +135,12 @@ fn add_owner(core: &mut Core, key: &Key, owner: &OwnerReference, pod: Option<&Po
 }
 
 /// Adds the work of those who select a pod or did.
-fn select(core: &mut Core, key: &Key, (old, old_owned): (Option<&Pod>, bool), (new, new_owned): (Option<&Pod>, bool)) {
+fn select(
+    core: &mut Core,
+    key: &NamespacedName,
+    (old, old_owned): (Option<&Pod>, bool),
+    (new, new_owned): (Option<&Pod>, bool),
+) {
     fn labels(pod: Option<&Pod>) -> Option<&Labels> {
         pod.map(|pod| &pod.metadata.labels)
     }
@@ -152,14 +157,14 @@ fn select(core: &mut Core, key: &Key, (old, old_owned): (Option<&Pod>, bool), (n
 }
 
 /// Adds the work that a pod's node makes.
-fn on_node(core: &mut Core, key: &Key, pod: &Pod) {
+fn on_node(core: &mut Core, key: &NamespacedName, pod: &Pod) {
     let Some(node) = pod.node() else {
         if pod.is_terminating() {
             core.add(Work::UnscheduledPod(key.clone()));
         }
         return;
     };
-    match core.caches.nodes.get(&Key::new("", node)) {
+    match core.caches.nodes.get(&NamespacedName::new("", node)) {
         Some(known) => {
             if crate::controllers::taints::has_no_execute(known) || core.tolerating.has(key) {
                 core.add(Work::TaintEviction(key.clone()));

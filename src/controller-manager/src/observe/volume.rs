@@ -5,7 +5,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use crate::controllers::quotas;
 use crate::core::Core;
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::options::Controller;
 use crate::store::Delta;
 use crate::work::Work;
@@ -60,7 +60,7 @@ pub(crate) fn volume(core: &mut Core, delta: &Delta<PersistentVolume>) {
     for volume in [old, new].into_iter().flatten() {
         if let Some(reference) = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref()) {
             let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
-            core.add(Work::Claim(Key::new(namespace.unwrap_or_default(), name.unwrap_or_default())));
+            core.add(Work::Claim(NamespacedName::new(namespace.unwrap_or_default(), name.unwrap_or_default())));
         }
     }
     let is_free = |volume: &PersistentVolume| volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none());

@@ -8,19 +8,19 @@ use kube::core::Selector;
 use super::set_selector;
 use crate::core::Core;
 use crate::index::{SelectorIndex, workload_selector};
-use crate::key::Key;
+use crate::key::NamespacedName;
 use crate::store::{Delta, Kept};
 use crate::work::Work;
 
 /// Notes which pods without a controller a workload selects.
-fn select_orphans(core: &mut Core, work: &Work, key: &Key, selector: Option<Selector>) {
+fn select_orphans(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
     let pods = core.caches.pods.namespace(&key.namespace);
     let pods = pods.filter(|(_, pod)| pod.view().controller().is_none());
     let pods = pods.map(|(key, pod)| (key, &pod.metadata.labels));
     set_selector(&mut core.caches.indexes.orphans, work, key, selector, pods);
 }
 
-fn select_revisions(core: &mut Core, work: &Work, key: &Key, selector: Option<Selector>) {
+fn select_revisions(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
     let all = core.caches.revisions.namespace(&key.namespace);
     let all = all.map(|(key, revision)| (key, revision.view()));
     let free = all.filter(|(_, view)| view.controller().is_none()).map(|(key, view)| (key, view.labels));
@@ -131,7 +131,7 @@ pub(crate) fn job(core: &mut Core, delta: &Delta<Job>) {
     if let (Some(old), None) = (&delta.old, &delta.new) {
         // Its pods wait to be counted, and nobody will.
         let uid = old.metadata.uid.as_deref().unwrap_or_default();
-        let left: Vec<Key> = core.caches.indexes.pods_of.get(uid).cloned().collect();
+        let left: Vec<NamespacedName> = core.caches.indexes.pods_of.get(uid).cloned().collect();
         for pod in left {
             core.add(Work::OrphanJobPod(pod));
         }

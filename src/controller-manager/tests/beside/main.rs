@@ -86,7 +86,7 @@ async fn after_any_history_of_custom_resources_the_same_holds_as_with_the_real_c
     .await;
 }
 
-async fn compare(standing: u64, history: impl Fn(u64) -> History) {
+async fn compare(n_before: u64, history: impl Fn(u64) -> History) {
     let controllers = format!("--controllers={REAL}");
     let flags = ["--controller-manager", &controllers, "--service-account-admission=false"];
     let Some(mut real) = world::Real::start(&flags) else {
@@ -106,16 +106,16 @@ async fn compare(standing: u64, history: impl Fn(u64) -> History) {
                 json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"pool": pool}}});
             ask(client, "POST", "/api/v1/nodes", &node).await;
         }
-        for number in 0..standing {
+        for number in 0..n_before {
             assert_eq!(history::define(client, number).await.0, 201, "definition {number}");
         }
     }
-    if standing > 0 {
+    if n_before > 0 {
         // The real garbage collector asks every half minute which kinds there are, and when it starts.
         real.restart("kube-controller-manager");
     }
     let [theirs, ours] =
-        [theirs, ours].map(|client| Cluster { changes: Changes::watch(client.inner(), standing), client });
+        [theirs, ours].map(|client| Cluster { changes: Changes::watch(client.inner(), n_before), client });
     let one = number("SEED");
     let first = number("FROM").unwrap_or_default();
     let seeds = one.map_or(first..first + number("SEEDS").unwrap_or(16), |seed| seed..seed + 1);

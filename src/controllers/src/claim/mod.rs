@@ -29,7 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::clock::after;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::options::Timings;
 use crate::view::{PodName, PodRecord, Table};
@@ -240,7 +240,7 @@ pub(crate) fn without_finalizer(kind: Kind, metadata: &ObjectMeta) -> Write {
 /// A write of an object without a namespace that was seen.
 pub(crate) fn on(kind: Kind, metadata: &ObjectMeta, op: Op) -> Write {
     Write {
-        key: Key::cluster(kind, metadata.name.clone().unwrap_or_default()),
+        key: NamedObject::cluster(kind, metadata.name.clone().unwrap_or_default()),
         uid: metadata.uid.clone().unwrap_or_default(),
         op,
     }

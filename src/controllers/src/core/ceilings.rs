@@ -29,7 +29,7 @@ impl Core {
     pub(super) fn spend(&self) -> Spend {
         let mut spend = Spend::new();
         let of_class = |(class, offers): (&String, &Offers)| (class.clone(), prices(&offers.types.catalogue));
-        let prices: BTreeMap<String, BTreeMap<Key, Money>> = self.offers.iter().map(of_class).collect();
+        let prices: BTreeMap<String, BTreeMap<PricedOffering, Money>> = self.offers.iter().map(of_class).collect();
         for claim in self.state.all::<NodeClaim>() {
             let pool = pool_of(&claim.metadata).unwrap_or_default();
             let prices = claim.spec.node_class_ref.as_ref().and_then(|class| prices.get(&class_key(class)));
@@ -76,9 +76,9 @@ impl Core {
 }
 
 /// Instance type, zone and capacity type.
-type Key = (String, Option<String>, String);
+type PricedOffering = (String, Option<String>, String);
 
-fn prices(catalogue: &Catalogue) -> BTreeMap<Key, Money> {
+fn prices(catalogue: &Catalogue) -> BTreeMap<PricedOffering, Money> {
     let mut prices = BTreeMap::new();
     for of_type in catalogue.types() {
         for offering in &of_type.offerings {
@@ -93,7 +93,7 @@ fn prices(catalogue: &Catalogue) -> BTreeMap<Key, Money> {
 }
 
 /// What a NodeClaim is, or is planned as.
-fn offering_of(claim: &NodeClaim) -> Option<Key> {
+fn offering_of(claim: &NodeClaim) -> Option<PricedOffering> {
     let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
     if let (Some(of_type), Some(capacity_type)) = (label(labels::INSTANCE_TYPE), label(labels::CAPACITY_TYPE)) {
         return Some((of_type, label(labels::ZONE), capacity_type));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{Core, Job};
 use crate::claim::{Eviction, Manner};
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::view::PodName;
 use crate::write::{Op, Write};
@@ -48,7 +48,7 @@ impl Core {
                 Op::Delete { grace: Some(grace) }
             }
         };
-        let key = Key::namespaced(Kind::Pod, pod.namespace, pod.name);
+        let key = NamedObject::namespaced(Kind::Pod, pod.namespace, pod.name);
         self.write(job, Write { key, uid: eviction.uid, op });
     }
 
@@ -64,7 +64,7 @@ impl Core {
     pub(super) fn refused_for_now(&mut self, job: &Job, op: &Op, message: &str, now: Timestamp) {
         let (Job::Evict(pod), Op::Evict) = (job, op) else { return };
         let uid = self.view.pods.uid(pod).unwrap_or_default().to_owned();
-        let object = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
+        let object = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
         let notice = Notice { object, uid, reason: "FailedDraining", message: message.to_owned(), is_warning: true };
         self.tell(notice, now);
         if self.queue.failures(job) > 6 {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{Core, Effect, Job};
 use crate::claim::conditions;
 use crate::clock::after;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::observed::{Object, Observed};
 use crate::write::{Answered, Op, Outcome, Write};
@@ -108,7 +108,7 @@ impl Core {
                     tracing::warn!("{object}");
                     let uid = self.state.observed(&object.key).and_then(|known| known.metadata().uid.clone());
                     if let Some(kind) = own_kind(object.key.kind) {
-                        let key = Key {
+                        let key = NamedObject {
                             kind,
                             namespace: object.key.namespace.to_string(),
                             name: object.key.name.to_string(),
@@ -191,7 +191,8 @@ impl Core {
         let unknown: Vec<ObjectRef> = self.state.to_read_again().collect();
         for object in unknown {
             let Some(kind) = own_kind(object.key.kind) else { continue };
-            let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+            let key =
+                NamedObject { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
             let job = Job::Reread(key);
             if !self.queue.is_running(&job) {
                 self.queue.add(job);
@@ -199,7 +200,7 @@ impl Core {
         }
     }
 
-    pub(super) fn reread(&mut self, key: Key) {
+    pub(super) fn reread(&mut self, key: NamedObject) {
         let unknown = state_kind(key.kind).and_then(|kind| {
             let key = berth_state::Key::new(kind, &key.namespace, &key.name);
             self.state.to_read_again().find(|object| object.key == key)
@@ -214,7 +215,7 @@ impl Core {
     }
 
     /// An object was read again, or is not there.
-    pub(super) fn was_reread(&mut self, key: &Key, outcome: &Outcome, now: Timestamp) {
+    pub(super) fn was_reread(&mut self, key: &NamedObject, outcome: &Outcome, now: Timestamp) {
         let job = Job::Reread(key.clone());
         let Some(kind) = state_kind(key.kind) else { return self.queue.done(&job) };
         let found = match outcome {

@@ -44,7 +44,7 @@ use jiff::Timestamp;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
 use crate::clock::after;
-use crate::kind::Key;
+use crate::kind::NamedObject;
 use crate::metrics::Counts;
 use crate::notice::{Notice, Notices};
 use crate::observed::Observed;
@@ -73,7 +73,7 @@ const COUNTED_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Job {
     /// Read an object of which a write's outcome is not known.
-    Reread(Key),
+    Reread(NamedObject),
     /// Ask what a node class offers.
     Offers(String),
     /// Offerings that had no instance left may have some again.

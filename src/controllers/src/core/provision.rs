@@ -19,7 +19,7 @@ use super::recall::backoff_message;
 use super::schedule::why_unschedulable;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
 use crate::notice::Notice;
 use crate::write::{Op, Outcome, Write};
@@ -122,7 +122,8 @@ impl Core {
             planned.n_launches = planned.n_launches.saturating_add(1);
             planned.last = now;
             let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
-            let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+            let key =
+                NamedObject { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
             let message = format!("Pod should schedule on: nodeclaim/{name}");
             self.tell(
                 Notice { object: key, uid: uid.to_owned(), reason: "Nominated", message, is_warning: false },
@@ -165,8 +166,11 @@ impl Core {
         let claim = self.node_claim(&pool, launch, now);
         let name = claim.metadata.name.clone().unwrap_or_default();
         let body = serde_json::to_value(&claim).map_err(|error| error.to_string())?;
-        let write =
-            Write { key: Key::cluster(Kind::NodeClaim, name.clone()), uid: String::new(), op: Op::Create(body) };
+        let write = Write {
+            key: NamedObject::cluster(Kind::NodeClaim, name.clone()),
+            uid: String::new(),
+            op: Op::Create(body),
+        };
         let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name).with_uid(None);
         let patch = Patch::Create(berth_state::Object::from(claim));
         if !self.assume_and_write(Job::Launch(name.clone()), &object, patch, write) {
@@ -205,7 +209,7 @@ impl Core {
         }
         self.queue.add_at(Job::Provision, after(planned.last, delay));
         let kind = if object.key.kind == berth_state::Kind::Pod { Kind::Pod } else { Kind::Reservation };
-        let key = Key { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
+        let key = NamedObject { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
         let message = backoff_message(planned.n_launches, delay);
         let uid = object.uid.as_deref().unwrap_or_default().to_owned();
         match object.key.kind {

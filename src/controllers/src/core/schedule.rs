@@ -14,7 +14,7 @@ use super::{Core, Effect, Job};
 use crate::claim::conditions::whole_seconds;
 use crate::claim::{Eviction, Manner};
 use crate::clock::after;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
@@ -124,7 +124,7 @@ impl Core {
             "metadata": {"annotations": binding.annotations},
             "target": {"apiVersion": "v1", "kind": "Node", "name": &*node},
         });
-        let key = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
+        let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
         let write = Write { key, uid: uid.clone(), op: Op::Bind(body) };
         let patch = Patch::Bind { node: node.clone(), annotations: binding.annotations.clone() };
         if self.assume_and_write(Job::Bind(pod), &binding.object, patch, write) {
@@ -144,7 +144,7 @@ impl Core {
         if nominated.as_deref() == Some(&*node) {
             return;
         }
-        let key = Key::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
+        let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
         let op = Op::MergeStatus(json!({"status": {"nominatedNodeName": &*node}}));
         let write = Write { key, uid: uid.to_owned(), op };
         self.assume_and_write(Job::Nominate(pod), &nomination.object, Patch::Nominate { node: Some(node) }, write);
@@ -262,7 +262,7 @@ impl Core {
         });
         let patch =
             json!({"metadata": {"resourceVersion": pod.metadata.resource_version}, "status": {"conditions": all}});
-        let key = Key::namespaced(Kind::Pod, &*object.key.namespace, &*object.key.name);
+        let key = NamedObject::namespaced(Kind::Pod, &*object.key.namespace, &*object.key.name);
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let write = Write { key, uid, op: Op::MergeStatus(patch) };
         self.effects.push(Effect::Write(None, Box::new(write)));

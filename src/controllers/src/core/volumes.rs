@@ -11,7 +11,7 @@ use serde_json::json;
 use super::schedule::pod_name;
 use super::{Core, Job};
 use crate::clock::after;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 use crate::write::{Op, Outcome, Write};
 
 /// As kube-scheduler says it to provisioners.
@@ -65,7 +65,7 @@ impl Core {
         let patch = json!({"metadata": {
             "resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: node},
         }});
-        let key = Key::namespaced(Kind::PersistentVolumeClaim, namespace, name);
+        let key = NamedObject::namespaced(Kind::PersistentVolumeClaim, namespace, name);
         let uid = metadata.uid.clone().unwrap_or_default();
         self.write(job, Write { key, uid, op: Op::Merge(patch) });
     }

@@ -4,14 +4,14 @@ use berth_apiserver::{ApiServer, Config};
 use serde_json::json;
 
 use super::*;
-use crate::kind::{Key, Kind};
+use crate::kind::{Kind, NamedObject};
 
 fn writer(fence: Fence) -> (Writer, ApiServer) {
     let server = ApiServer::new(Config::default());
     (Writer::new(Client::new(server.clone(), "default"), fence), server)
 }
 
-fn write(key: Key, uid: &str, op: Op) -> Write {
+fn write(key: NamedObject, uid: &str, op: Op) -> Write {
     Write { key, uid: uid.to_owned(), op }
 }
 
@@ -20,9 +20,9 @@ fn uid(outcome: &Outcome) -> String {
     object.version().uid.unwrap()
 }
 
-fn pod(name: &str) -> (Key, Value) {
+fn pod(name: &str) -> (NamedObject, Value) {
     let spec = json!({"containers": [{"name": "c", "image": "registry.example/app:1"}]});
-    let key = Key::namespaced(Kind::Pod, "default", name);
+    let key = NamedObject::namespaced(Kind::Pod, "default", name);
     (key, json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}))
 }
 
@@ -32,7 +32,7 @@ async fn a_pod_is_bound_with_annotations_and_evicted_once() {
     let (key, object) = pod("web");
     let uid = uid(&writer.send(&write(key.clone(), "", Op::Create(object))).await);
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
-    writer.send(&write(Key::cluster(Kind::Node, "n1"), "", Op::Create(node))).await;
+    writer.send(&write(NamedObject::cluster(Kind::Node, "n1"), "", Op::Create(node))).await;
     let binding = json!({"metadata": {"annotations": {"a": "b"}}, "target": {"kind": "Node", "name": "n1"}});
     let other = writer.send(&write(key.clone(), "another", Op::Bind(binding.clone()))).await;
     assert!(matches!(other, Outcome::Conflict(_)), "{other:?}");

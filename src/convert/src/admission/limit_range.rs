@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, LimitRange, LimitRangeItem};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::shape::Shape;
+use super::shape::AdmissionSpec;
 use crate::Problem;
 use crate::quantities::{Amounts, parse};
 use berth_model::{Cluster, ResourceId};
@@ -54,7 +54,7 @@ fn set_defaults(item: &mut LimitRangeItem) {
 }
 
 /// Sets the defaults of an item in all containers; whether that changed any.
-pub(super) fn apply_defaults(item: &LimitRangeItem, shape: &mut Shape) -> bool {
+pub(super) fn apply_defaults(item: &LimitRangeItem, shape: &mut AdmissionSpec) -> bool {
     let mut is_changed = false;
     if item.type_ != "Container" {
         return is_changed;
@@ -76,7 +76,7 @@ pub(super) fn apply_defaults(item: &LimitRangeItem, shape: &mut Shape) -> bool {
 }
 
 /// Why the API server takes no pod of the shape once defaults are set: a default limit below what a container requests.
-pub(super) fn contradiction(shape: &Shape) -> Option<String> {
+pub(super) fn contradiction(shape: &AdmissionSpec) -> Option<String> {
     shape.containers().find_map(|container| {
         let resources = container.resources.as_ref()?;
         let limits = resources.limits.as_ref()?;
@@ -96,7 +96,7 @@ pub(super) fn contradiction(shape: &Shape) -> Option<String> {
 /// Why an item lets no pod of the shape in, if so.
 pub(super) fn violation(
     item: &LimitRangeItem,
-    shape: &Shape,
+    shape: &AdmissionSpec,
     cluster: &mut Cluster,
 ) -> Result<Option<String>, Problem> {
     let violated = match item.type_.as_str() {

@@ -23,7 +23,7 @@ use crate::{Builder, ConvertError};
 
 use quota::{Quota, Usage};
 use runtime_class::Class;
-pub(crate) use shape::Shape;
+pub(crate) use shape::AdmissionSpec;
 
 /// LimitRanges and ResourceQuotas by namespace and name, and the shapes of pods that they may be about.
 #[derive(Clone, Default)]
@@ -81,7 +81,7 @@ impl Builder {
 
     /// The shape of pods of a spec, for their draft.
     pub(crate) fn shape_of(&mut self, spec: &k8s_openapi::api::core::v1::PodSpec) -> u32 {
-        let shape = index(self.admission.shapes.insert_full(Shape::text_of(spec)).0).saturating_add(1);
+        let shape = index(self.admission.shapes.insert_full(AdmissionSpec::text_of(spec)).0).saturating_add(1);
         if spec.runtime_class_name.as_ref().is_some_and(|name| !name.is_empty()) {
             self.admission.of_runtime_classes.insert(shape);
         }
@@ -199,9 +199,9 @@ impl Admission {
             || self.limit_ranges.keys().chain(self.quotas.keys()).any(|(of, _)| *of == namespace)
     }
 
-    fn shape(&self, draft: u32, drafts: &FxIndexSet<Draft>) -> Option<Shape> {
+    fn shape(&self, draft: u32, drafts: &FxIndexSet<Draft>) -> Option<AdmissionSpec> {
         let shape = drafts.get_index(draft as usize)?.shape.checked_sub(1)?;
-        Shape::read(self.shapes.get_index(shape as usize)?)
+        AdmissionSpec::read(self.shapes.get_index(shape as usize)?)
     }
 
     // What quotas whose status says nothing have of pods that exist.
@@ -276,7 +276,7 @@ impl Admission {
     }
 
     // The RuntimeClass of a pod, with its name.
-    fn class_of(&self, shape: &Shape, to: &mut Admitting<'_>) -> Option<(String, Class)> {
+    fn class_of(&self, shape: &AdmissionSpec, to: &mut Admitting<'_>) -> Option<(String, Class)> {
         let name = shape.spec.runtime_class_name.as_ref().filter(|name| !name.is_empty())?;
         let class = to.cluster.symbols.get(name).and_then(|id| self.runtime_classes.get(&id)).cloned();
         if class.is_none() {

@@ -6,7 +6,7 @@ use berth_model::{Cluster, ResourceId};
 use berth_quantity::{Format, Quantity};
 use k8s_openapi::api::core::v1::{ResourceQuota, ScopedResourceSelectorRequirement};
 
-use super::shape::Shape;
+use super::shape::AdmissionSpec;
 use crate::Problem;
 use crate::quantities::{Amounts, parse};
 
@@ -31,7 +31,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub(super) fn of(shape: &Shape, cluster: &mut Cluster) -> Result<Self, Problem> {
+    pub(super) fn of(shape: &AdmissionSpec, cluster: &mut Cluster) -> Result<Self, Problem> {
         Ok(Usage { requests: shape.requests(cluster)?, limits: shape.limits(cluster)? })
     }
 
@@ -84,7 +84,7 @@ impl Quota {
     }
 
     /// Whether it is about pods of the shape.
-    pub(super) fn is_about(&self, shape: &Shape) -> bool {
+    pub(super) fn is_about(&self, shape: &AdmissionSpec) -> bool {
         self.scopes.iter().all(|scope| {
             let is_terminating = shape.spec.active_deadline_seconds.is_some_and(|seconds| seconds >= 0);
             match scope.scope_name.as_str() {
@@ -110,7 +110,7 @@ impl Quota {
     }
 
     /// What containers of the shape must state and do not, in the API server's words.
-    pub(super) fn unstated(&self, shape: &Shape) -> Option<String> {
+    pub(super) fn unstated(&self, shape: &AdmissionSpec) -> Option<String> {
         if shape.spec.resources.as_ref().is_some_and(|all| all.requests.is_some() || all.limits.is_some()) {
             return None;
         }

@@ -6,7 +6,7 @@ use berth_model::{Cluster, PodSpec, Requirement, Toleration};
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::shape::Shape;
+use super::shape::AdmissionSpec;
 use crate::Problem;
 use crate::pod::tolerations;
 use crate::quantities::Amounts;
@@ -32,7 +32,7 @@ impl Class {
     }
 
     /// Sets the overhead of a pod; else why the API server refuses such a pod.
-    pub(super) fn apply(&self, shape: &mut Shape) -> Result<(), String> {
+    pub(super) fn apply(&self, shape: &mut AdmissionSpec) -> Result<(), String> {
         let given = shape.spec.overhead.clone().unwrap_or_default();
         if !given.is_empty() && !are_equal(&given, &self.overhead) {
             return Err("the pod's overhead is not the one of its class".to_owned());

@@ -10,7 +10,7 @@ use crate::requests::{assumed, limited, pod_requests, reserved_requests};
 
 /// Containers and what else decides whether a pod is let in.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Shape {
+pub(crate) struct AdmissionSpec {
     /// No more than names, resources and restart policies of containers, pod-level resources, overhead, the priority
     /// class and the deadline; with a runtime class also that and the node selector.
     pub(crate) spec: core::PodSpec,
@@ -18,7 +18,7 @@ pub(crate) struct Shape {
     pub(crate) crosses_namespaces: bool,
 }
 
-impl Shape {
+impl AdmissionSpec {
     /// Of a pod's spec, as text: alike shapes are one.
     pub(crate) fn text_of(spec: &core::PodSpec) -> String {
         let container = |container: &core::Container| core::Container {
@@ -38,7 +38,7 @@ impl Shape {
             active_deadline_seconds: spec.active_deadline_seconds,
             ..core::PodSpec::default()
         };
-        Shape { spec: stripped, crosses_namespaces: crosses_namespaces(spec) }.text()
+        AdmissionSpec { spec: stripped, crosses_namespaces: crosses_namespaces(spec) }.text()
     }
 
     /// As text.
@@ -48,7 +48,7 @@ impl Shape {
 
     /// Back from its text.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut shape: Shape = serde_json::from_str(text).ok()?;
+        let mut shape: AdmissionSpec = serde_json::from_str(text).ok()?;
         // As the API server does before any admission: a container's limit is its request where it has none.
         for container in shape.containers_mut() {
             let resources = container.resources.get_or_insert_default();

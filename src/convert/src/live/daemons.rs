@@ -45,7 +45,7 @@ impl Live {
         let mut warnings = FxIndexSet::default();
         self.cluster.daemons.clear();
         let daemons = daemons::add(&self.rooms.workloads, &mut self.rooms.resolver, &mut self.cluster, &mut warnings);
-        self.rooms.standing.forget_daemons();
+        self.rooms.existing.forget_daemons();
         let by_owner = std::mem::take(&mut self.by_daemon_set);
         for (owner, pods) in &by_owner {
             let owner = self.rooms.owners.get_index(*owner as usize);
@@ -58,14 +58,14 @@ impl Live {
                 let place = entry.place;
                 let Some(daemon) = daemon else { continue };
                 for position in self.expected_on(place) {
-                    self.rooms.standing.count_daemon(position, daemon, true);
+                    self.rooms.existing.count_daemon(position, daemon, true);
                 }
             }
         }
         (self.by_daemon_set, self.rooms.daemons) = (by_owner, daemons);
         for position in 0..self.cluster.nodes.len() {
             let free = self.cluster.nodes.get(position).map(|node| node.free.clone());
-            self.rooms.standing.settle_room(position, &mut self.cluster);
+            self.rooms.existing.settle_room(position, &mut self.cluster);
             if free.as_ref() != self.cluster.nodes.get(position).map(|node| &node.free) {
                 self.log.push(Change::Room(position));
             }

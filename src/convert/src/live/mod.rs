@@ -29,9 +29,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::ConvertError;
 use crate::builder::{Builder, Converted, FxIndexSet};
 use crate::capacity::Links;
+use crate::existing::ExistingNodes;
 use crate::ownership::Ownership;
 use crate::resolve::Resolver;
-use crate::standing::Standing;
 use crate::workloads::{Owner, Workloads};
 
 use log::Log;
@@ -39,7 +39,7 @@ pub use log::{Change, PodChange};
 pub use offers::Offers;
 pub use others::Other;
 use pods::Entry;
-pub(crate) use pods::{Known, Place};
+pub(crate) use pods::{Known, PodLocation};
 pub(crate) use reservations::Reservations;
 
 /// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside a quarter of those that
@@ -109,7 +109,7 @@ pub(crate) struct Rooms {
     /// The position of each DaemonSet among the cluster's daemons, by the workload's index.
     pub(crate) daemons: FxHashMap<usize, usize>,
     /// Its nodes are the cluster's.
-    pub(crate) standing: Standing,
+    pub(crate) existing: ExistingNodes,
     pub(crate) links: Links,
     /// By NodePool.
     pub(crate) startup_taints: FxHashMap<Sym, Vec<Taint>>,
@@ -164,7 +164,7 @@ impl Live {
         reader: Builder,
         rooms: Rooms,
         (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
-        pods: impl Iterator<Item = (Known, Place)>,
+        pods: impl Iterator<Item = (Known, PodLocation)>,
     ) -> Self {
         let at_first = sizes(&cluster);
         let mut live = Live {
@@ -223,7 +223,7 @@ impl Live {
 
     /// The index of the node, or the NodeClaim in flight, of a name.
     pub fn position_of(&self, node: &str) -> Option<usize> {
-        self.rooms.standing.position(self.cluster.symbols.get(node)?)
+        self.rooms.existing.position(self.cluster.symbols.get(node)?)
     }
 
     /// The cluster as [`Live::cluster`] left it: of use until the next change.
@@ -305,7 +305,7 @@ impl Live {
             let at = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
             for member in row.members.iter().filter(|_| before != at && row.kind == MemberKind::Pod) {
                 if let Some(entry) = self.pods.get_mut(&(row.namespace, member.name.clone())) {
-                    entry.place = Place::Row(at);
+                    entry.place = PodLocation::Row(at);
                 }
             }
             sorted.push(row);

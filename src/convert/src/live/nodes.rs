@@ -8,8 +8,8 @@ use k8s_openapi::api::storage::v1::CSINode;
 use super::{Change, Live, Objects, Patched};
 use crate::builder::Builder;
 use crate::capacity::{Site, with_type};
+use crate::existing::{join_pool, leave_pool};
 use crate::node::{NodeClaimRecord, NodeRecord, read_attach_limits};
-use crate::standing::{join_pool, leave_pool};
 use crate::{ConvertError, in_flight, units};
 
 /// What the node or the NodeClaim of a name is.
@@ -182,7 +182,7 @@ impl Live {
 
     pub(super) fn settle_supplies(&mut self) {
         let mut free = self.rooms.supplies.free.clone();
-        for slot in self.rooms.standing.taken.values() {
+        for slot in self.rooms.existing.taken.values() {
             if let Some(free) = free.get_mut(slot.index()) {
                 *free = free.saturating_sub(1);
             }
@@ -205,7 +205,7 @@ impl Live {
         Patched::Done
     }
 
-    /// What there is of a name, as [`crate::standing::Standing::new`] has it.
+    /// What there is of a name, as [`crate::existing::ExistingNodes::new`] has it.
     fn unit(&mut self, name: Sym, objects: &impl Objects) -> Result<Unit, Rebuild> {
         let text = self.cluster.symbols.shared(name);
         let read = |live: &mut Self, claim: &str| {
@@ -261,16 +261,16 @@ impl Live {
     }
 
     fn set(&mut self, name: Sym, unit: Unit, objects: &impl Objects) -> Result<(), Rebuild> {
-        let standing = &mut self.rooms.standing;
-        let (position, was_leaving) = (standing.position(name), standing.is_deleting(name));
+        let existing = &mut self.rooms.existing;
+        let (position, was_leaving) = (existing.position(name), existing.is_deleting(name));
         let (node, slot, is_leaving) = match unit {
             Unit::Absent => (None, None, false),
             Unit::Leaving => (None, None, true),
             Unit::Stands(node, slot) => (Some(node), slot, false),
         };
         let taken = match slot {
-            Some(slot) => standing.taken.insert(name, slot),
-            None => standing.taken.remove(&name),
+            Some(slot) => existing.taken.insert(name, slot),
+            None => existing.taken.remove(&name),
         };
         if taken != slot {
             self.settle_supplies();
@@ -296,13 +296,13 @@ impl Live {
         if let Some(position) = position {
             self.remove_node(position);
         }
-        self.rooms.standing.set_deleting(name, is_leaving);
+        self.rooms.existing.set_deleting(name, is_leaving);
         if let Some(node) = node {
             self.push_node(*node);
         }
         let again = self.again(&pods, objects);
         // Reservations are held where theirs is.
-        if let Some(position) = self.rooms.standing.position(name).filter(|_| self.rooms.reservations.are_on(name)) {
+        if let Some(position) = self.rooms.existing.position(name).filter(|_| self.rooms.reservations.are_on(name)) {
             self.settle_holdings(position);
         }
         if again == Patched::Done { Ok(()) } else { Err(Rebuild) }
@@ -311,11 +311,11 @@ impl Live {
     fn push_node(&mut self, mut node: Node) {
         join_pool(&mut node, &mut self.cluster.node_pools, self.cluster.well_known.node_pool);
         let counts = node.node_pool.is_some();
-        let position = self.rooms.standing.push(node, &mut self.cluster);
+        let position = self.rooms.existing.push(node, &mut self.cluster);
         for daemon in self.daemons_expected_on(position) {
-            self.rooms.standing.count_daemon(position, daemon, true);
+            self.rooms.existing.count_daemon(position, daemon, true);
         }
-        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.rooms.existing.settle_room(position, &mut self.cluster);
         self.log.push(Change::NodeCame(position));
         if counts {
             self.log.push(Change::Supplies);
@@ -323,7 +323,7 @@ impl Live {
     }
 
     fn remove_node(&mut self, position: usize) {
-        let Some(mut node) = self.rooms.standing.swap_remove(position, &mut self.cluster) else { return };
+        let Some(mut node) = self.rooms.existing.swap_remove(position, &mut self.cluster) else { return };
         let counted = node.node_pool.is_some();
         leave_pool(&mut node, &mut self.cluster.node_pools);
         self.log.push(Change::NodeWent(position, Box::new(node)));
@@ -353,7 +353,7 @@ impl Live {
         if counts_otherwise {
             self.log.push(Change::Supplies);
         }
-        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.rooms.existing.settle_room(position, &mut self.cluster);
         self.log.push(Change::NodeChanged(position, Box::new(was)));
     }
 }

@@ -6,8 +6,8 @@ use berth_model::Sym;
 
 use super::{Change, Live, Objects, Patched, Supplies};
 use crate::builder::{Builder, FxIndexSet};
+use crate::existing::join_pool;
 use crate::pool::PoolRecord;
-use crate::standing::join_pool;
 use crate::{ConvertError, overlay};
 
 /// What instance types and their prices come of.
@@ -58,7 +58,7 @@ impl Live {
         let free = supplies.map(|(supply, count)| objects.free_slots(self.cluster.symbols.text(supply.id), *count));
         self.rooms.supplies = Supplies { free: free.collect(), counted };
         // Supplies may be others, or in another order.
-        self.rooms.standing.taken.clear();
+        self.rooms.existing.taken.clear();
         self.settle_supplies();
         self.log.push(Change::Offers);
         let claims: Vec<Sym> = claims.filter_map(|claim| self.cluster.symbols.get(&claim)).collect();

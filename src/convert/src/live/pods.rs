@@ -16,7 +16,7 @@ use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 
 /// Where a pod went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PodLocation {
     /// It is pending, in this row.
     Row(u32),
     /// It is on the node of this name.
@@ -29,7 +29,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) created: i64,
-    pub(super) place: Place,
+    pub(super) place: PodLocation,
     /// What few pods have.
     pub(super) more: Option<Box<More>>,
 }
@@ -97,7 +97,7 @@ impl Known {
 
 impl Live {
     /// Notes a pod that is there, with what others have to do with it.
-    pub(super) fn keep(&mut self, known: Known, place: Place) {
+    pub(super) fn keep(&mut self, known: Known, place: PodLocation) {
         let Known { namespace, name, created, more } = known;
         for node in more.named.iter().flatten() {
             self.naming.entry(*node).or_default().insert((namespace, name.clone()));
@@ -123,30 +123,30 @@ impl Live {
             return Err(error);
         }
         let Some(Some(record)) = read else { return Ok(Patched::NeedsRebuild) };
-        let Rooms { owners, workloads, daemons, standing, resolver, ownership, .. } = &mut self.rooms;
-        let fate = fates(std::slice::from_ref(&record), owners, workloads, standing, Expansion::PodsThatExist);
+        let Rooms { owners, workloads, daemons, existing, resolver, ownership, .. } = &mut self.rooms;
+        let fate = fates(std::slice::from_ref(&record), owners, workloads, existing, Expansion::PodsThatExist);
         let Some(&fate) = fate.first() else { return Ok(Patched::NeedsRebuild) };
         let known = Known::of(&record, fate, resolver, (owners, workloads, daemons), &mut self.cluster);
         if known.more.concerns_others || fate == Fate::Holds {
             return Ok(Patched::NeedsRebuild);
         }
-        standing.swap_nodes(&mut self.cluster);
+        existing.swap_nodes(&mut self.cluster);
         // Who of DaemonSets is where is counted below.
         let no_daemon = |_| None;
         let kind_of = |owner: u32| owners.get_index(owner as usize).map(|owner| owner.kind);
         let pods = std::iter::once((record, fate));
         let rules = (no_daemon, kind_of);
-        let places = place_pods(pods, rules, standing, resolver, ownership, &mut self.cluster, &mut self.warnings);
-        self.rooms.standing.swap_nodes(&mut self.cluster);
+        let places = place_pods(pods, rules, existing, resolver, ownership, &mut self.cluster, &mut self.warnings);
+        self.rooms.existing.swap_nodes(&mut self.cluster);
         let Some(&place) = places.first() else { return Ok(Patched::NeedsRebuild) };
-        if let Place::Row(row) = place {
+        if let PodLocation::Row(row) = place {
             self.is_untidy = true;
             self.unsorted.insert(row);
         }
         let (daemon, draws) = (known.more.daemon, known.more.draws_from.is_some());
         self.keep(known, place);
-        if let Place::Node(name) = place
-            && let Some(position) = self.rooms.standing.position(name)
+        if let PodLocation::Node(name) = place
+            && let Some(position) = self.rooms.existing.position(name)
         {
             self.sort_last(position);
             if draws {
@@ -200,9 +200,9 @@ impl Live {
             self.count_daemon(daemon, place, false);
         }
         let was_there = match place {
-            Place::Nowhere => true,
-            Place::Row(row) => self.take_member(row, name, created),
-            Place::Node(node) => self.rooms.standing.position(node).is_some_and(|position| {
+            PodLocation::Nowhere => true,
+            PodLocation::Row(row) => self.take_member(row, name, created),
+            PodLocation::Node(node) => self.rooms.existing.position(node).is_some_and(|position| {
                 let was_there = self.take_off(position, namespace, name);
                 if more.draws_from.is_some() {
                     self.settle_holdings(position);
@@ -226,40 +226,40 @@ impl Live {
     }
 
     /// A pod of a DaemonSet is on a node or on its way there, or is not any more.
-    fn count_daemon(&mut self, daemon: usize, place: Place, comes: bool) {
+    fn count_daemon(&mut self, daemon: usize, place: PodLocation, comes: bool) {
         for position in self.expected_on(place) {
-            if self.rooms.standing.count_daemon(position, daemon, comes) {
+            if self.rooms.existing.count_daemon(position, daemon, comes) {
                 self.room_changed(position);
             }
         }
     }
 
     /// The nodes that a pod is on, or on its way to as it names them.
-    pub(super) fn expected_on(&self, place: Place) -> Vec<usize> {
-        let standing = &self.rooms.standing;
+    pub(super) fn expected_on(&self, place: PodLocation) -> Vec<usize> {
+        let existing = &self.rooms.existing;
         match place {
-            Place::Node(name) => standing.position(name).into_iter().collect(),
-            Place::Row(row) => {
+            PodLocation::Node(name) => existing.position(name).into_iter().collect(),
+            PodLocation::Row(row) => {
                 let row = self.cluster.pending.get(row as usize);
-                row.map_or_else(Vec::new, |row| standing.expected_on(row.spec, &self.cluster))
+                row.map_or_else(Vec::new, |row| existing.expected_on(row.spec, &self.cluster))
             }
-            Place::Nowhere => Vec::new(),
+            PodLocation::Nowhere => Vec::new(),
         }
     }
 
     /// What is left of a node is counted anew.
     pub(super) fn room_changed(&mut self, position: usize) {
-        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.rooms.existing.settle_room(position, &mut self.cluster);
         self.log.push(Change::Room(position));
     }
 
     /// The pending pods of DaemonSets that name a node: their DaemonSets.
     pub(super) fn daemons_expected_on(&self, position: usize) -> Vec<usize> {
-        let standing = &self.rooms.standing;
+        let existing = &self.rooms.existing;
         let mut expected = Vec::new();
         for row in &self.cluster.pending {
             // Few rows name a node, and of those that do not nobody is looked up: each node that is launched asks.
-            if !standing.expected_on(row.spec, &self.cluster).contains(&position) {
+            if !existing.expected_on(row.spec, &self.cluster).contains(&position) {
                 continue;
             }
             let records = row.members.iter().filter_map(|member| self.pods.get(&(row.namespace, member.name.clone())));

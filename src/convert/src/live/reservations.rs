@@ -6,10 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
 use crate::builder::{FxIndexMap, FxIndexSet};
+use crate::existing::{drawn_from, settle_holdings};
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{Alike, valid_seconds, with_stand_in};
-use crate::standing::{drawn_from, settle_holdings};
 
 /// The records behind the cluster's Reservations.
 #[derive(Clone, Default)]
@@ -186,7 +186,7 @@ impl Live {
             self.log.push(Change::Reservations);
         }
         for node in nodes {
-            if let Some(position) = self.rooms.standing.position(node) {
+            if let Some(position) = self.rooms.existing.position(node) {
                 self.settle_holdings(position);
             }
         }
@@ -306,7 +306,7 @@ impl Live {
             pod.draws_from = draws_from;
         }
         (node.pods, node.holdings) = (pods, holdings);
-        self.rooms.standing.settle_room(position, &mut self.cluster);
+        self.rooms.existing.settle_room(position, &mut self.cluster);
         self.log.push(Change::NodeChanged(position, was));
     }
 }

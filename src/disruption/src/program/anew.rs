@@ -5,7 +5,7 @@
 //! sets of others; which nodes these are, the provisioner decides.
 
 use berth_model::{Cluster, PodSpec};
-use berth_packing::{BinType, Budget, Item, Offer, Problem, Standing, prices};
+use berth_packing::{BinType, Budget, ExistingNode, Item, Offer, Problem, prices};
 
 use super::offers::offers;
 use super::{MOST_CELLS, Program};
@@ -96,7 +96,7 @@ impl Program {
                 for item in offer.admits.ones() {
                     problem.items.get_mut(item).into_iter().for_each(|item| item.admitted_by.grow_and_insert(at));
                 }
-                problem.bins.push(Standing { free: offer.room.clone(), ..Standing::default() });
+                problem.bins.push(ExistingNode { free: offer.room.clone(), ..ExistingNode::default() });
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{BoundPod, Cluster, KeyedMap, Money, PodSpec, Sym};
-use berth_packing::{Consolidation, Standing};
+use berth_packing::{Consolidation, ExistingNode};
 use berth_state::{State, Time};
 
 use super::Sorts;
@@ -58,7 +58,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
                 *holds.entry(sorts.id_of(pod)?).or_default() += 1;
             }
         }
-        problem.bins.push(Standing {
+        problem.bins.push(ExistingNode {
             cost: candidate.and_then(|candidate| candidate.price).unwrap_or_default().marginal.dollars(),
             // Empty nodes go at any price.
             disruption: candidate.filter(|known| !known.is_empty).map_or(0.0, |candidate| candidate.cost.in_pods()),

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use berth_decisions::ExpectedNodes;
 use berth_model::{BoundPod, Cluster, KeyedMap, Labels, MemberKind, Node, PodSpec, Sym};
-use berth_packing::{Consolidated, Consolidation, Movable, Standing, consolidate};
+use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
@@ -109,7 +109,7 @@ impl Program {
             let pool = known.filter(|_| is_told).and_then(|known| pools.get(known.pool.as_str()).copied());
             let mut room = node.free.clone();
             held.get(&node.name).into_iter().flatten().for_each(|spec| room.subtract(&spec.requests));
-            program.problem.bins.push(Standing {
+            program.problem.bins.push(ExistingNode {
                 cost: known.and_then(|known| known.price).unwrap_or_default().marginal.dollars(),
                 disruption: known.map_or(0.0, |known| known.cost.in_pods()),
                 holds: holds.into_iter().collect(),
@@ -140,10 +140,10 @@ impl Program {
     /// The nodes to remove, those first that save most for what they disrupt: without new nodes, and with them where that
     /// saves more.
     pub(crate) fn solve(&self) -> (Vec<Leaving>, Option<Vec<Leaving>>) {
-        let mut standing = self.problem.clone();
-        standing.bins.truncate(self.names.len());
-        standing.items.iter_mut().for_each(|item| item.anew = None);
-        let without = consolidate(&standing, None, self.work);
+        let mut without_new = self.problem.clone();
+        without_new.bins.truncate(self.names.len());
+        without_new.items.iter_mut().for_each(|item| item.anew = None);
+        let without = consolidate(&without_new, None, self.work);
         let has_new =
             self.problem.bins.len() > self.names.len() || self.problem.items.iter().any(|item| item.anew.is_some());
         let with_new = has_new.then(|| consolidate(&self.problem, Some(&without), self.work));

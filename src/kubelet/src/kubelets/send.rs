@@ -14,7 +14,7 @@ use crate::clock::later;
 use crate::node::{Hosted, LEASES, Registration};
 use crate::pod::Record;
 use crate::status;
-use crate::writes::{Key, Outcome, outcome};
+use crate::writes::{Outcome, WriteTarget, outcome};
 
 /// As every kubelet: nothing is forced.
 const PARAMS: PatchParams = PatchParams { dry_run: false, force: false, field_manager: None, field_validation: None };
@@ -36,10 +36,10 @@ impl Loop {
     pub(super) fn begin_writes(&mut self) {
         while let Some(key) = self.writes.next(self.config.writes) {
             match &key {
-                Key::Node(name) => self.write_node(&name.clone()),
-                Key::Lease(name) => self.write_lease(&name.clone()),
-                Key::Pod(uid) => self.write_pod(&uid.clone()),
-                Key::Event(_) => {}
+                WriteTarget::Node(name) => self.write_node(&name.clone()),
+                WriteTarget::Lease(name) => self.write_lease(&name.clone()),
+                WriteTarget::Pod(uid) => self.write_pod(&uid.clone()),
+                WriteTarget::Event(_) => {}
             }
         }
     }
@@ -49,7 +49,7 @@ impl Loop {
         let Some(node) = self.nodes.get_mut(name) else { return };
         let api = Api::<Node>::all(self.client.clone());
         let name = name.to_owned();
-        let key = Key::Node(name.clone());
+        let key = WriteTarget::Node(name.clone());
         let uid = |node: &Node| node.metadata.uid.clone();
         if node.registration == Registration::Wanted {
             let (object, labels) = (node.node(now), node.reconciled());
@@ -85,7 +85,7 @@ impl Loop {
         }
         let api = Api::<Lease>::namespaced(self.client.clone(), LEASES);
         let name = name.to_owned();
-        let key = Key::Lease(name.clone());
+        let key = WriteTarget::Lease(name.clone());
         let lease = node.lease(&self.config, now);
         if node.registration == Registration::Leased {
             let client = self.client.clone();
@@ -122,7 +122,7 @@ impl Loop {
         let Some(record) = self.pods.get_mut(uid) else { return };
         let Some(node) = self.nodes.get(&record.node) else { return };
         let api = Api::<Pod>::namespaced(self.client.clone(), &record.namespace);
-        let (name, key) = (record.name.clone(), Key::Pod(uid.to_owned()));
+        let (name, key) = (record.name.clone(), WriteTarget::Pod(uid.to_owned()));
         if std::mem::take(&mut record.is_dirty) {
             let status = status::of_pod(record, &node.address(), now);
             let patch = Patch::Strategic(json!({"metadata": {"uid": record.uid}, "status": status}));
@@ -135,29 +135,29 @@ impl Loop {
         }
     }
 
-    pub(super) fn written(&mut self, key: &Key, result: Outcome) {
+    pub(super) fn written(&mut self, key: &WriteTarget, result: Outcome) {
         let retry = later(self.clock.now(), RETRY);
         match (key, result) {
-            (Key::Node(name), Outcome::Done(uid)) => self.registered(name, uid),
-            (Key::Node(name), Outcome::Again) => {
+            (WriteTarget::Node(name), Outcome::Done(uid)) => self.registered(name, uid),
+            (WriteTarget::Node(name), Outcome::Again) => {
                 if let Some(node) = self.nodes.get_mut(name) {
                     node.is_dirty = true;
                     self.at(retry, Timer::Retry(key.clone()));
                 }
             }
-            (Key::Lease(name), Outcome::Done(_)) => {
+            (WriteTarget::Lease(name), Outcome::Done(_)) => {
                 if let Some(node) = self.nodes.get_mut(name) {
                     node.registration = Registration::Leased;
                 }
             }
-            (Key::Pod(uid), Outcome::Done(_)) => {
+            (WriteTarget::Pod(uid), Outcome::Done(_)) => {
                 let Some(record) = self.pods.get(uid) else { return };
                 // The status is written: what is left of a stopped pod is to delete it.
                 if record.is_stopped && !record.is_deleted {
                     self.writes.want(key.clone());
                 }
             }
-            (Key::Pod(uid), Outcome::Again) => {
+            (WriteTarget::Pod(uid), Outcome::Again) => {
                 if let Some(record) = self.pods.get_mut(uid) {
                     record.is_dirty |= !record.is_deleted;
                     record.is_deleted = false;
@@ -165,7 +165,7 @@ impl Loop {
                 }
             }
             // A renewal is tried again when the next one is due; nothing waits for an event.
-            (Key::Lease(_) | Key::Event(_), _) | (_, Outcome::Gone | Outcome::Refused) => {}
+            (WriteTarget::Lease(_) | WriteTarget::Event(_), _) | (_, Outcome::Gone | Outcome::Refused) => {}
         }
     }
 
@@ -197,7 +197,7 @@ impl Loop {
             ..Event::default()
         };
         let api = Api::<Event>::namespaced(self.client.clone(), &record.namespace);
-        let key = Key::Event(self.count);
+        let key = WriteTarget::Event(self.count);
         self.writes
             .begin(key, Box::pin(async move { outcome(api.create(&PostParams::default(), &event).await, |_| None) }));
     }

@@ -383,15 +383,15 @@ pub fn host_allowance(counts: &HostCounts, constraints: &[Constraint], is_first:
             Constraint::Spread { max_skew, counts_self: true, .. } => max_skew.saturating_sub(count),
             Constraint::Spread { max_skew, .. } if count <= max_skew => u32::MAX,
             Constraint::Spread { .. } => 0,
-            Constraint::Apart { .. } if count > 0 => 0,
-            Constraint::Apart { counts_self, .. } => {
+            Constraint::AntiAffinity { .. } if count > 0 => 0,
+            Constraint::AntiAffinity { counts_self, .. } => {
                 if counts_self {
                     1
                 } else {
                     u32::MAX
                 }
             }
-            Constraint::Together { counter, counts_self } => {
+            Constraint::Affinity { counter, counts_self } => {
                 if count > 0 || (counts_self && is_first(counter)) {
                     u32::MAX
                 } else {

@@ -18,9 +18,9 @@ impl ClassId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Preferences {
     /// Preferred pod affinity.
-    pub together: Vec<(i32, Constraint)>,
+    pub affinity: Vec<(i32, Constraint)>,
     /// Preferred pod anti-affinity.
-    pub apart: Vec<(i32, Constraint)>,
+    pub anti_affinity: Vec<(i32, Constraint)>,
     /// `ScheduleAnyway` spread.
     pub spread: Vec<Constraint>,
 }
@@ -68,7 +68,7 @@ pub struct Universe {
 }
 
 /// Who a class is made from: kind, namespace, spec, labels.
-pub(super) type Shape = (MemberKind, Sym, u32, u32);
+pub(super) type SpecAndLabels = (MemberKind, Sym, u32, u32);
 
 pub(super) fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
     static NONE: std::sync::OnceLock<Labels> = std::sync::OnceLock::new();

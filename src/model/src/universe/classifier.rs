@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::classes::{ClassId, PodClass, Preferences, Shape, labels_of};
+use super::classes::{ClassId, PodClass, Preferences, SpecAndLabels, labels_of};
 use super::constraints::{Asked, Builder, OwnConstraints};
 use super::topology::{Constraint, Counter, CounterId};
 use crate::{Cluster, MemberKind};
@@ -28,7 +28,7 @@ impl Classifier {
     /// The class of a shape with what it asks for and matches; a new one comes last.
     pub(super) fn class_of(
         &mut self,
-        (kind, _, spec, _): Shape,
+        (kind, _, spec, _): SpecAndLabels,
         own: &OwnConstraints,
         matched: &[u32],
         is_asking: bool,
@@ -43,10 +43,10 @@ impl Classifier {
         counts_in.sort_unstable();
         counts_in.dedup();
         let pull = |id: CounterId| known(id).map_or(0, |c| i64::from(c.pull));
-        let drawing = reached().filter(|&id| is_asking && pull(id) != 0).map(|id| (id, pull(id)));
-        let drawn = if builder.has_scores { own.drawn(drawing) } else { Vec::new() };
+        let pulls = reached().filter(|&id| is_asking && pull(id) != 0).map(|id| (id, pull(id)));
+        let drawn = if builder.has_scores { own.drawn(pulls) } else { Vec::new() };
         let inverse = reached().filter(|&id| is_asking && is_owner(id) && needed.contains(&id));
-        let inverse = inverse.map(|id| Asked::Apart(id).resolve(&counts_in)).collect();
+        let inverse = inverse.map(|id| Asked::AntiAffinity(id).resolve(&counts_in)).collect();
         let (required, preferred) = own.resolve(&counts_in, inverse);
         let next = ClassId(u32::try_from(classes.len()).unwrap_or(u32::MAX));
         match ids.entry((kind, spec, counts_in, required, preferred, own.pulls.clone(), drawn)) {
@@ -66,16 +66,16 @@ impl Classifier {
         &mut self,
         cluster: &Cluster,
         own: &OwnConstraints,
-        of_own: Shape,
+        of_own: SpecAndLabels,
         first: usize,
-        mut known: impl Iterator<Item = &'s Shape>,
+        mut known: impl Iterator<Item = &'s SpecAndLabels>,
     ) -> bool {
         let Classifier { builder, by_selector, needed, .. } = self;
         let new: Vec<(CounterId, &Counter)> = (0..).map(CounterId).zip(&builder.counters).skip(first).collect();
         let mut selectors: Vec<u32> = new.iter().map(|(_, counter)| counter.selector).collect();
         selectors.sort_unstable();
         selectors.dedup();
-        let is_matched = |selector: u32, (_, namespace, _, labels): Shape| {
+        let is_matched = |selector: u32, (_, namespace, _, labels): SpecAndLabels| {
             builder.selectors.matches(selector, namespace, labels_of(cluster, labels), &cluster.symbols)
         };
         if known.any(|shape| selectors.iter().any(|selector| is_matched(*selector, *shape))) {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{Preferences, Shape, labels_of};
+use super::classes::{Preferences, SpecAndLabels, labels_of};
 use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
 use super::topology::{Constraint, Counter, CounterId, NodeFilter};
 use crate::{Cluster, Labels, PodSpec, PodTerm, SpreadConstraint, Sym};
@@ -11,8 +11,8 @@ use crate::{Cluster, Labels, PodSpec, PodTerm, SpreadConstraint, Sym};
 #[derive(Debug, Default)]
 pub(super) struct OwnConstraints {
     required: Vec<Asked>,
-    together: Vec<(i32, Asked)>,
-    apart: Vec<(i32, Asked)>,
+    affinity: Vec<(i32, Asked)>,
+    anti_affinity: Vec<(i32, Asked)>,
     spread: Vec<Asked>,
     pub(super) owner_counters: Vec<CounterId>,
     pub(super) pulls: Vec<CounterId>,
@@ -22,8 +22,8 @@ pub(super) struct OwnConstraints {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
     Spread { counter: CounterId, max_skew: u32, min_domains: Option<u32> },
-    Together(CounterId),
-    Apart(CounterId),
+    Affinity(CounterId),
+    AntiAffinity(CounterId),
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Builder {
         &mut self,
         cluster: &Cluster,
         namespaces: &NamespaceLabels,
-        (_, namespace, spec, labels): Shape,
+        (_, namespace, spec, labels): SpecAndLabels,
         is_pending: bool,
     ) -> OwnConstraints {
         let mut own = OwnConstraints::default();
@@ -97,7 +97,7 @@ impl Builder {
         for term in &spec.anti_affinity {
             own.owner_counters.push(term_counter(self, term, true));
             if is_pending {
-                own.required.push(Asked::Apart(term_counter(self, term, false)));
+                own.required.push(Asked::AntiAffinity(term_counter(self, term, false)));
             }
         }
         if !is_pending {
@@ -106,12 +106,14 @@ impl Builder {
         if spec.affinity.len() > 1 {
             own.required.extend(self.joint_affinity(cluster, namespaces, namespace, spec, labels));
         } else {
-            own.required.extend(spec.affinity.iter().map(|term| Asked::Together(term_counter(self, term, false))));
+            own.required.extend(spec.affinity.iter().map(|term| Asked::Affinity(term_counter(self, term, false))));
         }
-        let together = spec.preferred_affinity.iter();
-        own.together.extend(together.map(|(weight, term)| (*weight, Asked::Together(term_counter(self, term, false)))));
-        let apart = spec.preferred_anti_affinity.iter();
-        own.apart.extend(apart.map(|(weight, term)| (*weight, Asked::Apart(term_counter(self, term, false)))));
+        let affinity = spec.preferred_affinity.iter();
+        own.affinity.extend(affinity.map(|(weight, term)| (*weight, Asked::Affinity(term_counter(self, term, false)))));
+        let anti_affinity = spec.preferred_anti_affinity.iter();
+        own.anti_affinity.extend(
+            anti_affinity.map(|(weight, term)| (*weight, Asked::AntiAffinity(term_counter(self, term, false)))),
+        );
         for constraint in &spec.spread {
             let counter = self.spread_counter(cluster, namespace, spec, labels, constraint);
             let asked = Asked::Spread {
@@ -137,7 +139,7 @@ impl Builder {
         let selector = self.selectors.intern_all(&spec.affinity, of_pod, namespaces, &cluster.symbols);
         let counter =
             |key| Counter { key, selector, counts_owners: false, pull: 0, skips_terminating: false, filter: None };
-        spec.affinity.iter().map(|term| Asked::Together(self.counter(counter(term.key)))).collect()
+        spec.affinity.iter().map(|term| Asked::Affinity(self.counter(counter(term.key)))).collect()
     }
 
     // With which weight a shape draws others by its affinity, required (1, as kube-scheduler's hardPodAffinityWeight) and
@@ -226,8 +228,8 @@ impl OwnConstraints {
         let own = |asked: &[(i32, Asked)], sign: i64| -> Vec<(CounterId, i64)> {
             asked.iter().map(|(weight, asked)| (asked.counter(), sign * i64::from(*weight))).collect()
         };
-        let mut drawn = own(&self.together, 1);
-        drawn.extend(own(&self.apart, -1));
+        let mut drawn = own(&self.affinity, 1);
+        drawn.extend(own(&self.anti_affinity, -1));
         drawn.extend(others);
         drawn.sort_unstable_by_key(|(counter, _)| *counter);
         drawn.dedup_by(|(counter, weight), (kept, sum)| {
@@ -247,8 +249,8 @@ impl OwnConstraints {
         required.sort_unstable();
         required.dedup();
         let preferred = Preferences {
-            together: self.together.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
-            apart: self.apart.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            affinity: self.affinity.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
+            anti_affinity: self.anti_affinity.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
             spread: self.spread.iter().map(resolve).collect(),
         };
         (required, preferred)
@@ -258,7 +260,7 @@ impl OwnConstraints {
 impl Asked {
     fn counter(self) -> CounterId {
         match self {
-            Asked::Spread { counter, .. } | Asked::Together(counter) | Asked::Apart(counter) => counter,
+            Asked::Spread { counter, .. } | Asked::Affinity(counter) | Asked::AntiAffinity(counter) => counter,
         }
     }
 
@@ -268,8 +270,8 @@ impl Asked {
             Asked::Spread { counter, max_skew, min_domains } => {
                 Constraint::Spread { counter, max_skew, min_domains, counts_self: counts_self(counter) }
             }
-            Asked::Together(counter) => Constraint::Together { counter, counts_self: counts_self(counter) },
-            Asked::Apart(counter) => Constraint::Apart { counter, counts_self: counts_self(counter) },
+            Asked::Affinity(counter) => Constraint::Affinity { counter, counts_self: counts_self(counter) },
+            Asked::AntiAffinity(counter) => Constraint::AntiAffinity { counter, counts_self: counts_self(counter) },
         }
     }
 }

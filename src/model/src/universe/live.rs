@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{ClassId, Shape, Universe, labels_of};
+use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
 use super::classifier::Classifier;
 use super::reduce::{Reduced, reduce};
 use super::selectors::NamespaceLabels;
@@ -16,8 +16,8 @@ pub struct LiveUniverse {
     universe: Universe,
     classifier: Classifier,
     namespaces: NamespaceLabels,
-    asking: FxHashMap<Shape, ClassId>,
-    running: FxHashMap<Shape, ClassId>,
+    asking: FxHashMap<SpecAndLabels, ClassId>,
+    running: FxHashMap<SpecAndLabels, ClassId>,
     /// Classes with rows of pending pods.
     with_rows: Vec<ClassId>,
 }
@@ -29,7 +29,7 @@ impl LiveUniverse {
     pub fn new(cluster: &Cluster) -> Self {
         let namespaces = NamespaceLabels::of(cluster);
         let pods = cluster.nodes.iter().flat_map(|node| &node.pods);
-        let mut again: Vec<Shape> =
+        let mut again: Vec<SpecAndLabels> =
             pods.filter_map(|pod| Some((MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels))).collect();
         again.sort_unstable();
         again.dedup();
@@ -122,7 +122,7 @@ impl LiveUniverse {
     }
 
     // The class of a shape, known or new; `None` where others would not be what they are.
-    fn class_of(&mut self, cluster: &Cluster, shape: Shape, is_asking: bool) -> Option<ClassId> {
+    fn class_of(&mut self, cluster: &Cluster, shape: SpecAndLabels, is_asking: bool) -> Option<ClassId> {
         let known = if is_asking { &self.asking } else { &self.running };
         if let Some(&id) = known.get(&shape) {
             return Some(id);

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{ClassId, Shape, Universe, labels_of};
+use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
 use super::classifier::Classifier;
 use super::constraints::{Builder, OwnConstraints};
 use super::selectors::NamespaceLabels;
@@ -15,7 +15,7 @@ pub(super) struct Reduced {
     pub(super) universe: Universe,
     pub(super) classifier: Classifier,
     /// All shapes, those that ask for a place first, and how many these are.
-    pub(super) shapes: Vec<Shape>,
+    pub(super) shapes: Vec<SpecAndLabels>,
     pub(super) asking: usize,
     pub(super) class_of: Vec<ClassId>,
 }
@@ -46,16 +46,16 @@ impl Universe {
 pub(super) fn reduce(
     cluster: &Cluster,
     namespaces: &NamespaceLabels,
-    also_asking: &[Shape],
+    also_asking: &[SpecAndLabels],
     has_scores: bool,
 ) -> Reduced {
     let mut builder = Builder::new(has_scores);
-    let pending: Vec<Shape> =
+    let pending: Vec<SpecAndLabels> =
         cluster.pending.iter().map(|row| (row.kind, row.namespace, row.spec, row.labels)).collect();
-    let mut bound: Vec<Shape> = Vec::new();
-    let mut bound_ids: FxHashMap<Shape, usize> = FxHashMap::default();
+    let mut bound: Vec<SpecAndLabels> = Vec::new();
+    let mut bound_ids: FxHashMap<SpecAndLabels, usize> = FxHashMap::default();
     let mut bound_of: Vec<Vec<usize>> = Vec::new();
-    let mut reserved_ids: FxHashMap<Shape, usize> =
+    let mut reserved_ids: FxHashMap<SpecAndLabels, usize> =
         pending.iter().enumerate().map(|(index, shape)| (*shape, index)).collect();
     for node in &cluster.nodes {
         let shapes = node.pods.iter().map(|pod| {
@@ -110,7 +110,7 @@ impl Builder {
     fn finish(
         self,
         cluster: &Cluster,
-        shapes: Vec<Shape>,
+        shapes: Vec<SpecAndLabels>,
         counts: Counts,
         (own, matched): (&[OwnConstraints], &[Vec<u32>]),
         (bound_of, reserved_of): (Vec<Vec<usize>>, Vec<Option<usize>>),

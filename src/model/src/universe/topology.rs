@@ -63,14 +63,14 @@ pub enum Constraint {
         counts_self: bool,
     },
     /// Affinity: the domain's count must not be 0, unless no domain has any and the pod itself counts.
-    Together {
+    Affinity {
         /// What is counted.
         counter: CounterId,
         /// Whether the pod itself counts.
         counts_self: bool,
     },
     /// Anti-affinity, either way: the domain's count must be 0.
-    Apart {
+    AntiAffinity {
         /// What is counted.
         counter: CounterId,
         /// Whether the pod itself counts.
@@ -83,8 +83,8 @@ impl Constraint {
     pub fn counter(&self) -> CounterId {
         match *self {
             Constraint::Spread { counter, .. }
-            | Constraint::Together { counter, .. }
-            | Constraint::Apart { counter, .. } => counter,
+            | Constraint::Affinity { counter, .. }
+            | Constraint::AntiAffinity { counter, .. } => counter,
         }
     }
 }

@@ -69,7 +69,7 @@ fn self_anti_affinity_needs_no_counter_of_owners() {
     let universe = Universe::new(&mut cluster);
     assert_eq!(n_owner_counters(&universe), 0);
     assert!(
-        matches!(universe.classes[0].required[..], [Constraint::Apart { counts_self: true, .. }]),
+        matches!(universe.classes[0].required[..], [Constraint::AntiAffinity { counts_self: true, .. }]),
         "{:?}",
         universe.classes[0].required
     );
@@ -99,7 +99,10 @@ fn asymmetric_anti_affinity_keeps_both_sides_apart() {
     assert!(selects(&universe, noisy, quiet), "and who is matched from the owner");
     for row in [quiet, noisy] {
         let class = &universe.classes[class_of(&universe, row)];
-        assert!(class.required.iter().all(|c| matches!(c, Constraint::Apart { counts_self: false, .. })), "{class:?}");
+        assert!(
+            class.required.iter().all(|c| matches!(c, Constraint::AntiAffinity { counts_self: false, .. })),
+            "{class:?}"
+        );
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Generator<'p> {
     turn: u32,
     /// The dual prices of some rounds for all items, which greedy packing goes by.
     pub(crate) saved: Vec<DualPrices>,
-    /// Rows of masters that are factored densely, at most.
+    /// ProgramRows of masters that are factored densely, at most.
     dense: usize,
     /// By item: what leaving out one costs in masters, more than any packing of it.
     penalties: Vec<f64>,

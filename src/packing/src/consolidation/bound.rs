@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
-use super::problem::{Consolidation, Movable, Standing};
+use super::problem::{Consolidation, ExistingNode, Movable};
 use crate::numbers::float;
 use crate::tuning::consolidation::{BOUND_TOLERANCE, MOST_CELLS, ROUNDED};
 
@@ -37,7 +37,7 @@ pub fn lower_bound(problem: &Consolidation, offers: &[Offer]) -> f64 {
     least - ROUNDED * least.abs()
 }
 
-/// A bin, new or standing, or several that are alike.
+/// A bin, new or existing, or several that are alike.
 struct Sort {
     count: f64,
     cost: f64,
@@ -115,7 +115,7 @@ impl Relaxed {
             };
             problem.items.iter().enumerate().filter_map(times).collect()
         };
-        let mut alike: BTreeMap<Alike<'_>, (f64, &Standing)> = BTreeMap::new();
+        let mut alike: BTreeMap<Alike<'_>, (f64, &ExistingNode)> = BTreeMap::new();
         for (at, bin) in problem.bins.iter().enumerate() {
             let admits = |item: usize| problem.items.get(item).is_some_and(|item| item.admitted_by.contains(at));
             let key = Alike {

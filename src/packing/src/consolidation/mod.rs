@@ -23,5 +23,5 @@ mod search;
 mod tests;
 
 pub use bound::{Offer, lower_bound};
-pub use problem::{Consolidation, Movable, Standing};
+pub use problem::{Consolidation, ExistingNode, Movable};
 pub use search::{Consolidated, Stop, consolidate};

@@ -93,7 +93,7 @@ impl<'p> Placement<'p> {
         let weights: Vec<f64> = asked.iter().zip(&free).map(weigh).collect();
         let weighted = |size: &[i64]| size.iter().zip(&weights).map(|(need, weight)| float(*need) * weight).sum();
         let by_item = problem.items.iter().map(|item| weighted(&item.size)).collect();
-        let as_it_stands = |bin: &super::Standing| {
+        let as_it_stands = |bin: &super::ExistingNode| {
             let mut room = bin.free.clone();
             room.resize(n_resources, 0);
             // What is overdrawn takes nothing, which is all the same to items that do not ask for it.

@@ -8,7 +8,7 @@ pub struct Consolidation {
     /// Sorts of items.
     pub items: Vec<Movable>,
     /// The bins.
-    pub bins: Vec<Standing>,
+    pub bins: Vec<ExistingNode>,
     /// What a unit of disruption costs; not negative.
     pub price: f64,
     /// How many bins of each pool may be emptied.
@@ -30,7 +30,7 @@ pub struct Movable {
 
 /// A bin that is there.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct ExistingNode {
     /// What it costs while it is there; not negative.
     pub cost: f64,
     /// What emptying it disrupts; not negative.
@@ -45,7 +45,7 @@ pub struct Standing {
 
 impl Consolidation {
     /// What emptying a bin saves.
-    pub fn saving(&self, bin: &Standing) -> f64 {
+    pub fn saving(&self, bin: &ExistingNode) -> f64 {
         bin.cost - self.price * bin.disruption
     }
 
@@ -63,7 +63,7 @@ impl Consolidation {
     }
 }
 
-impl Standing {
+impl ExistingNode {
     /// How many of an item it holds.
     pub(super) fn count_of(&self, item: u32) -> u32 {
         self.holds.iter().find(|(held, _)| *held == item).map_or(0, |(_, count)| *count)

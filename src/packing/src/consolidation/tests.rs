@@ -12,8 +12,8 @@ fn all(n: usize) -> FixedBitSet {
     all
 }
 
-fn bin(cost: f64, disruption: f64, holds: &[(u32, u32)], free: i64) -> Standing {
-    Standing { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0) }
+fn bin(cost: f64, disruption: f64, holds: &[(u32, u32)], free: i64) -> ExistingNode {
+    ExistingNode { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0) }
 }
 
 fn item(size: i64, n_bins: usize) -> Movable {
@@ -100,7 +100,7 @@ fn best(problem: &Consolidation) -> f64 {
             continue;
         }
         let mut rooms: Vec<Option<Vec<i64>>> = bins().map(|(at, bin)| (!gone(at)).then(|| bin.free.clone())).collect();
-        let count = |bin: &Standing| {
+        let count = |bin: &ExistingNode| {
             (0..problem.items.len())
                 .map(|sort| bin.holds.iter().filter(|(held, _)| *held as usize == sort).map(|(_, count)| *count).sum())
                 .collect()
@@ -134,8 +134,8 @@ fn the_bin_that_costs_most_for_what_it_disrupts_is_emptied_where_one_can_be() {
 
 #[test]
 fn a_bin_of_no_pool_stays_and_a_pool_lets_no_more_go_than_it_may() {
-    let mut bins: Vec<Standing> = (0..4).map(|_| bin(1.0, 1.0, &[(0, 1)], 4)).collect();
-    bins[0] = Standing { cost: 9.0, pool: None, ..bins[0].clone() };
+    let mut bins: Vec<ExistingNode> = (0..4).map(|_| bin(1.0, 1.0, &[(0, 1)], 4)).collect();
+    bins[0] = ExistingNode { cost: 9.0, pool: None, ..bins[0].clone() };
     let problem = Consolidation { items: vec![item(1, 4)], bins, price: 0.0, most: vec![2] };
     let found = consolidate(&problem, None, WORK);
     assert_eq!((found.emptied.len(), found.emptied.contains(&0)), (2, false));
@@ -159,7 +159,7 @@ fn problem(numbers: &[u64]) -> Consolidation {
         let holds: Vec<(u32, u32)> =
             (0..3).map(|sort| (sort, u32::try_from(below(3)).unwrap())).filter(|(_, count)| *count > 0).collect();
         let n_held: u32 = holds.iter().map(|(_, count)| count).sum();
-        Standing {
+        ExistingNode {
             cost: f64::from(u32::try_from(1 + below(9)).unwrap()),
             disruption: f64::from(1 + n_held),
             holds,
@@ -187,7 +187,9 @@ fn problem_with_new(numbers: &[u64]) -> Consolidation {
     }
     for _ in 0..below(3) {
         let at = problem.bins.len();
-        problem.bins.push(Standing { free: vec![i64::from(below(6)), i64::from(below(6))], ..Standing::default() });
+        problem
+            .bins
+            .push(ExistingNode { free: vec![i64::from(below(6)), i64::from(below(6))], ..ExistingNode::default() });
         problem.items.iter_mut().for_each(|item| item.admitted_by.grow_and_insert(at));
     }
     problem
@@ -258,7 +260,7 @@ proptest! {
 #[test]
 fn the_bound_is_the_optimum_where_items_fill_rooms_to_the_last() {
     // Four bins of four places, half full: two stay.
-    let bins: Vec<Standing> = (0..4).map(|_| bin(3.0, 2.0, &[(0, 2)], 2)).collect();
+    let bins: Vec<ExistingNode> = (0..4).map(|_| bin(3.0, 2.0, &[(0, 2)], 2)).collect();
     let problem = Consolidation { items: vec![item(1, 4)], bins, price: 0.25, most: vec![4] };
     let bound = lower_bound(&problem, &[]);
     assert!((bound - 7.0).abs() < 1e-4, "two at 3, two emptied at 0.5: {bound}");

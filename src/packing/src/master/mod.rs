@@ -64,14 +64,14 @@ pub(crate) struct Master<'a> {
     pub(crate) breaks_ties: bool,
     /// Where to begin, if that is known.
     pub(crate) warm: Option<Warm>,
-    /// Rows up to which it is factored densely, which begins where the last program left off.
+    /// ProgramRows up to which it is factored densely, which begins where the last program left off.
     pub(crate) dense: usize,
     /// How exactly it is solved, relative. An early stop leaves prices in the middle of those that are equally good.
     pub(crate) tolerance: f64,
 }
 
 /// The rows of a program: stocks first, which have little to do with each other, then items, or groups of them.
-struct Rows {
+struct ProgramRows {
     /// By stock: its row.
     stocks: Vec<Option<u32>>,
     /// By item: its rows, and how much it is of each.
@@ -94,7 +94,7 @@ struct Want {
     is_exact: bool,
 }
 
-impl Rows {
+impl ProgramRows {
     fn is_exact(&self, row: u32) -> bool {
         (row as usize).checked_sub(self.n_stocks).and_then(|at| self.wants.get(at)).is_some_and(|want| want.is_exact)
     }
@@ -127,7 +127,7 @@ impl Master<'_> {
         self.columns.iter().map(|column| self.problem.bins.get(column.bin as usize))
     }
 
-    fn rows(&self) -> Rows {
+    fn rows(&self) -> ProgramRows {
         let mut draws = vec![false; self.stocks.len()];
         for (stock, _) in self.columns.iter().flat_map(|column| self.problem.drawn_by(column)) {
             if let Some(draws) = draws.get_mut(stock) {
@@ -142,7 +142,8 @@ impl Master<'_> {
         let stocks: Vec<Option<u32>> =
             draws.iter().zip(self.stocks).map(|(draws, there)| draws.then(|| next(there.max(0.0)))).collect();
         let n_stocks = stocks.iter().flatten().count();
-        let mut rows = Rows { stocks, items: vec![Vec::new(); self.counts.len()], rhs, n_stocks, wants: Vec::new() };
+        let mut rows =
+            ProgramRows { stocks, items: vec![Vec::new(); self.counts.len()], rhs, n_stocks, wants: Vec::new() };
         let mut of_price: FxHashMap<u32, u32> = FxHashMap::default();
         for (item, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let own = [(u32::try_from(item).unwrap_or(u32::MAX), 1.0)];
@@ -171,7 +172,7 @@ impl Master<'_> {
     }
 
     // What a column takes of each row, ascending.
-    fn entries(&self, rows: &Rows, column: &Pattern) -> Vec<(u32, f64)> {
+    fn entries(&self, rows: &ProgramRows, column: &Pattern) -> Vec<(u32, f64)> {
         let drawn = self.problem.drawn_by(column);
         let stocks = drawn.filter_map(|(stock, amount)| Some((*rows.stocks.get(stock)?.as_ref()?, amount)));
         let items = column.items.iter().flat_map(|&(item, each)| {
@@ -191,7 +192,7 @@ impl Master<'_> {
     }
 
     // What leaving out one unit of each row costs, those of stocks arhs.
-    fn penalties(rows: &Rows) -> impl Iterator<Item = (u32, f64)> {
+    fn penalties(rows: &ProgramRows) -> impl Iterator<Item = (u32, f64)> {
         let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
         (first..).zip(&rows.wants).map(|(row, want)| (row, want.penalty / want.largest))
     }
@@ -202,7 +203,7 @@ impl Master<'_> {
     }
 
     // How often to use each column, the price of each row, and where to begin next time.
-    fn solve_inrhs(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
+    fn solve_inrhs(&self, rows: &ProgramRows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
         let mut program = Program::new(rows.rhs.clone());
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             program.push(bin.map_or(0.0, |bin| self.cost(at, bin)), self.entries(rows, column));
@@ -233,7 +234,7 @@ impl Master<'_> {
     }
 
     // Where this program begins: what follows the columns has what they leave.
-    fn near(&self, rows: &Rows, warm: &Warm) -> Option<Near> {
+    fn near(&self, rows: &ProgramRows, warm: &Warm) -> Option<Near> {
         if warm.prices.len() != rows.wants.len() {
             return None;
         }
@@ -268,7 +269,7 @@ impl Master<'_> {
     }
 
     // The same by a general solver, which is handed the dual: it has a variable for each row only.
-    fn solve_by_library(&self, rows: &Rows) -> Option<(Vec<f64>, Vec<f64>)> {
+    fn solve_by_library(&self, rows: &ProgramRows) -> Option<(Vec<f64>, Vec<f64>)> {
         let mut variables = ProblemVariables::new();
         let mut by_row: Vec<Variable> = (0..rows.n_stocks).map(|_| variables.add(variable().max(0.0))).collect();
         by_row.extend(Self::penalties(rows).map(|(row, most)| {

@@ -58,11 +58,11 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
             ),
         });
     }
-    let reservations = plan.drawing.on_node(at, MemberKind::Reservation, &plan.cluster);
+    let reservations = plan.allocation.on_node(at, MemberKind::Reservation, &plan.cluster);
     story.pods = node.pods.iter().filter(is_new).map(|pod| pod_in_words(cluster, pod)).collect();
     let placed = reservations.iter().map(|also| also.name).collect::<Vec<_>>().join(", ");
     story.add("Reservations placed here", placed);
-    story.add("Pods that give way", plan.drawing.preempted(at).join(", "));
+    story.add("Pods that give way", plan.allocation.preempted(at).join(", "));
     if let Some(removal) = removal.filter(|_| launched.is_none()) {
         if_it_went(&removal, &mut story);
     }

@@ -10,13 +10,13 @@ use super::matched::{held, say};
 use super::{ExplainError, Explanation, ObjectRef};
 use crate::outcome::Outcome;
 use crate::{FeatureGates, Plan, decimal, hints};
-use berth_decisions::{Deal, Drawing, quantities};
+use berth_decisions::{Allocation, Assignment, quantities};
 
 pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
     let outcome = Outcome::of(&mut plan);
     let full = format!("{}/{}", object.namespace, object.name);
     let mut story = Explanation::of(format!("Pod {full}"));
-    let gives_way = plan.drawing.gives_way_on(&full).and_then(|node| plan.cluster.nodes.get(node));
+    let gives_way = plan.allocation.gives_way_on(&full).and_then(|node| plan.cluster.nodes.get(node));
     let gives_way = gives_way.map(|node| plan.cluster.symbols.text(node.name).to_owned());
     if let Some(node) = &gives_way {
         story.add("Gives way", format!("on node {node} to a pod of higher priority; this is who comes in its place"));
@@ -53,7 +53,7 @@ pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef)
     };
     let mut story = Explanation::of(format!("Reservation {}", object.name));
     let place = place_of(&plan, MemberKind::Reservation, &object.name);
-    let bound = plan.drawing.row_of(&object.name);
+    let bound = plan.allocation.row_of(&object.name);
     let pending = find_pending(&plan.cluster, MemberKind::Reservation, object).map(|(row, _)| row);
     let subject = pending.map(|row| (row.namespace, row.spec, row.labels)).or(bound);
     story.has_place = known.node.is_some() && known.phase != Phase::Pending || place.is_some();
@@ -65,10 +65,10 @@ pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef)
     };
     describe(cluster, id, known, &mut story);
     add_units(cluster, &known.assigned, &mut story);
-    story.pods = plan.drawing.drawn_from(id, &plan.cluster);
+    story.pods = plan.allocation.drawn_from(id, &plan.cluster);
     if let Some((namespace, spec, labels)) = subject {
         let outcome = Outcome::of(&mut plan);
-        take_reservation(&plan.drawing, &mut plan.cluster, id);
+        take_reservation(&plan.allocation, &mut plan.cluster, id);
         let subject = Subject { kind: MemberKind::Reservation, namespace, spec, labels };
         tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     }
@@ -157,8 +157,8 @@ fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
 }
 
 /// Takes a Reservation off its node, with the pods that go with it.
-fn take_reservation(drawing: &Drawing, cluster: &mut Cluster, id: u32) {
-    for pod in drawing.bundled_with(id) {
+fn take_reservation(allocation: &Allocation, cluster: &mut Cluster, id: u32) {
+    for pod in allocation.bundled_with(id) {
         let bound = pod.name.split_once('/').and_then(|(namespace, name)| {
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
             find_bound(cluster, &ObjectRef { kind: super::Kind::Pod, namespace, name })
@@ -225,22 +225,22 @@ fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> Str
 
 /// Where the plan puts a Reservation.
 fn place_of(plan: &Plan, kind: MemberKind, name: &str) -> Option<String> {
-    if let Some(node) = plan.drawing.node_of(kind, name) {
+    if let Some(node) = plan.allocation.node_of(kind, name) {
         let node = plan.cluster.nodes.get(node)?;
         return Some(format!("goes to node {}", plan.cluster.symbols.text(node.name)));
     }
-    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
     let has = |shares: &[berth_decisions::Share], copy: u32| {
-        let of_kind = shares.iter().filter(|share| deal.kind(**share) == kind);
-        of_kind.flat_map(|share| deal.members(share.of_node(copy))).any(|member| member.to_string() == name)
+        let of_kind = shares.iter().filter(|share| assignment.kind(**share) == kind);
+        of_kind.flat_map(|share| assignment.members(share.of_node(copy))).any(|member| member.to_string() == name)
     };
-    for (entry, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
+    for (entry, shares) in plan.solution.nodes.iter().zip(&assignment.nodes) {
         if has(shares, 0) {
             let node = plan.cluster.nodes.get(entry.node)?;
             return Some(format!("goes to node {}", plan.cluster.symbols.text(node.name)));
         }
     }
-    for (at, (claims, shares)) in plan.solution.claims.iter().zip(&deal.claims).enumerate() {
+    for (at, (claims, shares)) in plan.solution.claims.iter().zip(&assignment.claims).enumerate() {
         if (0..claims.count).any(|copy| has(shares, copy)) {
             return Some(format!("is launched for: {}", super::node::offering_in_words(plan, at)));
         }

@@ -1,6 +1,6 @@
 //! A workload: one of its pods tells its story.
 
-use berth_decisions::Deal;
+use berth_decisions::Assignment;
 use berth_model::MemberKind;
 
 use super::{ExplainError, Kind, ObjectRef, subject};
@@ -17,9 +17,9 @@ pub(super) fn first_pod(plan: &Plan, workload: &ObjectRef) -> Result<ObjectRef, 
         name.strip_prefix(&prefix)
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let deal = Deal::new(cluster, &plan.universe, &plan.solution);
-    let left = plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0);
-    let mut left = left.flat_map(|(_, share)| deal.members(*share)).map(|member| member.to_string());
+    let assignment = Assignment::new(cluster, &plan.universe, &plan.solution);
+    let left = plan.solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0);
+    let mut left = left.flat_map(|(_, share)| assignment.members(*share)).map(|member| member.to_string());
     let pending = || {
         let rows = cluster
             .pending
@@ -30,7 +30,7 @@ pub(super) fn first_pod(plan: &Plan, workload: &ObjectRef) -> Result<ObjectRef, 
     };
     let bound = || {
         let nodes = plan.solution.nodes.iter();
-        let mut there = nodes.flat_map(|entry| plan.drawing.on_node(entry.node, MemberKind::Pod, cluster));
+        let mut there = nodes.flat_map(|entry| plan.allocation.on_node(entry.node, MemberKind::Pod, cluster));
         there.find(|also| is_its(also.name)).map(|also| also.name.to_owned())
     };
     let found = left.find(|name| is_its(name)).or_else(pending).or_else(bound);

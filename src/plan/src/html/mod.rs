@@ -12,7 +12,7 @@ mod tables;
 use std::io::{self, Write};
 
 use crate::Plan;
-use berth_decisions::Deal;
+use berth_decisions::Assignment;
 
 const PAGE: &str = include_str!("assets/page.html");
 /// The style of pages: colours in light and dark, figures, tables and dialogs.
@@ -31,7 +31,7 @@ const SCRIPT_SHA256: &str = "0CEXI/ekucolEuZ4b5LXQb8MYqVeZHu/66BeDr2t4hc=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
-    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
     let writer = &mut writer;
     for (name, text) in parts(PAGE) {
         match name {
@@ -41,17 +41,17 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "title" => headline::write_title(&plan.summary(), writer)?,
             "headline" => {
                 let relaxed = plan.solution.bound.as_ref().map_or(&[][..], |bound| &bound.relaxed);
-                headline::write(&plan.summary(), relaxed, plan.drawing.n_preempted() as u64, writer)?;
+                headline::write(&plan.summary(), relaxed, plan.allocation.n_preempted() as u64, writer)?;
                 headline::write_notes(&plan.notes, writer)?;
                 headline::write_provenance(plan, writer)?;
             }
-            "unschedulable" => tables::write_unschedulable(plan, &deal, writer)?,
+            "unschedulable" => tables::write_unschedulable(plan, &assignment, writer)?,
             "offerings" => tables::write_offerings(plan, writer)?,
             "reservations" => tables::write_reservations(plan, writer)?,
             "restrictions" => tables::write_restrictions(plan, writer)?,
             "disruption" => disruption::write(plan, writer)?,
             "preempted" => tables::write_preempted(plan, writer)?,
-            "data" => bins::write(plan, &deal, escape::ScriptSafe(&mut *writer))?,
+            "data" => bins::write(plan, &assignment, escape::ScriptSafe(&mut *writer))?,
             _ => {}
         }
         writer.write_all(text.as_bytes())?;

@@ -9,23 +9,27 @@ use crate::Plan;
 use crate::decimal::{exact, rounded, thousands};
 use crate::restrictions;
 use crate::table::{by_subject, nodes, reservations};
-use berth_decisions::Deal;
+use berth_decisions::Assignment;
 
 /// What cannot be placed, an entry a class of alike pods, with its reasons counted.
-pub(super) fn write_unschedulable<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: &mut W) -> io::Result<()> {
-    let left = plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0);
+pub(super) fn write_unschedulable<W: Write>(
+    plan: &Plan,
+    assignment: &Assignment<'_>,
+    writer: &mut W,
+) -> io::Result<()> {
+    let left = plan.solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0);
     let mut left = left.peekable();
     if left.peek().is_none() {
         return Ok(());
     }
     writeln!(writer, "<section aria-labelledby=\"left\" class=\"left\">\n<h2 id=\"left\">Unschedulable</h2>\n<ul>")?;
     for (entry, share) in left {
-        let kind = match deal.kind(*share) {
+        let kind = match assignment.kind(*share) {
             MemberKind::Pod => "Pod",
             MemberKind::Reservation => "Reservation",
         };
         write!(writer, "<li><h3><span>{kind}</span> ")?;
-        if let Some(first) = deal.members(*share).next() {
+        if let Some(first) = assignment.members(*share).next() {
             write!(writer, "{}", Escaped(first))?;
         }
         if entry.count > 1 {
@@ -190,7 +194,7 @@ pub(super) fn write_restrictions<W: Write>(plan: &Plan, writer: &mut W) -> io::R
 
 /// Who gives way to whom has a higher priority, and where, a row a pod.
 pub(super) fn write_preempted<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
-    if plan.drawing.n_preempted() == 0 {
+    if plan.allocation.n_preempted() == 0 {
         return Ok(());
     }
     writeln!(
@@ -200,7 +204,7 @@ pub(super) fn write_preempted<W: Write>(plan: &Plan, writer: &mut W) -> io::Resu
     )?;
     for entry in &plan.solution.nodes {
         let node = plan.cluster.nodes.get(entry.node).map_or("", |node| plan.cluster.symbols.text(node.name));
-        for pod in plan.drawing.preempted(entry.node) {
+        for pod in plan.allocation.preempted(entry.node) {
             writeln!(writer, "<tr><td>{}</td><td>{}</td></tr>", Escaped(pod), Escaped(node))?;
         }
     }

@@ -11,12 +11,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Allocations, Members, terms};
 use crate::Plan;
 use crate::decimal::Exact;
-use berth_decisions::{Also, Deal, Place, Share};
+use berth_decisions::{Also, Assignment, PlannedNode, Share};
 
 /// `nodeClaims`.
 pub(super) struct Claims<'a> {
     plan: &'a Plan,
-    deal: &'a Deal<'a>,
+    assignment: &'a Assignment<'a>,
 }
 
 #[derive(Serialize)]
@@ -70,8 +70,8 @@ impl Serialize for ClaimName<'_> {
 // === impl Claims ===
 
 impl<'a> Claims<'a> {
-    pub(super) fn new(plan: &'a Plan, deal: &'a Deal<'a>) -> Self {
-        Claims { plan, deal }
+    pub(super) fn new(plan: &'a Plan, assignment: &'a Assignment<'a>) -> Self {
+        Claims { plan, assignment }
     }
 
     fn common(&self, group: &Group, lists: &mut InstanceTypes) -> serde_json::Result<Common<'a>> {
@@ -104,7 +104,7 @@ impl<'a> Claims<'a> {
         number: u64,
         (drawn, joined): (&'b [Also<'b>], &'b [Also<'b>]),
     ) -> Claim<'b> {
-        let members = |kind, also| Members { deal: self.deal, shares, kind, node, also };
+        let members = |kind, also| Members { assignment: self.assignment, shares, kind, node, also };
         Claim {
             name: ClaimName { node_pool: common.node_pool, number },
             node_pool: common.node_pool,
@@ -125,7 +125,7 @@ impl Serialize for Claims<'_> {
         let mut numbers = vec![0_u64; self.plan.cluster.node_pools.len()];
         let mut lists = InstanceTypes::default();
         let mut seq = serializer.serialize_seq(None)?;
-        for (at, (group, shares)) in self.plan.solution.claims.iter().zip(&self.deal.claims).enumerate() {
+        for (at, (group, shares)) in self.plan.solution.claims.iter().zip(&self.assignment.claims).enumerate() {
             let common = self.common(group, &mut lists).map_err(S::Error::custom)?;
             for node in 0..group.count {
                 let mut number = 0;
@@ -133,8 +133,9 @@ impl Serialize for Claims<'_> {
                     *last += 1;
                     number = *last;
                 }
-                let drawn = self.plan.drawing.with(self.deal, shares, node, &self.plan.cluster);
-                let joined: Vec<_> = self.plan.drawing.joined(Place::Claim(at, node), &self.plan.cluster).collect();
+                let drawn = self.plan.allocation.with(self.assignment, shares, node, &self.plan.cluster);
+                let joined: Vec<_> =
+                    self.plan.allocation.joined(PlannedNode::Claim(at, node), &self.plan.cluster).collect();
                 seq.serialize_element(&self.claim(&common, shares, node, number, (&drawn, &joined)))?;
             }
         }

@@ -15,10 +15,10 @@ use serde::{Serialize, Serializer};
 
 use crate::decimal::Exact;
 use crate::{Plan, Summary};
-use berth_decisions::{Also, Deal, MemberName, Place, Share};
+use berth_decisions::{Also, Assignment, MemberName, PlannedNode, Share};
 
 pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) -> io::Result<()> {
-    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+    let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
     let document = Document {
         api_version: "berth.sh/v1alpha1",
         kind: "Plan",
@@ -29,9 +29,9 @@ pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) ->
         repack: compared::Repack::of(plan),
         diff: compared::Diff::of(plan),
         reservations: Slots(plan),
-        node_claims: claim::Claims::new(plan, &deal),
-        nodes: Nodes(plan, &deal),
-        unschedulable: Unschedulable(plan, &deal),
+        node_claims: claim::Claims::new(plan, &assignment),
+        nodes: Nodes(plan, &assignment),
+        unschedulable: Unschedulable(plan, &assignment),
         disruption: plan.disruption.as_ref().map(disruption::Disrupted),
     };
     serde_json::to_writer(&mut writer, &document)?;
@@ -129,7 +129,7 @@ impl Serialize for Slots<'_> {
 }
 
 /// Existing nodes with what the plan binds to them.
-struct Nodes<'a>(&'a Plan, &'a Deal<'a>);
+struct Nodes<'a>(&'a Plan, &'a Assignment<'a>);
 
 impl Serialize for Nodes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -143,29 +143,35 @@ impl Serialize for Nodes<'_> {
             #[serde(skip_serializing_if = "Vec::is_empty")]
             assigned: Vec<assigned::Entry<'a>>,
         }
-        let Nodes(plan, deal) = *self;
+        let Nodes(plan, assignment) = *self;
         let mut seq = serializer.serialize_seq(None)?;
-        for (node, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
-            let mut pods = plan.drawing.on_node(node.node, MemberKind::Pod, &plan.cluster);
-            pods.extend(plan.drawing.with(deal, shares, 0, &plan.cluster));
-            let reservations = plan.drawing.on_node(node.node, MemberKind::Reservation, &plan.cluster);
+        for (node, shares) in plan.solution.nodes.iter().zip(&assignment.nodes) {
+            let mut pods = plan.allocation.on_node(node.node, MemberKind::Pod, &plan.cluster);
+            pods.extend(plan.allocation.with(assignment, shares, 0, &plan.cluster));
+            let reservations = plan.allocation.on_node(node.node, MemberKind::Reservation, &plan.cluster);
             let name = plan.cluster.nodes.get(node.node).map_or("", |node| plan.cluster.symbols.text(node.name));
             let of_kind = |also, kind| assigned::entries(also, kind, &plan.cluster).map_err(S::Error::custom);
             let mut assigned = of_kind(&reservations, MemberKind::Reservation)?;
             assigned.extend(of_kind(&pods, MemberKind::Pod)?);
-            let own = deal.assigned(node, shares);
+            let own = assignment.assigned(node, shares);
             let own: Vec<Also<'_>> =
                 own.iter().map(|(name, own)| Also { name, draws_from: None, assigned: Some(*own) }).collect();
             assigned.extend(of_kind(&own, MemberKind::Pod)?);
             seq.serialize_element(&Entry {
                 name,
-                pods: Members { deal, shares, kind: MemberKind::Pod, node: 0, also: &pods },
-                reservations: Members { deal, shares, kind: MemberKind::Reservation, node: 0, also: &reservations },
+                pods: Members { assignment, shares, kind: MemberKind::Pod, node: 0, also: &pods },
+                reservations: Members {
+                    assignment,
+                    shares,
+                    kind: MemberKind::Reservation,
+                    node: 0,
+                    also: &reservations,
+                },
                 allocations: Allocations(
                     &pods,
-                    &plan.drawing.joined(Place::Node(node.node), &plan.cluster).collect::<Vec<_>>(),
+                    &plan.allocation.joined(PlannedNode::Node(node.node), &plan.cluster).collect::<Vec<_>>(),
                 ),
-                preempted: plan.drawing.preempted(node.node),
+                preempted: plan.allocation.preempted(node.node),
                 assigned,
             })?;
         }
@@ -190,7 +196,7 @@ impl Serialize for Allocations<'_> {
 
 /// The names of one kind in the shares of a node.
 struct Members<'a> {
-    deal: &'a Deal<'a>,
+    assignment: &'a Assignment<'a>,
     shares: &'a [Share],
     kind: MemberKind,
     /// Which of identical nodes.
@@ -202,8 +208,8 @@ struct Members<'a> {
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        for share in self.shares.iter().filter(|share| self.deal.kind(**share) == self.kind) {
-            for member in self.deal.members(share.of_node(self.node)) {
+        for share in self.shares.iter().filter(|share| self.assignment.kind(**share) == self.kind) {
+            for member in self.assignment.members(share.of_node(self.node)) {
                 seq.serialize_element(&member)?;
             }
         }
@@ -215,7 +221,7 @@ impl Serialize for Members<'_> {
 }
 
 /// What could not be placed, an entry a class.
-struct Unschedulable<'a>(&'a Plan, &'a Deal<'a>);
+struct Unschedulable<'a>(&'a Plan, &'a Assignment<'a>);
 
 impl Serialize for Unschedulable<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -231,14 +237,14 @@ impl Serialize for Unschedulable<'_> {
             count: u32,
             reasons: Vec<Reason<'a>>,
         }
-        let Unschedulable(plan, deal) = *self;
-        let left = plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0);
+        let Unschedulable(plan, assignment) = *self;
+        let left = plan.solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0);
         serializer.collect_seq(left.map(|(left, share)| Entry {
-            kind: match deal.kind(*share) {
+            kind: match assignment.kind(*share) {
                 MemberKind::Pod => "Pod",
                 MemberKind::Reservation => "Reservation",
             },
-            object: deal.members(*share).next(),
+            object: assignment.members(*share).next(),
             count: left.count,
             reasons: plan.reasons(left).map(|(reason, count)| Reason { reason, count }).collect(),
         }))

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use berth_model::Money;
 
 use super::grid::{Column, Grid};
-use super::{HOURS_A_MONTH, Rows};
+use super::{HOURS_A_MONTH, RowLimit};
 use crate::Plan;
 use crate::compare::{self, Figures};
 use crate::decimal::{rounded, thousands};
@@ -14,7 +14,7 @@ use crate::decimal::{rounded, thousands};
 const LISTED_NODES: usize = 5;
 
 /// Writes `--repack`: the cluster as it stands beside a plan from scratch.
-pub(super) fn write_repack<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write_repack<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let Some(scratch) = plan.scratch.as_deref() else { return Ok(()) };
     let (fleet, planned, scratch) = (&plan.fleet, Figures::of(plan), Figures::of(scratch));
     let mut grid = Grid::new(&[
@@ -47,7 +47,7 @@ pub(super) fn write_repack<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
 }
 
 /// Writes `--diff`: what the second set of files changes.
-pub(super) fn write_diff<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write_diff<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let Some(before) = plan.before.as_deref() else { return Ok(()) };
     let (was, is) = (Figures::of(before), Figures::of(plan));
     let mut grid = Grid::new(&[

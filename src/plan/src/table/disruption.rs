@@ -6,7 +6,7 @@ use berth_decisions::Launch;
 use berth_disruption::{Command, Reason};
 use berth_model::Money;
 
-use super::Rows;
+use super::RowLimit;
 use super::grid::{Column, Grid};
 use crate::Plan;
 use crate::decimal::{rounded, thousands};
@@ -14,7 +14,7 @@ use crate::decimal::{rounded, thousands};
 /// Names of nodes in one cell, unless everything is asked for.
 const NAMES: usize = 3;
 
-pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let Some(disruption) = &plan.disruption else { return Ok(()) };
     let (now, then) = (disruption.hourly_cost, disruption.settled_hourly_cost);
     if disruption.commands.is_empty() {

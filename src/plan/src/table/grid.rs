@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 
-use super::Rows;
+use super::RowLimit;
 
 /// Columns of a terminal that a sentence gets at least.
 const LEAST_SENTENCE: u16 = 24;
@@ -41,7 +41,7 @@ impl Grid {
 
     /// Writes a title and the table, without blanks at the ends of lines. Where the terminal is narrower, sentences are broken;
     /// names and numbers never are.
-    pub(super) fn write<W: Write>(mut self, title: &str, rows: Rows, writer: &mut W) -> io::Result<()> {
+    pub(super) fn write<W: Write>(mut self, title: &str, rows: RowLimit, writer: &mut W) -> io::Result<()> {
         writeln!(writer, "\n{title}")?;
         for (at, _) in self.columns.iter().enumerate().filter(|(_, column)| matches!(column, Column::Money(_))) {
             align(self.rows.iter_mut().filter_map(|row| row.get_mut(at)));
@@ -93,7 +93,7 @@ fn align<'a>(cells: impl Iterator<Item = &'a mut String>) {
 #[cfg(test)]
 mod tests {
     use super::{Column, Grid, align};
-    use crate::table::Rows;
+    use crate::table::RowLimit;
 
     #[test]
     fn a_narrow_terminal_breaks_sentences_and_neither_names_nor_numbers() {
@@ -101,7 +101,7 @@ mod tests {
         let mut grid = Grid::new(&[Column::Text("NODE"), Column::Text("WHY IT STAYS"), Column::Money("$/H")]);
         grid.row(["a-node-with-a-long-name".to_owned(), why.to_owned(), "0.0183".to_owned()]);
         let mut out = Vec::new();
-        grid.write("Nodes", Rows::new(false, Some(60)), &mut out).unwrap();
+        grid.write("Nodes", RowLimit::new(false, Some(60)), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("a-node-with-a-long-name") && text.contains("0.0183") && !text.contains(why), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");

@@ -3,38 +3,38 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use berth_decisions::{Also, Deal, Share};
+use berth_decisions::{Also, Assignment, Share};
 use berth_model::MemberKind;
 
 use crate::Plan;
 
 /// Writes the pods of every node, new ones by the names that claims have in the JSON contract.
-pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: &mut W) -> io::Result<()> {
     let cluster = &plan.cluster;
     let mut is_first = true;
     let mut numbers: BTreeMap<usize, u64> = BTreeMap::new();
-    for (group, shares) in plan.solution.claims.iter().zip(&deal.claims) {
+    for (group, shares) in plan.solution.claims.iter().zip(&assignment.claims) {
         for node in 0..group.count {
             let number = numbers.entry(group.node_pool).or_default();
             *number += 1;
-            let drawn = plan.drawing.with(deal, shares, node, cluster);
+            let drawn = plan.allocation.with(assignment, shares, node, cluster);
             let zone = group.zone.map_or("-", |zone| cluster.symbols.text(zone));
             let (pool, instance_type) = (plan.pool_name(group.node_pool), plan.type_name(group.instance_type));
             let head = format!("{pool}-{number:05} ({instance_type}, {zone}, {})", group.capacity_type.name());
-            write_node(deal, &head, shares, node, &drawn, &mut is_first, writer)?;
+            write_node(assignment, &head, shares, node, &drawn, &mut is_first, writer)?;
         }
     }
-    for (entry, shares) in plan.solution.nodes.iter().zip(&deal.nodes) {
-        let mut also = plan.drawing.on_node(entry.node, MemberKind::Pod, cluster);
-        also.extend(plan.drawing.with(deal, shares, 0, cluster));
+    for (entry, shares) in plan.solution.nodes.iter().zip(&assignment.nodes) {
+        let mut also = plan.allocation.on_node(entry.node, MemberKind::Pod, cluster);
+        also.extend(plan.allocation.with(assignment, shares, 0, cluster));
         let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
-        write_node(deal, &format!("{name} (exists)"), shares, 0, &also, &mut is_first, writer)?;
+        write_node(assignment, &format!("{name} (exists)"), shares, 0, &also, &mut is_first, writer)?;
     }
     Ok(())
 }
 
 fn write_node<W: Write>(
-    deal: &Deal<'_>,
+    assignment: &Assignment<'_>,
     head: &str,
     shares: &[Share],
     node: u32,
@@ -42,8 +42,8 @@ fn write_node<W: Write>(
     is_first: &mut bool,
     writer: &mut W,
 ) -> io::Result<()> {
-    let own = shares.iter().filter(|share| deal.kind(**share) == MemberKind::Pod);
-    let mut names = own.flat_map(|share| deal.members(share.of_node(node))).map(|member| member.to_string());
+    let own = shares.iter().filter(|share| assignment.kind(**share) == MemberKind::Pod);
+    let mut names = own.flat_map(|share| assignment.members(share.of_node(node))).map(|member| member.to_string());
     let mut also = also.iter().map(|also| also.name.to_owned());
     let Some(first) = names.next().or_else(|| also.next()) else { return Ok(()) };
     if std::mem::take(is_first) {

@@ -15,7 +15,7 @@ use berth_model::Money;
 
 use crate::decimal::{rounded, thousands};
 use crate::{Plan, Summary};
-use berth_decisions::Deal;
+use berth_decisions::Assignment;
 
 pub(crate) use unschedulable::by_subject;
 
@@ -24,15 +24,15 @@ pub(crate) const HOURS_A_MONTH: u64 = 730;
 
 /// How many rows a table has before the rest is summed up, unless everything is asked for, and how wide it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct RowLimit {
     most: Option<usize>,
     /// Columns of the terminal, if it is one.
     width: Option<usize>,
 }
 
-impl Rows {
+impl RowLimit {
     pub(crate) fn new(is_wide: bool, width: Option<usize>) -> Self {
-        Rows { most: (!is_wide).then_some(30), width }
+        RowLimit { most: (!is_wide).then_some(30), width }
     }
 
     /// Whether everything is asked for.
@@ -46,8 +46,8 @@ impl Rows {
     }
 }
 
-pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Result<()> {
-    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
+pub(crate) fn write<W: Write>(plan: &Plan, rows: RowLimit, mut writer: W) -> io::Result<()> {
+    let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
     headline(plan, &mut writer)?;
     compared::write_diff(plan, rows, &mut writer)?;
     compared::write_repack(plan, rows, &mut writer)?;
@@ -55,10 +55,10 @@ pub(crate) fn write<W: Write>(plan: &Plan, rows: Rows, mut writer: W) -> io::Res
     nodes::write_existing(plan, rows, &mut writer)?;
     reservations::write(plan, rows, &mut writer)?;
     restrictions::write(plan, rows, &mut writer)?;
-    unschedulable::write(plan, &deal, rows, &mut writer)?;
+    unschedulable::write(plan, &assignment, rows, &mut writer)?;
     disruption::write(plan, rows, &mut writer)?;
     if rows.are_all() {
-        members::write(plan, &deal, &mut writer)?;
+        members::write(plan, &assignment, &mut writer)?;
     }
     writer.flush()
 }

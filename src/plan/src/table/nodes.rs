@@ -7,14 +7,14 @@ use berth_model::{CapacityType, MemberKind, Money, ResourceId, Resources};
 use berth_provisioning::{Claims, NodePlan};
 
 use super::grid::{Column, Grid};
-use super::{Rows, counted};
+use super::{RowLimit, counted};
 use crate::Plan;
 use crate::decimal::{amount, rounded, thousands};
-use berth_decisions::{Deal, quantities};
+use berth_decisions::{Assignment, quantities};
 
 /// What tells rows apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key<'a> {
+pub(crate) struct NodeRowKey<'a> {
     pub(crate) node_pool: &'a str,
     pub(crate) capacity_type: CapacityType,
     pub(crate) instance_type: &'a str,
@@ -67,7 +67,7 @@ impl Row {
 }
 
 /// Writes the table of nodes to launch, where there are any.
-pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write_claims<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let groups = groups(plan);
     if groups.is_empty() {
         return Ok(());
@@ -84,7 +84,7 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
         Column::Money("$/H EACH"),
         Column::Money("$/H"),
     ]);
-    let cost = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
+    let cost = |key: &NodeRowKey<'_>, row: &Row| key.price.times(row.nodes);
     let shown = rows.shown(groups.len());
     let (mut all, mut others) = (Row::default(), Row::default());
     let (mut all_cost, mut other_cost) = (Money::ZERO, Money::ZERO);
@@ -111,17 +111,17 @@ pub(super) fn write_claims<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) ->
 }
 
 /// What costs most first; slots, which cost nothing, by NodePool at the end.
-pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
-    let mut rows: BTreeMap<Key<'_>, Row> = BTreeMap::new();
-    let deal = Deal::new(&plan.cluster, &plan.universe, &plan.solution);
-    for (claims, shares) in plan.solution.claims.iter().zip(&deal.claims).filter(|(claims, _)| claims.count > 0) {
+pub(crate) fn groups(plan: &Plan) -> Vec<(NodeRowKey<'_>, Row)> {
+    let mut rows: BTreeMap<NodeRowKey<'_>, Row> = BTreeMap::new();
+    let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
+    for (claims, shares) in plan.solution.claims.iter().zip(&assignment.claims).filter(|(claims, _)| claims.count > 0) {
         let (key, mut row) = row_of(plan, claims);
-        let drawn = |node| plan.drawing.with(&deal, shares, node, &plan.cluster).len() as u64;
+        let drawn = |node| plan.allocation.with(&assignment, shares, node, &plan.cluster).len() as u64;
         row.pods += (0..claims.count).map(drawn).sum::<u64>();
         rows.entry(key).or_default().add(&row);
     }
-    let mut rows: Vec<(Key<'_>, Row)> = rows.into_iter().collect();
-    let total = |key: &Key<'_>, row: &Row| key.price.times(row.nodes);
+    let mut rows: Vec<(NodeRowKey<'_>, Row)> = rows.into_iter().collect();
+    let total = |key: &NodeRowKey<'_>, row: &Row| key.price.times(row.nodes);
     rows.sort_by(|(a, x), (b, y)| {
         let costs = total(b, y).cmp(&total(a, x));
         let pools = || (a.node_pool, a.capacity_type).cmp(&(b.node_pool, b.capacity_type));
@@ -130,10 +130,10 @@ pub(crate) fn groups(plan: &Plan) -> Vec<(Key<'_>, Row)> {
     rows
 }
 
-fn row_of<'a>(plan: &'a Plan, claims: &Claims) -> (Key<'a>, Row) {
+fn row_of<'a>(plan: &'a Plan, claims: &Claims) -> (NodeRowKey<'a>, Row) {
     let cluster = &plan.cluster;
     let text = |sym| cluster.symbols.text(sym);
-    let key = Key {
+    let key = NodeRowKey {
         node_pool: cluster.node_pools.get(claims.node_pool).map_or("", |pool| text(pool.name)),
         capacity_type: claims.capacity_type,
         instance_type: plan.type_name(claims.instance_type),
@@ -163,22 +163,22 @@ fn write_alternatives<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
 }
 
 /// Writes the table of existing nodes that get pods, where there are any.
-pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write_existing<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let cluster = &plan.cluster;
-    let deal = Deal::new(cluster, &plan.universe, &plan.solution);
-    let entries = plan.solution.nodes.iter().zip(&deal.nodes).map(|(node, shares)| {
-        let there = plan.drawing.on_node(node.node, MemberKind::Pod, cluster).len();
-        let drawn = there + plan.drawing.with(&deal, shares, 0, cluster).len();
+    let assignment = Assignment::new(cluster, &plan.universe, &plan.solution);
+    let entries = plan.solution.nodes.iter().zip(&assignment.nodes).map(|(node, shares)| {
+        let there = plan.allocation.on_node(node.node, MemberKind::Pod, cluster).len();
+        let drawn = there + plan.allocation.with(&assignment, shares, 0, cluster).len();
         (node, drawn as u64)
     });
-    let n_preempted = |node: usize| plan.drawing.preempted(node).len() as u64;
+    let n_preempted = |node: usize| plan.allocation.preempted(node).len() as u64;
     let gets_any =
         |(node, drawn): &(&NodePlan, u64)| !node.contents.is_empty() || *drawn > 0 || n_preempted(node.node) > 0;
     let used: Vec<_> = entries.filter(gets_any).collect();
     if used.is_empty() {
         return Ok(());
     }
-    let preempts = plan.drawing.n_preempted() > 0;
+    let preempts = plan.allocation.n_preempted() > 0;
     let columns = [Column::Text("NODE"), Column::Text("NODEPOOL"), Column::Number("NEW PODS")];
     let left = [Column::Number("CPU LEFT"), Column::Number("MEMORY LEFT")];
     let gone = preempts.then_some(Column::Number("PREEMPTED"));
@@ -221,12 +221,12 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) 
 }
 
 // Who gives way, by node.
-fn write_preempted<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
-    if plan.drawing.n_preempted() == 0 {
+fn write_preempted<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
+    if plan.allocation.n_preempted() == 0 {
         return Ok(());
     }
     writeln!(writer, "\nPods that give way to others of higher priority")?;
-    let nodes = plan.solution.nodes.iter().map(|entry| (entry.node, plan.drawing.preempted(entry.node)));
+    let nodes = plan.solution.nodes.iter().map(|entry| (entry.node, plan.allocation.preempted(entry.node)));
     let pods: Vec<(usize, &str)> = nodes.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, &**pod))).collect();
     let shown = rows.shown(pods.len());
     for (node, pod) in pods.iter().take(shown) {

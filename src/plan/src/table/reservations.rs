@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::Rows;
+use super::RowLimit;
 use super::grid::{Column, Grid};
 use crate::Plan;
 use crate::decimal::thousands;
@@ -48,7 +48,7 @@ pub(crate) fn rows(plan: &Plan) -> Vec<Row<'_>> {
 }
 
 /// Writes the table, where there are reservations.
-pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let entries = self::rows(plan);
     if entries.is_empty() {
         return Ok(());

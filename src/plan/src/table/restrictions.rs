@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use super::Rows;
+use super::RowLimit;
 use super::grid::{Column, Grid};
 use crate::Plan;
 use crate::decimal::rounded;
 use crate::restrictions::{largest, name, unplaced};
 
 /// Writes a row a restriction; of those without a cost, where costs were not asked for, shares alone.
-pub(super) fn write<W: Write>(plan: &Plan, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
     let all = &plan.solution.restrictions;
     if all.is_empty() {
         return Ok(());

@@ -4,29 +4,34 @@ use std::io::{self, Write};
 
 use berth_model::MemberKind;
 
-use super::Rows;
+use super::RowLimit;
 use crate::Plan;
 use crate::decimal::thousands;
-use berth_decisions::Deal;
+use berth_decisions::Assignment;
 
 /// Columns of a line of reasons where no terminal says how many it has.
 const WIDTH: usize = 112;
 
 /// Writes an entry a class: who, and each reason with its count.
-pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, rows: Rows, writer: &mut W) -> io::Result<()> {
+pub(super) fn write<W: Write>(
+    plan: &Plan,
+    assignment: &Assignment<'_>,
+    rows: RowLimit,
+    writer: &mut W,
+) -> io::Result<()> {
     let left: Vec<_> =
-        plan.solution.unschedulable.iter().zip(&deal.unschedulable).filter(|(left, _)| left.count > 0).collect();
+        plan.solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0).collect();
     if left.is_empty() {
         return Ok(());
     }
     writeln!(writer, "\nUnschedulable")?;
     let shown = rows.shown(left.len());
     for (entry, share) in left.iter().take(shown) {
-        let kind = match deal.kind(**share) {
+        let kind = match assignment.kind(**share) {
             MemberKind::Pod => "Pod",
             MemberKind::Reservation => "Reservation",
         };
-        let name = deal.members(**share).next().map_or_else(String::new, |name| name.to_string());
+        let name = assignment.members(**share).next().map_or_else(String::new, |name| name.to_string());
         let others = match entry.count {
             0 | 1 => String::new(),
             count => format!(" and {} more", thousands(count - 1)),

@@ -148,7 +148,7 @@ impl Planner<'_> {
             weight: self.shares.weight(class),
             columns,
             least_weight: 0,
-            host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Together { .. })).collect(),
+            host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Affinity { .. })).collect(),
             host_counts: last.map(|demand| demand.host_counts.clone()).unwrap_or_default(),
             ports: ports.clone(),
             members: vec![Member { class, pins: Vec::new(), count }],
@@ -230,7 +230,7 @@ impl Relaxed {
     fn note(&mut self, demand: Option<&Demand>) {
         let Some(demand) = demand else { return };
         self.topology |= !demand.decided_keys.is_empty();
-        self.company |= demand.host.iter().any(|constraint| matches!(constraint, Constraint::Together { .. }));
+        self.company |= demand.host.iter().any(|constraint| matches!(constraint, Constraint::Affinity { .. }));
     }
 
     fn names(self) -> Vec<&'static str> {

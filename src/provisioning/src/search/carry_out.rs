@@ -50,7 +50,7 @@ impl Planner<'_> {
             let Some(offer) = offers.offers.get(pattern.bin as usize) else { continue };
             let mut nodes = *nodes;
             while nodes > 0 {
-                let Some((contents, alike)) = deal(&left, pattern, nodes) else { break };
+                let Some((contents, alike)) = assign(&left, pattern, nodes) else { break };
                 let alike = alike.min(self.to_be_had(offer.pool, offer.column, self.load_of(rows, &contents)));
                 if alike == 0 || !self.put_in(rows, offer.pool, offer.column, &contents, alike) {
                     break;
@@ -246,7 +246,7 @@ impl Planner<'_> {
 }
 
 // The members that the next nodes of a pattern hold, and how many nodes alike there are.
-fn deal(left: &[Vec<u32>], pattern: &Pattern, nodes: u32) -> Option<(Contents, u32)> {
+fn assign(left: &[Vec<u32>], pattern: &Pattern, nodes: u32) -> Option<(Contents, u32)> {
     let mut contents = Contents::new();
     let mut alike = nodes;
     for &(row, each) in &pattern.items {

@@ -205,8 +205,8 @@ fn rules(rows: &[Row], purpose: Purpose) -> Vec<Rule> {
     for (constraint, subjects) in subjects {
         let at_most = match constraint {
             Constraint::Spread { max_skew, .. } => max_skew,
-            Constraint::Apart { counts_self, .. } => u32::from(counts_self),
-            Constraint::Together { .. } => continue,
+            Constraint::AntiAffinity { counts_self, .. } => u32::from(counts_self),
+            Constraint::Affinity { .. } => continue,
         };
         let counter = constraint.counter();
         let members = rows.iter().zip(0_u32..).filter(|(row, _)| row.host_counts.contains(&counter));

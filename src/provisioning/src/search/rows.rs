@@ -49,7 +49,7 @@ impl Row {
 
 /// What makes rows one: everything but the members. Pods whose labels no column decides go by class.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct RowKey {
     requests: Resources,
     weight: i64,
     columns: Vec<FixedBitSet>,
@@ -72,7 +72,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
     /// Pods among the members that have no place yet.
     pub(crate) waiting: Vec<(ClassId, u32)>,
-    ids: FxHashMap<Key, u32>,
+    ids: FxHashMap<RowKey, u32>,
 }
 
 impl<'a> Rows<'a> {
@@ -171,7 +171,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn row_of(ids: &mut FxHashMap<Key, u32>, list: &mut Vec<Row>, key: Key) -> u32 {
+fn row_of(ids: &mut FxHashMap<RowKey, u32>, list: &mut Vec<Row>, key: RowKey) -> u32 {
     let next = u32::try_from(list.len()).unwrap_or(u32::MAX);
     *ids.entry(key).or_insert_with_key(|key| {
         list.push(Row {
@@ -222,7 +222,7 @@ pub(crate) fn is_counted_nowhere(planner: &Planner<'_>, prepared: &Prepared<'_>)
 
 fn is_expressible(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
-    let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Together { .. }));
+    let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Affinity { .. }));
     let is_steady = |counter: &CounterId| {
         let definition = planner.universe.counters.get(counter.index());
         let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
@@ -259,7 +259,7 @@ fn key(
     pins: &[(Sym, Sym)],
     class: ClassId,
     least_weight: Option<u32>,
-) -> Key {
+) -> RowKey {
     let scope = prepared.scope(planner, pins);
     let mut is_plain = true;
     let mut heaviest = 0;
@@ -277,7 +277,7 @@ fn key(
         }
         columns.push(fitting);
     }
-    Key {
+    RowKey {
         requests: prepared.requests.clone(),
         weight: planner.shares.weight(class),
         columns,

@@ -83,7 +83,7 @@ fn a_search_finds_what_first_fit_misses_within_what_holds_there() {
         world.mk_pool("default");
         world.mk_type("ten", 10).on_demand("a", 100);
         let four = pod(4000).app("four");
-        world.mk_pods("four", 6, &if apart { four.apart(HOSTNAME, "three") } else { four });
+        world.mk_pods("four", 6, &if apart { four.anti_affinity(HOSTNAME, "three") } else { four });
         world.mk_pods("three", 12, &pod(3000).app("three"));
         let plan = world.plan();
         assert!(plan.left().is_empty());

@@ -193,7 +193,7 @@ fn who_waits_for_an_equal_comes_before_those_of_lower_priority() {
     let mut world = mk_world();
     world.mk_pool("default").limit_nodes(1);
     world.mk_type("large", 8).on_demand("a", 900);
-    world.mk_pods("near", 1, &pod(4000).together(ZONE, "far").priority(10));
+    world.mk_pods("near", 1, &pod(4000).affinity(ZONE, "far").priority(10));
     world.mk_pods("far", 1, &pod(2000).app("far").priority(10));
     world.mk_pods("low", 3, &pod(2000));
     let plan = world.plan();

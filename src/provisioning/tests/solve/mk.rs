@@ -31,8 +31,8 @@ pub(crate) struct Pod {
     needs: Vec<(&'static str, Operator, Vec<&'static str>)>,
     tolerates: Vec<&'static str>,
     spread: Vec<(&'static str, u32, &'static str, bool, Option<u32>)>,
-    apart: Vec<(&'static str, &'static str)>,
-    together: Vec<(&'static str, &'static str)>,
+    anti_affinity: Vec<(&'static str, &'static str)>,
+    affinity: Vec<(&'static str, &'static str)>,
     ports: Vec<u16>,
     disks: Vec<(&'static str, bool)>,
     priority: i32,
@@ -81,13 +81,13 @@ impl Pod {
         self
     }
 
-    pub(crate) fn apart(mut self, key: &'static str, app: &'static str) -> Self {
-        self.apart.push((key, app));
+    pub(crate) fn anti_affinity(mut self, key: &'static str, app: &'static str) -> Self {
+        self.anti_affinity.push((key, app));
         self
     }
 
-    pub(crate) fn together(mut self, key: &'static str, app: &'static str) -> Self {
-        self.together.push((key, app));
+    pub(crate) fn affinity(mut self, key: &'static str, app: &'static str) -> Self {
+        self.affinity.push((key, app));
         self
     }
 
@@ -267,8 +267,8 @@ impl World {
                 honors_taints: false,
             });
         }
-        spec.anti_affinity = pod.apart.iter().map(|term| self.term(term)).collect();
-        spec.affinity = pod.together.iter().map(|term| self.term(term)).collect();
+        spec.anti_affinity = pod.anti_affinity.iter().map(|term| self.term(term)).collect();
+        spec.affinity = pod.affinity.iter().map(|term| self.term(term)).collect();
         let protocol = self.sym("TCP");
         spec.host_ports = pod.ports.iter().map(|&port| HostPort { ip: None, protocol, port }).collect();
         let disk = |&(name, is_read_only): &(&str, bool)| Disk {

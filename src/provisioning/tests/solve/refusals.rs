@@ -78,9 +78,9 @@ fn without_nodes_and_pools_there_is_nothing_to_count() {
 #[test]
 fn topology_refuses_in_the_plugins_words() {
     let table = [
-        (pod(100).app("web").apart(HOSTNAME, "web"), "1 × node(s) didn't match pod anti-affinity rules"),
-        (pod(100).together(HOSTNAME, "absent"), "1 × node(s) didn't match pod affinity rules"),
-        (pod(100).together(ZONE, "absent"), "1 × node(s) didn't match pod affinity rules"),
+        (pod(100).app("web").anti_affinity(HOSTNAME, "web"), "1 × node(s) didn't match pod anti-affinity rules"),
+        (pod(100).affinity(HOSTNAME, "absent"), "1 × node(s) didn't match pod affinity rules"),
+        (pod(100).affinity(ZONE, "absent"), "1 × node(s) didn't match pod affinity rules"),
         (
             pod(100).app("web").spread(ZONE, 1, "web").min_domains(2),
             "1 × node(s) didn't match pod topology spread constraints",

@@ -47,7 +47,7 @@ fn ten_thousand_anti_affinity_pods_take_one_slot() {
     let mut world = mk_world();
     world.mk_pool("default");
     world.mk_type("large", 64).on_demand("a", 100).reserved("a", "r-1", 1, 100);
-    world.mk_pods("web", 10_000, &pod(100).app("web").apart(HOSTNAME, "web"));
+    world.mk_pods("web", 10_000, &pod(100).app("web").anti_affinity(HOSTNAME, "web"));
     let plan = world.plan();
     assert_eq!(plan.claims(), ["9999 × large on-demand a: web:1", "1 × large r-1 a: web:1"]);
     assert!(plan.left().is_empty());
@@ -58,7 +58,7 @@ fn reserved_only_pool_leaves_9999_with_that_reason() {
     let mut world = mk_world();
     world.mk_pool("default").require(CAPACITY_TYPE, &["reserved"]);
     world.mk_type("large", 64).on_demand("a", 100).reserved("a", "r-1", 1, 100);
-    world.mk_pods("web", 10_000, &pod(100).app("web").apart(HOSTNAME, "web"));
+    world.mk_pods("web", 10_000, &pod(100).app("web").anti_affinity(HOSTNAME, "web"));
     let plan = world.plan();
     assert_eq!(plan.claims(), ["1 × large r-1 a: web:1"]);
     assert_eq!(plan.left(), ["9999 × web"]);
@@ -183,7 +183,7 @@ fn who_took_the_only_slot_of_another_moves_to_one_of_its_own() {
     world.mk_type("medium", 8).on_demand("b", 500).reserved("b", "r-b", 1, 200);
     // First, as it is larger, and to the slot of the lesser list price.
     world.mk_pods("any", 1, &pod(6000).app("any"));
-    world.mk_pods("only-a", 1, &pod(4000).needs(ZONE, In, &["a"]).apart(HOSTNAME, "any"));
+    world.mk_pods("only-a", 1, &pod(4000).needs(ZONE, In, &["a"]).anti_affinity(HOSTNAME, "any"));
     let plan = world.plan_with(&Options { effort: Effort::Low, ..Options::default() });
     assert_eq!(plan.claims(), ["1 × large r-a a: only-a:1", "1 × medium r-b b: any:1"]);
 }

@@ -162,7 +162,7 @@ fn what_a_limit_leaves_out_is_told_of_the_limit() {
 fn who_must_be_in_every_zone_comes_before_those_who_choose_one() {
     for effort in [Effort::Low, Effort::Default] {
         let mut world = two_zones(&[share(ShareKey::Zone, None, 60)]);
-        world.mk_pods("home", 8, &pod(2000).app("home").together(ZONE, "home"));
+        world.mk_pods("home", 8, &pod(2000).app("home").affinity(ZONE, "home"));
         world.mk_pods("spread", 16, &pod(1000).app("spread").spread(ZONE, 1, "spread"));
         world.mk_pods("free", 8, &pod(2000));
         let plan = world.plan_with(&Options { effort, ..world.options.clone() });

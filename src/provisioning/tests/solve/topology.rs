@@ -91,7 +91,7 @@ fn a_pod_that_others_must_join_gets_a_node_with_room_for_them() {
     world.mk_type("small", 2).reserved("a", "r-1", 1, 100);
     world.mk_type("large", 4).reserved("a", "r-2", 1, 400);
     world.mk_pods("leads", 1, &pod(1500).app("leads"));
-    world.mk_pods("follows", 1, &pod(1000).together(HOSTNAME, "leads"));
+    world.mk_pods("follows", 1, &pod(1000).affinity(HOSTNAME, "leads"));
     let plan = world.plan_with(&Options::default());
     assert_eq!(plan.claims(), ["1 × large r-2 a: follows:1 leads:1"]);
 }
@@ -173,7 +173,7 @@ fn zone_and_hostname_spread_hold_at_once() {
 #[test]
 fn zone_self_affinity_keeps_all_pods_in_one_zone_the_cheapest() {
     let mut world = mk_zones();
-    world.mk_pods("web", 40, &pod(1000).app("web").together(ZONE, "web"));
+    world.mk_pods("web", 40, &pod(1000).app("web").affinity(ZONE, "web"));
     let plan = world.plan();
     assert_eq!(by_zone(&plan), zones(&[("c", 40)]));
     assert!(plan.left().is_empty());
@@ -183,14 +183,14 @@ fn zone_self_affinity_keeps_all_pods_in_one_zone_the_cheapest() {
 fn zone_self_affinity_follows_the_pods_that_run() {
     let mut world = mk_zones();
     world.mk_node("n1", "a", 0, &[pod(100).app("web")]);
-    world.mk_pods("web", 3, &pod(1000).app("web").together(ZONE, "web"));
+    world.mk_pods("web", 3, &pod(1000).app("web").affinity(ZONE, "web"));
     assert_eq!(by_zone(&world.plan()), zones(&[("a", 3)]));
 }
 
 #[test]
 fn affinity_to_a_class_that_is_packed_later_is_tried_again() {
     let mut world = mk_zones();
-    world.mk_pods("follows", 1, &pod(4000).together(ZONE, "leads"));
+    world.mk_pods("follows", 1, &pod(4000).affinity(ZONE, "leads"));
     world.mk_pods("leads", 1, &pod(100).app("leads").needs(ZONE, Operator::In, &["b"]));
     let plan = world.plan();
     assert_eq!(by_zone(&plan), zones(&[("b", 2)]));
@@ -199,7 +199,7 @@ fn affinity_to_a_class_that_is_packed_later_is_tried_again() {
 #[test]
 fn affinity_to_nobody_is_refused() {
     let mut world = mk_zones();
-    world.mk_pods("follows", 1, &pod(100).together(ZONE, "absent"));
+    world.mk_pods("follows", 1, &pod(100).affinity(ZONE, "absent"));
     assert_eq!(world.plan().left(), ["1 × follows"]);
 }
 
@@ -207,7 +207,7 @@ fn affinity_to_nobody_is_refused() {
 fn hostname_self_affinity_keeps_all_pods_on_one_node() {
     let mut world = mk_zones();
     world.mk_type("small", 2).on_demand("c", 1);
-    world.mk_pods("web", 20, &pod(1000).app("web").together(HOSTNAME, "web"));
+    world.mk_pods("web", 20, &pod(1000).app("web").affinity(HOSTNAME, "web"));
     let plan = world.plan();
     assert_eq!(plan.claims(), ["1 × large on-demand c: web:16"]);
     assert_eq!(plan.left(), ["4 × web"]);
@@ -217,7 +217,7 @@ fn hostname_self_affinity_keeps_all_pods_on_one_node() {
 fn anti_affinity_holds_both_ways_between_pending_pods() {
     for sizes in [(100, 2000), (2000, 100)] {
         let mut world = mk_zones();
-        world.mk_pods("quiet", 2, &pod(sizes.0).app("quiet").apart(HOSTNAME, "noisy"));
+        world.mk_pods("quiet", 2, &pod(sizes.0).app("quiet").anti_affinity(HOSTNAME, "noisy"));
         world.mk_pods("noisy", 2, &pod(sizes.1).app("noisy"));
         let plan = world.plan();
         let expected = ["1 × large on-demand c: noisy:2", "1 × large on-demand c: quiet:2"];
@@ -228,7 +228,7 @@ fn anti_affinity_holds_both_ways_between_pending_pods() {
 #[test]
 fn anti_affinity_of_a_running_pod_holds_for_pending_ones() {
     let mut world = mk_zones();
-    world.mk_node("n1", "a", 8, &[pod(100).app("quiet").apart(HOSTNAME, "noisy")]);
+    world.mk_node("n1", "a", 8, &[pod(100).app("quiet").anti_affinity(HOSTNAME, "noisy")]);
     world.mk_node("n2", "a", 8, &[pod(100).app("quiet")]);
     world.mk_pods("noisy", 1, &pod(100).app("noisy"));
     assert_eq!(world.plan().bound(), ["n2: noisy:1"]);
@@ -237,7 +237,7 @@ fn anti_affinity_of_a_running_pod_holds_for_pending_ones() {
 #[test]
 fn zone_anti_affinity_places_one_pod_a_zone() {
     let mut world = mk_zones();
-    world.mk_pods("web", 5, &pod(100).app("web").apart(ZONE, "web"));
+    world.mk_pods("web", 5, &pod(100).app("web").anti_affinity(ZONE, "web"));
     let plan = world.plan();
     assert_eq!(by_zone(&plan), zones(&[("a", 1), ("b", 1), ("c", 1)]));
     assert_eq!(plan.left(), ["2 × web"]);
@@ -250,7 +250,7 @@ fn pods_that_share_a_host_pass_over_a_node_without_room_for_all_of_them() {
     world.mk_pool("default");
     world.mk_type("large", 16).on_demand("a", 100);
     world.mk_pods("filler", 1, &pod(10_000));
-    world.mk_pods("web", 4, &pod(2000).app("web").together(HOSTNAME, "web"));
+    world.mk_pods("web", 4, &pod(2000).app("web").affinity(HOSTNAME, "web"));
     assert_eq!(world.plan().claims(), ["1 × large on-demand a: filler:1", "1 × large on-demand a: web:4"]);
 }
 

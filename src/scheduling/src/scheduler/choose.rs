@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 use super::Scheduler;
 use super::groups::stands;
 use super::index::{Cell, CellKey, Index};
-use super::shape::{ABSENT, Beside, Place, Shape, Values};
+use super::shape::{ABSENT, Beside, CountedBy, Shape, Values};
 use crate::{reservation, score};
 
 /// A class that may draw from more Reservations than this is looked at with all nodes.
@@ -133,7 +133,7 @@ impl Scheduler<'_> {
         let values = self.values(index);
         let admits = |cell: &&Cell| {
             let on_host = |counter| on_host(&index.shape, &cell.key, counter);
-            match cell.key.apart {
+            match cell.key.alone {
                 None => cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none(),
                 Some(node) => cell.nodes > 0 && self.world().obstacle(index, &values, node as usize).is_none(),
             }
@@ -169,9 +169,9 @@ impl Scheduler<'_> {
         if shape.soft.is_empty() {
             return vec![0; cells.len()];
         }
-        let domain = |cell: &Lot<'_>, place: Place| match place {
-            Place::Host => Some(0),
-            Place::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
+        let domain = |cell: &Lot<'_>, place: CountedBy| match place {
+            CountedBy::Host => Some(0),
+            CountedBy::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
         };
         let has_all = |cell: &Lot<'_>| shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some());
         let counted: Vec<bool> = cells.iter().map(has_all).collect();
@@ -180,8 +180,8 @@ impl Scheduler<'_> {
         for soft in &shape.soft {
             let place = soft.rule.place;
             let domains = match place {
-                Place::Host => scored().map(|cell| cell.nodes).sum(),
-                Place::Key(_) => {
+                CountedBy::Host => scored().map(|cell| cell.nodes).sum(),
+                CountedBy::Key(_) => {
                     scored().filter_map(|cell| domain(cell, place)).collect::<FxHashSet<u32>>().len() as u64
                 }
             };
@@ -189,8 +189,8 @@ impl Scheduler<'_> {
             let counts = shape.by_domain(&self.state, soft.rule.counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let pods = match place {
-                    Place::Host => on_host(shape, cell.key, soft.rule.counter),
-                    Place::Key(_) => domain(cell, place).and_then(|d| counts.get(d as usize).copied()).unwrap_or(0),
+                    CountedBy::Host => on_host(shape, cell.key, soft.rule.counter),
+                    CountedBy::Key(_) => domain(cell, place).and_then(|d| counts.get(d as usize).copied()).unwrap_or(0),
                 };
                 *raw += score::spread_cost(pods, soft.max_skew, weight);
             }
@@ -212,8 +212,8 @@ impl Scheduler<'_> {
             let counts = shape.by_domain(&self.state, counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let pods = match place {
-                    Place::Host => on_host(shape, cell.key, counter),
-                    Place::Key(at) => {
+                    CountedBy::Host => on_host(shape, cell.key, counter),
+                    CountedBy::Key(at) => {
                         let domain = cell.key.domains.get(at).copied().unwrap_or(ABSENT);
                         counts.get(domain as usize).copied().unwrap_or(0)
                     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use berth_model::ClassId;
 
 use super::groups::stands;
-use super::queue::Place;
+use super::queue::QueuePosition;
 use super::{Placed, Queue, Scheduler};
 
 /// By row of the input: nodes by index, and how many of the row's pods are expected there.
@@ -59,13 +59,18 @@ impl Scheduler<'_> {
 
     /// Lets pods of a priority come to the nodes where they are expected, round by round, since one may have to wait for
     /// another. Returns how many came.
-    pub(super) fn come_as_expected(&mut self, level: i32, waiting: &mut BTreeMap<Place, u32>, queue: Queue) -> u32 {
+    pub(super) fn come_as_expected(
+        &mut self,
+        level: i32,
+        waiting: &mut BTreeMap<QueuePosition, u32>,
+        queue: Queue,
+    ) -> u32 {
         if self.expectations.rows.is_empty() {
             return 0;
         }
         let of_level = waiting.iter().filter(|((priority, ..), _)| priority.0 == level);
-        let places: Vec<(Place, u32)> = of_level.map(|(place, count)| (*place, *count)).collect();
-        let mut rows: Vec<(Place, u32, Nodes)> = Vec::new();
+        let places: Vec<(QueuePosition, u32)> = of_level.map(|(place, count)| (*place, *count)).collect();
+        let mut rows: Vec<(QueuePosition, u32, Nodes)> = Vec::new();
         for (place, count) in places {
             let expected = self.expectations.rows.remove(&place.2);
             rows.extend(expected.map(|expected| (place, count, expected)));
@@ -106,7 +111,7 @@ impl Scheduler<'_> {
     }
 
     // Puts one pod onto a node, if it can come there now.
-    fn comes(&mut self, (_, _, row, id): Place, node: usize, queue: Queue) -> bool {
+    fn comes(&mut self, (_, _, row, id): QueuePosition, node: usize, queue: Queue) -> bool {
         if !self.may_come_to(id, node) {
             return false;
         }

@@ -14,7 +14,7 @@ const LOG_LENGTH: usize = 1 << 20;
 
 /// What makes nodes alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct NodeKind {
     kind: u32,
     free: Resources,
     assumed: [i64; 2],
@@ -24,12 +24,12 @@ struct Key {
     attached: Vec<(Sym, Sym)>,
     units: berth_model::UnitsState,
     /// Set on a node that is looked at alone.
-    apart: Option<u32>,
+    alone: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Group {
-    key: Option<Arc<Key>>,
+    key: Option<Arc<NodeKind>>,
     /// Nodes by their rank.
     members: BTreeMap<u64, u32>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Groups {
     of_node: Vec<u32>,
     list: Vec<Group>,
     free: Vec<u32>,
-    ids: FxHashMap<Arc<Key>, u32>,
+    ids: FxHashMap<Arc<NodeKind>, u32>,
     /// By counter on the host name: the nodes with pods that it counts.
     hosts: FxHashMap<CounterId, BTreeSet<u32>>,
     log: Vec<Change>,
@@ -95,14 +95,14 @@ impl Groups {
     }
 
     /// Puts a node where it belongs now; `apart` if it is like no other, as are those with Reservations.
-    pub(super) fn regroup(&mut self, node: usize, state: &NodeState, apart: bool) {
+    pub(super) fn regroup(&mut self, node: usize, state: &NodeState, alone: bool) {
         let Some(&from) = self.of_node.get(node) else { return };
         let (kind, rank) = (self.kinds.of(node), self.ranks.of(node));
         let mut ports = state.ports.clone();
         ports.sort_unstable();
         let mut disks = state.disks.clone();
         disks.sort_unstable();
-        let key = Key {
+        let key = NodeKind {
             kind,
             free: state.free.clone(),
             assumed: state.assumed,
@@ -111,7 +111,7 @@ impl Groups {
             disks,
             attached: state.attached.clone(),
             units: state.units.clone(),
-            apart: (apart || !state.holdings.is_empty()).then(|| index(node)),
+            alone: (alone || !state.holdings.is_empty()).then(|| index(node)),
         };
         let to = self.ids.get(&key).copied().unwrap_or_else(|| {
             let key = Arc::new(key);
@@ -152,7 +152,7 @@ impl Groups {
     fn count_hosts(&mut self, node: u32, from: u32, to: u32) {
         let key = |group: u32| self.list.get(group as usize).and_then(|group| group.key.clone());
         let (from, to) = (key(from), key(to));
-        let counts = |key: &Option<Arc<Key>>| key.as_ref().map(|key| key.host_counts.clone()).unwrap_or_default();
+        let counts = |key: &Option<Arc<NodeKind>>| key.as_ref().map(|key| key.host_counts.clone()).unwrap_or_default();
         let (before, after) = (counts(&from), counts(&to));
         if before == after {
             return;

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
 use super::images::NodeImages;
 use super::look::{Verdicts, admits, image_locality, image_weights, placed, verdict};
-use super::shape::{Place, Shape};
+use super::shape::{CountedBy, Shape};
 use crate::node_fit::{NodeFit, Seen};
 use crate::node_tables::add_to;
 use crate::reservation::NodeOffer;
@@ -28,7 +28,7 @@ pub(super) struct CellKey {
     /// In the order of [`Shape::hosts`].
     pub(super) hosts: SmallVec<[u32; 2]>,
     /// Set on a node that holds room for pods to come, which is looked at alone.
-    pub(super) apart: Option<u32>,
+    pub(super) alone: Option<u32>,
     /// The Reservation to draw from.
     pub(super) offer: Option<NodeOffer>,
 }
@@ -141,7 +141,7 @@ impl Index {
 
     /// An index of nothing, to ask single nodes with.
     pub(super) fn bare(shape: Shape, world: World<'_>) -> Self {
-        let n_tallies = shape.spread.iter().filter(|spread| spread.rule.place == Place::Host).count();
+        let n_tallies = shape.spread.iter().filter(|spread| spread.rule.place == CountedBy::Host).count();
         let mut index = Index {
             by_node: candidates(&shape, world, n_tallies > 0),
             shape,
@@ -426,7 +426,7 @@ impl Index {
 
     // For each spread rule on hosts: pods on a node of the unit, and how many of its nodes the rule looks at.
     fn tally(&self, unit: u32, at: usize, on_node: &NodeState, world: World<'_>) -> Tallied {
-        let on_hosts = self.shape.spread.iter().filter(|spread| spread.rule.place == Place::Host);
+        let on_hosts = self.shape.spread.iter().filter(|spread| spread.rule.place == CountedBy::Host);
         let tallied = on_hosts.map(|spread| {
             let counter = spread.rule.counter;
             let pods = on_node.host_counts.get(counter);
@@ -446,7 +446,7 @@ impl Index {
     /// Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes.
     /// `instead` is a node's count in the tally and what to take for it.
     pub(super) fn least_on_hosts(&self, rule: usize, instead: impl Fn(CounterId) -> Option<(u32, u32)>) -> (u32, u32) {
-        let before = self.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == Place::Host).count();
+        let before = self.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == CountedBy::Host).count();
         let Some(tally) = self.tallies.get(before) else { return (0, 0) };
         let nodes = tally.values().fold(0_u32, |sum, nodes| sum.saturating_add(*nodes));
         let counter = self.shape.spread.get(rule).map(|spread| spread.rule.counter);

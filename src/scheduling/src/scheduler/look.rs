@@ -153,7 +153,7 @@ pub(super) fn placed(
         affinity: verdict.affinity,
         domains: verdict.domains.clone(),
         hosts: hosts.collect(),
-        apart: holds.then(|| u32::try_from(at).unwrap_or(u32::MAX)),
+        alone: holds.then(|| u32::try_from(at).unwrap_or(u32::MAX)),
         offer: offer.map(|offer| offer.node),
     };
     Some((key, own))

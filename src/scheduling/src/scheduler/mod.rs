@@ -26,12 +26,12 @@ mod pre_allocate;
 mod preempt;
 mod queue;
 mod ranks;
-mod relief;
 mod replace;
 mod reserved;
 mod shape;
 mod shared;
 mod terminating;
+mod victims;
 mod view;
 
 use std::sync::Arc;
@@ -55,10 +55,10 @@ use hold::Members;
 use images::NodeImages;
 use index::{Index, World};
 pub(crate) use kinds::Kinds;
-use relief::{Kept, Residents};
 use replace::Replacements;
 use shape::{Known, Shape};
 use shared::{IndexId, Sharers};
+use victims::{Kept, Residents};
 use view::Views;
 
 use crate::node_tables::NodeTables;

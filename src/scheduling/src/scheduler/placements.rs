@@ -119,7 +119,7 @@ pub fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<u
     let mut came: Vec<(Option<u32>, Assigned)> =
         assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();
     if came.is_empty() {
-        let drawn = state.draws.iter().filter(|(drawing, _)| *drawing == class);
+        let drawn = state.draws.iter().filter(|(asking, _)| *asking == class);
         came.extend(drawn.map(|(_, reservation)| (Some(*reservation), Assigned::default())));
     }
     came.into_iter().chain(std::iter::repeat_with(|| (None, Assigned::default())))

@@ -8,8 +8,8 @@ use berth_model::{BoundPod, ClassId, MemberKind};
 
 use super::groups::stands;
 use super::index::Index;
-use super::relief::{Kept, Relief, Residents};
 use super::shape::{Beside, Values};
+use super::victims::{Kept, Residents, VictimSearch};
 use super::{Eviction, Scheduler};
 use crate::filter::Obstacle;
 use crate::reservation::is_open;
@@ -143,11 +143,11 @@ impl Scheduler<'_> {
         if below.is_empty() {
             return None;
         }
-        let relief = if by_amounts { self.relief(index, values, node, most) } else { Relief::Unclear };
-        let candidate = match relief {
-            Relief::None => None,
-            Relief::Some(candidate) => Some(candidate),
-            Relief::Unclear => {
+        let found = if by_amounts { self.victims_for(index, values, node, most) } else { VictimSearch::Unclear };
+        let candidate = match found {
+            VictimSearch::None => None,
+            VictimSearch::Some(candidate) => Some(candidate),
+            VictimSearch::Unclear => {
                 let potential: Vec<usize> =
                     below.iter().map(|resident| resident.pod).filter(|pod| !self.is_off(node, *pod)).collect();
                 let obstacle = self.world().obstacle(index, values, node);

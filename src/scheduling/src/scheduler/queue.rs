@@ -28,7 +28,7 @@ pub struct Queue {
 }
 
 /// A place in the queue: by priority, Reservations first, then by row of the input.
-pub(super) type Place = (Reverse<i32>, MemberKind, u32, ClassId);
+pub(super) type QueuePosition = (Reverse<i32>, MemberKind, u32, ClassId);
 
 impl Scheduler<'_> {
     /// Binds all pending pods that find a node; returns how many of each class do not, ascending by class. What fails for
@@ -48,7 +48,7 @@ impl Scheduler<'_> {
         let mut binding: Vec<u32> = self.pre_allocating();
         binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
         loop {
-            let mut failed: BTreeMap<Place, u32> = BTreeMap::new();
+            let mut failed: BTreeMap<QueuePosition, u32> = BTreeMap::new();
             let mut has_progressed = false;
             self.expect_those_left();
             let mut level = None;
@@ -102,8 +102,8 @@ impl Scheduler<'_> {
     }
 
     // Runs of pods of one class, in the order in which they are placed.
-    fn queued(&self) -> BTreeMap<Place, u32> {
-        let mut rows: BTreeMap<Place, u32> = BTreeMap::new();
+    fn queued(&self) -> BTreeMap<QueuePosition, u32> {
+        let mut rows: BTreeMap<QueuePosition, u32> = BTreeMap::new();
         // Most classes of a cluster that lives only run: their specs are not even looked at.
         let classes = self.universe.classes.iter().zip((0..).map(ClassId));
         for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
@@ -163,7 +163,7 @@ impl Scheduler<'_> {
     }
 
     fn chooses_home(&self, id: ClassId) -> bool {
-        let is_together = |constraint: &Constraint| matches!(constraint, Constraint::Together { .. });
+        let is_together = |constraint: &Constraint| matches!(constraint, Constraint::Affinity { .. });
         self.universe.class(id).is_some_and(|class| class.required.iter().any(is_together))
             && self.bare_index(id).is_some_and(|index| index.shape.chooses_home(&self.state))
     }

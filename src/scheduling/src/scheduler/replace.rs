@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use berth_model::{ClassId, Cluster, MemberKind, Sym};
 use rustc_hash::FxHashMap;
 
-use super::queue::Place;
+use super::queue::QueuePosition;
 use super::{Eviction, Scheduler};
 
 /// Where the pods that come in place of others are in the queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replacements {
     /// By namespace, spec and labels; made when it is needed first.
-    places: Option<FxHashMap<(Sym, u32, u32), Place>>,
+    places: Option<FxHashMap<(Sym, u32, u32), QueuePosition>>,
     /// Those that are not queued yet.
-    pub(super) waiting: Vec<Place>,
+    pub(super) waiting: Vec<QueuePosition>,
 }
 
 /// Makes rows without members for the pods that controllers would make in place of those that may give way, so that a

@@ -17,7 +17,7 @@ pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Where a counter's pods are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum CountedBy {
     /// By node.
     Host,
     /// By the domains of the key at this position of [`Shape::keys`].
@@ -27,7 +27,7 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) counter: CounterId,
-    pub(super) place: Place,
+    pub(super) place: CountedBy,
     counts_self: bool,
     /// Whether it is another pod's rule.
     is_others: bool,
@@ -63,10 +63,10 @@ pub(super) struct Shape {
     /// Counters by node that decide or score, and whether their exact count matters.
     pub(super) hosts: Vec<(CounterId, bool)>,
     pub(super) spread: Vec<SpreadRule>,
-    together: Vec<Rule>,
-    apart: Vec<Rule>,
+    affinity: Vec<Rule>,
+    anti_affinity: Vec<Rule>,
     pub(super) soft: Vec<SpreadRule>,
-    pub(super) drawn: Vec<(CounterId, Place, i64)>,
+    pub(super) drawn: Vec<(CounterId, CountedBy, i64)>,
     /// Pods in `state` that do not count for the class.
     pub(super) discount: Discount,
 }
@@ -76,8 +76,8 @@ pub(super) struct Shape {
 pub(super) struct Values {
     /// By rule on a key: pods by domain; empty for rules by node.
     spread: Vec<Vec<u32>>,
-    together: Vec<Vec<u32>>,
-    apart: Vec<Vec<u32>>,
+    affinity: Vec<Vec<u32>>,
+    anti_affinity: Vec<Vec<u32>>,
     /// By spread rule: the least count.
     least: Vec<u32>,
     /// Whether no pod is there yet that the affinity asks for, and this one will do.
@@ -109,22 +109,22 @@ impl Shape {
             domains: Vec::new(),
             hosts: Vec::new(),
             spread: Vec::new(),
-            together: Vec::new(),
-            apart: Vec::new(),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
             soft: Vec::new(),
             drawn: Vec::new(),
             discount: Discount::default(),
         };
-        let place = |shape: &mut Self, counter: CounterId| -> Option<(Place, bool)> {
+        let place = |shape: &mut Self, counter: CounterId| -> Option<(CountedBy, bool)> {
             let counter = universe.counters.get(counter.index())?;
             if counter.key == cluster.well_known.hostname {
-                return Some((Place::Host, counter.counts_owners));
+                return Some((CountedBy::Host, counter.counts_owners));
             }
             let at = shape.keys.iter().position(|key| *key == counter.key).unwrap_or_else(|| {
                 shape.keys.push(counter.key);
                 shape.keys.len() - 1
             });
-            Some((Place::Key(at), counter.counts_owners))
+            Some((CountedBy::Key(at), counter.counts_owners))
         };
         for constraint in class.required.iter().chain(&class.preferred.spread) {
             place(&mut shape, constraint.counter())?;
@@ -140,8 +140,8 @@ impl Shape {
             let (place, is_others) = place(&mut shape, constraint.counter())?;
             let rule = |counts_self| Rule { counter: constraint.counter(), place, counts_self, is_others };
             match *constraint {
-                Constraint::Together { counts_self, .. } => shape.together.push(rule(counts_self)),
-                Constraint::Apart { counts_self, .. } => shape.apart.push(rule(counts_self)),
+                Constraint::Affinity { counts_self, .. } => shape.affinity.push(rule(counts_self)),
+                Constraint::AntiAffinity { counts_self, .. } => shape.anti_affinity.push(rule(counts_self)),
                 Constraint::Spread { counter, max_skew, min_domains, counts_self } => {
                     let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
                     let eligible = shape.eligible(sizes, launchable, counter, place, filter);
@@ -150,13 +150,13 @@ impl Shape {
                         max_skew,
                         min_domains: min_domains.unwrap_or(1),
                         eligible,
-                        least_is_zero: place == Place::Host && launchable.hosts.contains(&counter),
+                        least_is_zero: place == CountedBy::Host && launchable.hosts.contains(&counter),
                     };
                     if is_required { &mut shape.spread } else { &mut shape.soft }.push(spread);
                 }
             }
         }
-        shape.apart.sort_by_key(|rule| rule.is_others);
+        shape.anti_affinity.sort_by_key(|rule| rule.is_others);
         let order = |rule: &SpreadRule| {
             let key = universe.counters.get(rule.rule.counter.index()).map(|counter| counter.key);
             let mut constraints = spec.spread.iter().filter(|constraint| constraint.is_required);
@@ -176,8 +176,8 @@ impl Shape {
             domains: self.domains.clone(),
             hosts: Vec::new(),
             spread: Vec::new(),
-            together: Vec::new(),
-            apart: Vec::new(),
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
             soft: Vec::new(),
             drawn: Vec::new(),
             discount: Discount::default(),
@@ -194,10 +194,10 @@ impl Shape {
         sizes: &DomainSizes,
         launchable: &Launchable,
         counter: CounterId,
-        place: Place,
+        place: CountedBy,
         filter: Option<u32>,
     ) -> FixedBitSet {
-        let Place::Key(at) = place else { return FixedBitSet::new() };
+        let CountedBy::Key(at) = place else { return FixedBitSet::new() };
         let (Some(&key), Some(domains)) = (self.keys.get(at), self.domains.get(at)) else { return FixedBitSet::new() };
         let mut eligible = FixedBitSet::with_capacity(domains.len());
         let launchable = launchable.domains.get(&counter).into_iter().flatten().copied();
@@ -214,13 +214,13 @@ impl Shape {
             Some((_, exact)) => *exact |= is_exact,
             None => self.hosts.push((counter, is_exact)),
         };
-        for spread in self.spread.iter().chain(&self.soft).filter(|spread| spread.rule.place == Place::Host) {
+        for spread in self.spread.iter().chain(&self.soft).filter(|spread| spread.rule.place == CountedBy::Host) {
             add(spread.rule.counter, true);
         }
-        for rule in self.together.iter().filter(|rule| rule.place == Place::Host) {
+        for rule in self.affinity.iter().filter(|rule| rule.place == CountedBy::Host) {
             add(rule.counter, false);
         }
-        for (counter, _, _) in self.drawn.iter().filter(|(_, place, _)| *place == Place::Host) {
+        for (counter, _, _) in self.drawn.iter().filter(|(_, place, _)| *place == CountedBy::Host) {
             add(*counter, true);
         }
     }
@@ -233,14 +233,14 @@ impl Shape {
 
     /// Whether constraints on the node itself keep the class off, whatever is elsewhere.
     pub(super) fn is_kept_apart(&self, count: impl Fn(CounterId) -> u32) -> bool {
-        self.apart.iter().any(|rule| rule.place == Place::Host && count(rule.counter) > 0)
+        self.anti_affinity.iter().any(|rule| rule.place == CountedBy::Host && count(rule.counter) > 0)
     }
 
     /// How many pods of a counter there are in each domain of a key.
-    pub(super) fn by_domain(&self, state: &Snapshot, counter: CounterId, place: Place) -> Vec<u32> {
+    pub(super) fn by_domain(&self, state: &Snapshot, counter: CounterId, place: CountedBy) -> Vec<u32> {
         let Some(domains) = (match place {
-            Place::Host => None,
-            Place::Key(at) => self.domains.get(at),
+            CountedBy::Host => None,
+            CountedBy::Key(at) => self.domains.get(at),
         }) else {
             return Vec::new();
         };
@@ -263,8 +263,8 @@ impl Shape {
     /// Whether other pods matter to the class at all.
     pub(super) fn is_free(&self) -> bool {
         self.spread.is_empty()
-            && self.together.is_empty()
-            && self.apart.is_empty()
+            && self.affinity.is_empty()
+            && self.anti_affinity.is_empty()
             && self.soft.is_empty()
             && self.drawn.is_empty()
     }
@@ -272,13 +272,13 @@ impl Shape {
     /// Whether a rule reads a counter.
     pub(super) fn minds(&self, counter: CounterId) -> bool {
         let spreads = self.spread.iter().map(|spread| &spread.rule);
-        spreads.chain(&self.together).chain(&self.apart).any(|rule| rule.counter == counter)
+        spreads.chain(&self.affinity).chain(&self.anti_affinity).any(|rule| rule.counter == counter)
     }
 
     /// How many pods of each rule's counter there are anywhere.
     pub(super) fn totals(&self, state: &Snapshot) -> Vec<u32> {
         let spreads = self.spread.iter().map(|spread| &spread.rule);
-        let rules = spreads.chain(&self.together).chain(&self.apart);
+        let rules = spreads.chain(&self.affinity).chain(&self.anti_affinity);
         rules.map(|rule| self.total(state, rule.counter)).collect()
     }
 
@@ -286,7 +286,7 @@ impl Shape {
     /// where they only keep it apart.
     pub(super) fn host_counters(&self) -> SmallVec<[(CounterId, bool); 2]> {
         let mut counters: SmallVec<[(CounterId, bool); 2]> = self.hosts.iter().map(|(id, _)| (*id, true)).collect();
-        for rule in self.apart.iter().filter(|rule| rule.place == Place::Host) {
+        for rule in self.anti_affinity.iter().filter(|rule| rule.place == CountedBy::Host) {
             if !counters.iter().any(|(known, _)| *known == rule.counter) {
                 counters.push((rule.counter, false));
             }
@@ -296,7 +296,7 @@ impl Shape {
 
     /// Whether a spread is counted by node.
     pub(super) fn spreads_over_hosts(&self) -> bool {
-        self.spread.iter().any(|spread| spread.rule.place == Place::Host)
+        self.spread.iter().any(|spread| spread.rule.place == CountedBy::Host)
     }
 
     /// What the rules read now. `least_on_hosts` tells, for a spread rule by node, the least count and the number of
@@ -309,7 +309,7 @@ impl Shape {
     ) -> Values {
         let read = |rule: &Rule| {
             let mut counts = self.by_domain(state, rule.counter, rule.place);
-            if let (Place::Key(at), Some(more)) = (rule.place, beside.pods.get(&rule.counter))
+            if let (CountedBy::Key(at), Some(more)) = (rule.place, beside.pods.get(&rule.counter))
                 && let Some(count) = beside.domains.get(at).and_then(|domain| counts.get_mut(*domain as usize))
             {
                 *count += more;
@@ -321,17 +321,17 @@ impl Shape {
         };
         let mut values = Values {
             spread: self.spread.iter().map(|spread| read(&spread.rule)).collect(),
-            together: self.together.iter().map(read).collect(),
-            apart: self.apart.iter().map(read).collect(),
+            affinity: self.affinity.iter().map(read).collect(),
+            anti_affinity: self.anti_affinity.iter().map(read).collect(),
             least: Vec::with_capacity(self.spread.len()),
-            is_first: self.together.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
-            is_indifferent: self.together.is_empty()
-                && self.apart.iter().all(|rule| rule.is_others && self.total(state, rule.counter) == 0),
+            is_first: self.affinity.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
+            is_indifferent: self.affinity.is_empty()
+                && self.anti_affinity.iter().all(|rule| rule.is_others && self.total(state, rule.counter) == 0),
         };
         for (at, spread) in self.spread.iter().enumerate() {
             let (least, domains) = match spread.rule.place {
-                Place::Host => least_on_hosts(at),
-                Place::Key(_) => {
+                CountedBy::Host => least_on_hosts(at),
+                CountedBy::Key(_) => {
                     let counts = values.spread.get(at).map_or(&[][..], Vec::as_slice);
                     let eligible = || spread.eligible.ones().map(|id| counts.get(id).copied().unwrap_or(0));
                     let n_domains = u32::try_from(spread.eligible.count_ones(..)).unwrap_or(u32::MAX);
@@ -354,8 +354,8 @@ impl Shape {
     ) -> Option<Obstacle> {
         // `None`: the node lacks the key.
         let count = |rule: &Rule, counts: &Vec<u32>| match rule.place {
-            Place::Host => Some(on_host(rule.counter)),
-            Place::Key(at) => {
+            CountedBy::Host => Some(on_host(rule.counter)),
+            CountedBy::Key(at) => {
                 let domain = domains.get(at).copied().filter(|domain| *domain != ABSENT)?;
                 Some(counts.get(domain as usize).copied().unwrap_or(0))
             }
@@ -371,7 +371,7 @@ impl Shape {
             return None;
         }
         let mut exists = true;
-        for (rule, counts) in self.together.iter().zip(&values.together) {
+        for (rule, counts) in self.affinity.iter().zip(&values.affinity) {
             match count(rule, counts) {
                 None => return Some(Obstacle::PodAffinity),
                 Some(count) => exists &= count > 0,
@@ -380,7 +380,7 @@ impl Shape {
         if !exists && !values.is_first {
             return Some(Obstacle::PodAffinity);
         }
-        for (rule, counts) in self.apart.iter().zip(&values.apart) {
+        for (rule, counts) in self.anti_affinity.iter().zip(&values.anti_affinity) {
             if count(rule, counts).is_some_and(|count| count > 0) {
                 let other = Obstacle::ExistingAntiAffinity;
                 return Some(if rule.is_others { other } else { Obstacle::PodAntiAffinity });
@@ -391,7 +391,7 @@ impl Shape {
 
     /// Whether the class is the first of its own affinity, and chooses the domain for all that follow.
     pub(super) fn chooses_home(&self, state: &Snapshot) -> bool {
-        !self.together.is_empty()
-            && self.together.iter().all(|rule| rule.counts_self && self.total(state, rule.counter) == 0)
+        !self.affinity.is_empty()
+            && self.affinity.iter().all(|rule| rule.counts_self && self.total(state, rule.counter) == 0)
     }
 }

@@ -12,7 +12,7 @@ use super::Scheduler;
 use super::choose::{Lot, on_host};
 use super::groups::stands;
 use super::index::{CellKey, Index, tells_nodes_apart};
-use super::shape::{Beside, Place, Shape};
+use super::shape::{Beside, CountedBy, Shape};
 use crate::score;
 
 /// Nodes that are looked at one by one, at most; with more a class has an index of its own.
@@ -147,7 +147,7 @@ impl Scheduler<'_> {
         let next = u32::try_from(self.sharers.ids.len()).unwrap_or(u32::MAX);
         let asked = Asked { spec: Arc::clone(&shape.spec), keys: shape.keys.clone() };
         let index = *self.sharers.ids.entry(asked).or_insert(next);
-        let on_hosts = shape.spread.iter().filter(|spread| spread.rule.place == Place::Host);
+        let on_hosts = shape.spread.iter().filter(|spread| spread.rule.place == CountedBy::Host);
         let n_counted = on_hosts.map(|spread| self.n_counted(spread.rule.counter)).collect();
         Some(Sharer { version, index, counters: shape.host_counters(), n_counted, shape })
     }
@@ -243,7 +243,8 @@ impl Scheduler<'_> {
     // Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes. All nodes
     // with such pods are among these.
     fn least_on_hosts(&self, sharer: &Sharer, rule: usize, nodes: &[usize]) -> (u32, u32) {
-        let before = sharer.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == Place::Host).count();
+        let before =
+            sharer.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == CountedBy::Host).count();
         let (Some(spread), Some(&n_counted)) = (sharer.shape.spread.get(rule), sharer.n_counted.get(before)) else {
             return (0, 0);
         };

@@ -14,7 +14,7 @@ pub(super) struct Views(Vec<ClassId>);
 
 /// All that an [`super::index::Index`] reads of a class.
 #[derive(PartialEq, Eq, Hash)]
-struct Key<'a> {
+struct ViewKey<'a> {
     kind: MemberKind,
     spec: Cow<'a, PodSpec>,
     required: &'a [Constraint],
@@ -34,7 +34,7 @@ struct Reserves {
 impl Views {
     /// Those that only run are left out, unless they may `come_again`.
     pub(super) fn new(cluster: &Cluster, universe: &Universe, come_again: bool) -> Self {
-        let mut ids: FxHashMap<Key<'_>, ClassId> = FxHashMap::default();
+        let mut ids: FxHashMap<ViewKey<'_>, ClassId> = FxHashMap::default();
         let classes = universe.classes.iter().zip(0_u32..).map(|(class, id)| {
             let key = key(cluster, class, come_again)?;
             Some(*ids.entry(key).or_insert(ClassId(id)))
@@ -47,14 +47,14 @@ impl Views {
     }
 }
 
-fn key<'a>(cluster: &'a Cluster, class: &'a PodClass, comes_again: bool) -> Option<Key<'a>> {
+fn key<'a>(cluster: &'a Cluster, class: &'a PodClass, comes_again: bool) -> Option<ViewKey<'a>> {
     // What only runs is never asked for a place.
     if !comes_again && class.count == 0 && class.kind == MemberKind::Pod {
         return None;
     }
     let spec = cluster.specs.get(class.spec as usize)?;
     let reservation = spec.reservation.reserves.and_then(|id| cluster.reservations.get(id as usize));
-    Some(Key {
+    Some(ViewKey {
         kind: class.kind,
         spec: without_owners(spec),
         required: &class.required,

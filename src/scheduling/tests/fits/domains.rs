@@ -9,8 +9,8 @@ use crate::mk::{mk_demands, mk_spread, mk_term};
 #[derive(Clone, Copy, Debug)]
 enum Asks {
     Spread { max_skew: u32, min_domains: Option<u32> },
-    Together,
-    Apart,
+    Affinity,
+    AntiAffinity,
 }
 
 /// Zones `a`, `b`, … with these counts, seen by a pod that counts itself or not.
@@ -23,8 +23,8 @@ fn mk_domains(asks: Asks, counts_self: bool, counts: &[u32], eligible: &[bool]) 
             spec.spread =
                 vec![berth_model::SpreadConstraint { min_domains, ..mk_spread(&mut cluster, zone, max_skew, "web") }];
         }
-        Asks::Together => spec.affinity = vec![mk_term(&mut cluster, zone, "web")],
-        Asks::Apart => spec.anti_affinity = vec![mk_term(&mut cluster, zone, "web")],
+        Asks::Affinity => spec.affinity = vec![mk_term(&mut cluster, zone, "web")],
+        Asks::AntiAffinity => spec.anti_affinity = vec![mk_term(&mut cluster, zone, "web")],
     }
     let app = if counts_self { "web" } else { "other" };
     let (universe, demands) = mk_demands(&mut cluster, app, spec);
@@ -97,7 +97,7 @@ fn the_first_pod_of_an_affinity_may_go_anywhere_only_if_it_matches_itself() {
         (true, [0, 3], [false, true], false),
         (false, [0, 3], [false, true], false),
     ] {
-        let domains = mk_domains(Asks::Together, counts_self, &counts, &[]);
+        let domains = mk_domains(Asks::Affinity, counts_self, &counts, &[]);
         assert_eq!(open(&domains), expected, "{counts_self} {counts:?}");
         assert_eq!(domains.chooses_home(), chooses);
     }
@@ -105,7 +105,7 @@ fn the_first_pod_of_an_affinity_may_go_anywhere_only_if_it_matches_itself() {
 
 #[test]
 fn the_first_pod_of_an_affinity_chooses_for_all() {
-    let mut domains = mk_domains(Asks::Together, true, &[0, 0, 0], &[]);
+    let mut domains = mk_domains(Asks::Affinity, true, &[0, 0, 0], &[]);
     domains.add(1);
     assert_eq!(open(&domains), [false, true, false]);
     assert!(!domains.chooses_home());
@@ -113,7 +113,7 @@ fn the_first_pod_of_an_affinity_chooses_for_all() {
 
 #[test]
 fn anti_affinity_allows_domains_without_any_and_closes_them_one_by_one() {
-    let mut domains = mk_domains(Asks::Apart, true, &[0, 2, 0], &[]);
+    let mut domains = mk_domains(Asks::AntiAffinity, true, &[0, 2, 0], &[]);
     assert_eq!(open(&domains), [true, false, true]);
     domains.add(0);
     assert_eq!(open(&domains), [false, false, true]);

@@ -69,8 +69,8 @@ fn topology_and_supplies_are_named() {
             Constraint::Spread { counter, max_skew: 1, min_domains: None, counts_self: true },
             "node(s) didn't match pod topology spread constraints",
         ),
-        (Constraint::Together { counter, counts_self: true }, "node(s) didn't match pod affinity rules"),
-        (Constraint::Apart { counter, counts_self: true }, "node(s) didn't match pod anti-affinity rules"),
+        (Constraint::Affinity { counter, counts_self: true }, "node(s) didn't match pod affinity rules"),
+        (Constraint::AntiAffinity { counter, counts_self: true }, "node(s) didn't match pod anti-affinity rules"),
     ] {
         assert_eq!(topology(&[constraint]), expected);
     }

@@ -8,8 +8,8 @@ use crate::mk::{mk_demands, mk_in, mk_pool, mk_spread, mk_taint, mk_term};
 /// What a demand asks for: constraints by kind and key, the preferred zone, whether preferred taints count.
 fn in_words(cluster: &Cluster, demand: &Demand) -> String {
     let word = |constraint: &Constraint| match constraint {
-        Constraint::Together { .. } => "together",
-        Constraint::Apart { .. } => "apart",
+        Constraint::Affinity { .. } => "together",
+        Constraint::AntiAffinity { .. } => "apart",
         Constraint::Spread { .. } => "spread",
     };
     let mut words: Vec<String> = demand.host.iter().map(|c| format!("{}/host", word(c))).collect();

@@ -124,5 +124,5 @@ fn what_changes_between_two_questions_is_seen_by_the_second() {
         assert_eq!(scheduler.refusals(FIRST), [(reason, 3)]);
     });
     let universe = berth_model::Universe::with_scores(&mut world.cluster);
-    assert!(universe.classes[0].required.iter().all(|c| matches!(c, Constraint::Apart { .. })));
+    assert!(universe.classes[0].required.iter().all(|c| matches!(c, Constraint::AntiAffinity { .. })));
 }

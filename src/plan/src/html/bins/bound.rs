@@ -34,7 +34,7 @@ impl<'a> Bound<'a> {
         let mut ids: BTreeMap<(bool, Vec<i64>), usize> = BTreeMap::new();
         for entry in &plan.solution.nodes {
             for kind in [MemberKind::Pod, MemberKind::Reservation] {
-                for also in plan.drawing.on_node(entry.node, kind, &plan.cluster) {
+                for also in plan.allocation.on_node(entry.node, kind, &plan.cluster) {
                     let requests = requests(plan, entry.node, kind, &also);
                     let is_reservation = kind == MemberKind::Reservation;
                     let id = *ids.entry((is_reservation, requests.amounts().to_vec())).or_insert_with(|| {

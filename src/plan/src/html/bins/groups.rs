@@ -7,7 +7,7 @@ use berth_model::{CapacityType, ClassId, Money};
 use berth_provisioning::Claims;
 
 use crate::Plan;
-use berth_decisions::{Deal, Share};
+use berth_decisions::{Assignment, Share};
 
 /// Consecutive nodes of a NodePool, and the members of the first.
 pub(super) struct Part<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Group<'a> {
 
 /// In the order of the page: by NodePool, zone and capacity type, then what costs most.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key<'a> {
+struct GroupKey<'a> {
     node_pool: &'a str,
     zone: Option<&'a str>,
     capacity_type: CapacityType,
@@ -51,11 +51,11 @@ impl Group<'_> {
 }
 
 /// The nodes to be launched, in the order of the page. Numbers of nodes are those of the JSON contract.
-pub(super) fn groups<'a>(plan: &'a Plan, deal: &'a Deal<'_>) -> Vec<Group<'a>> {
+pub(super) fn groups<'a>(plan: &'a Plan, assignment: &'a Assignment<'_>) -> Vec<Group<'a>> {
     let symbols = &plan.cluster.symbols;
     let mut numbers = vec![1_u64; plan.cluster.node_pools.len()];
-    let mut groups: BTreeMap<Key<'a>, Group<'a>> = BTreeMap::new();
-    for (claims, shares) in plan.solution.claims.iter().zip(&deal.claims).filter(|(claims, _)| claims.count > 0) {
+    let mut groups: BTreeMap<GroupKey<'a>, Group<'a>> = BTreeMap::new();
+    for (claims, shares) in plan.solution.claims.iter().zip(&assignment.claims).filter(|(claims, _)| claims.count > 0) {
         let mut shares: Vec<&Share> = shares.iter().collect();
         shares.sort_by_key(|share| (share.class, share.count, share.first));
         let contents: Vec<(ClassId, u32)> = shares.iter().map(|share| (share.class, share.count)).collect();
@@ -64,7 +64,7 @@ pub(super) fn groups<'a>(plan: &'a Plan, deal: &'a Deal<'_>) -> Vec<Group<'a>> {
             number = *next;
             *next += u64::from(claims.count);
         }
-        let key = Key {
+        let key = GroupKey {
             node_pool: plan.pool_name(claims.node_pool),
             zone: claims.zone.map(|zone| symbols.text(zone)),
             capacity_type: claims.capacity_type,
@@ -77,7 +77,7 @@ pub(super) fn groups<'a>(plan: &'a Plan, deal: &'a Deal<'_>) -> Vec<Group<'a>> {
         let group = groups.entry(key).or_insert_with(|| Group { claims, contents, parts: Vec::new() });
         group.parts.push(Part { number, count: claims.count, shares });
     }
-    let mut groups: Vec<(Key<'a>, Group<'a>)> = groups.into_iter().collect();
+    let mut groups: Vec<(GroupKey<'a>, Group<'a>)> = groups.into_iter().collect();
     groups.sort_by(|(a, x), (b, y)| {
         let cost = |group: &Group<'_>| group.claims.list_price.times(group.count());
         let section = (a.node_pool, a.zone, a.capacity_type).cmp(&(b.node_pool, b.zone, b.capacity_type));

@@ -1,5 +1,5 @@
 //! The data that the page's script draws, as one JSON object: what it says of pods is a class of alike ones with runs
-//! of names, of nodes a group of alike ones with who their pods are, and names are dealt out where somebody looks.
+//! of names, of nodes a group of alike ones with who their pods are, and names are assigned where somebody looks.
 
 mod bound;
 mod groups;
@@ -15,11 +15,11 @@ use self::bound::{Bound, BoundClass};
 use self::groups::{Group, Lists};
 use crate::Plan;
 use crate::decimal::Exact;
-use berth_decisions::{Deal, MemberName, Share, Unit};
+use berth_decisions::{Assignment, MemberName, Share, Unit};
 
 /// Writes the data. Short keys: there may be a line for each of thousands of nodes.
-pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: W) -> io::Result<()> {
-    let groups = groups::groups(plan, deal);
+pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: W) -> io::Result<()> {
+    let groups = groups::groups(plan, assignment);
     let bound = Bound::of(plan);
     let mut lists = Lists::default();
     let ids: Vec<usize> = groups.iter().map(|group| lists.id(&group.claims.instance_types)).collect();
@@ -28,9 +28,9 @@ pub(super) fn write<W: Write>(plan: &Plan, deal: &Deal<'_>, writer: W) -> io::Re
         resources: plan.cluster.resource_names.iter().map(|(id, name)| resource(plan, id, name)).collect(),
         types: TypesJson(plan, &types),
         lists: lists.lists.iter().map(|list| list.iter().map(|&index| types.id(index)).collect()).collect(),
-        classes: Classes(plan, deal, &bound),
+        classes: Classes(plan, assignment, &bound),
         groups: Groups { plan, all: &groups, lists: &ids, types: &types },
-        nodes: Nodes(plan, deal, &bound),
+        nodes: Nodes(plan, assignment, &bound),
     };
     Ok(serde_json::to_writer(writer, &data)?)
 }
@@ -85,7 +85,7 @@ impl Serialize for TypesJson<'_> {
 }
 
 /// Classes of alike pods, by number.
-struct Classes<'a>(&'a Plan, &'a Deal<'a>, &'a Bound<'a>);
+struct Classes<'a>(&'a Plan, &'a Assignment<'a>, &'a Bound<'a>);
 
 #[derive(Serialize)]
 struct ClassJson<'a> {
@@ -109,11 +109,11 @@ enum Names<'a> {
 
 impl Serialize for Classes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Classes(plan, deal, bound) = *self;
+        let Classes(plan, assignment, bound) = *self;
         let classes = plan.universe.classes.iter().take(bound.n_pending);
         let of_bound = bound.classes.iter().map(bound_class);
         let of_plan = classes.enumerate().map(|(index, class)| {
-            let names = deal.names(ClassId(u32::try_from(index).unwrap_or(u32::MAX)));
+            let names = assignment.names(ClassId(u32::try_from(index).unwrap_or(u32::MAX)));
             let names = names.map(|(name, count)| match name.split() {
                 (name, None) => Names::One(name),
                 (name, Some(first)) => Names::Numbered(name, first, count),
@@ -206,7 +206,7 @@ fn numbers(contents: &[(ClassId, u32)]) -> Vec<(u32, u32)> {
 }
 
 /// Existing nodes that get pods.
-struct Nodes<'a>(&'a Plan, &'a Deal<'a>, &'a Bound<'a>);
+struct Nodes<'a>(&'a Plan, &'a Assignment<'a>, &'a Bound<'a>);
 
 #[derive(Serialize)]
 struct NodeJson<'a> {
@@ -236,8 +236,8 @@ struct NodeJson<'a> {
 
 impl Serialize for Nodes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Nodes(plan, deal, bound) = *self;
-        let entries = plan.solution.nodes.iter().zip(&deal.nodes);
+        let Nodes(plan, assignment, bound) = *self;
+        let entries = plan.solution.nodes.iter().zip(&assignment.nodes);
         serializer.collect_seq(entries.filter_map(|(entry, shares)| node(plan, bound, entry, shares)))
     }
 }
@@ -245,7 +245,7 @@ impl Serialize for Nodes<'_> {
 fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Share]) -> Option<NodeJson<'a>> {
     let cluster = &plan.cluster;
     let also = bound.on_nodes.get(&entry.node).map_or(&[][..], Vec::as_slice);
-    let preempted = plan.drawing.preempted(entry.node);
+    let preempted = plan.allocation.preempted(entry.node);
     let has_any = !entry.contents.is_empty() || !also.is_empty() || !preempted.is_empty();
     let node = cluster.nodes.get(entry.node).filter(|_| has_any)?;
     let contents = numbers(&entry.contents).into_iter();

@@ -63,7 +63,7 @@ impl Residents {
 }
 
 /// What a node says to a class that would have others go.
-pub(super) enum Relief {
+pub(super) enum VictimSearch {
     /// Nobody's going helps, or none that is cheaper than what is known.
     None,
     /// These would have to go.
@@ -118,15 +118,21 @@ impl Scheduler<'_> {
     }
 
     /// Who would have to go from a node for a class that is about amounts; not those whose order is above `most`.
-    pub(super) fn relief(&self, index: &Index, values: &Values, node: usize, most: Option<&Order>) -> Relief {
+    pub(super) fn victims_for(
+        &self,
+        index: &Index,
+        values: &Values,
+        node: usize,
+        most: Option<&Order>,
+    ) -> VictimSearch {
         let (shape, spec) = (&index.shape, &*index.shape.spec);
         let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
-            return Relief::None;
+            return VictimSearch::None;
         };
         if !state.holdings.is_empty() || self.nominated.contains_key(&node) || fixed.units.policy.is_some() {
-            return Relief::Unclear;
+            return VictimSearch::Unclear;
         }
-        let Some(residents) = &self.residents else { return Relief::Unclear };
+        let Some(residents) = &self.residents else { return VictimSearch::Unclear };
         let below = residents.below(node, spec.priority).iter().filter(|resident| !self.is_off(node, resident.pod));
         let has_to_do = |resident: &Resident| {
             let class = self.resident(node, resident.pod).map(|(class, _)| class);
@@ -134,26 +140,26 @@ impl Scheduler<'_> {
                 || class.is_none_or(|class| class.counts_in.iter().any(|counter| shape.minds(*counter)))
         };
         if spec.requests.fits(&state.free) {
-            return if below.clone().any(has_to_do) { Relief::Unclear } else { Relief::None };
+            return if below.clone().any(has_to_do) { VictimSearch::Unclear } else { VictimSearch::None };
         }
         // What is asked for, from the least important on.
         let (mut free, mut is_enough) = (state.free.clone(), false);
         for resident in below.clone().rev() {
             if !is_enough && most.is_some_and(|most| (0, resident.priority) > (most.0, most.1)) {
-                return Relief::None;
+                return VictimSearch::None;
             }
             free.add(&resident.requests);
             is_enough = is_enough || spec.requests.fits(&free);
         }
         if !is_enough || Insufficient::of(&spec.requests, &state.free).exceeds(&spec.requests, &fixed.allocatable) {
-            return Relief::None;
+            return VictimSearch::None;
         }
         if below.clone().any(has_to_do) {
-            return Relief::Unclear;
+            return VictimSearch::Unclear;
         }
         let on_host = |counter| state.host_counts.get(counter);
         if !index.admits(node, self.world()) || shape.obstacle(values, &shape.domains_of(fixed), on_host).is_some() {
-            return Relief::None;
+            return VictimSearch::None;
         }
         // Those first whose going would violate a budget.
         let potential: Vec<&Resident> = below.collect();
@@ -177,11 +183,15 @@ impl Scheduler<'_> {
             highest = highest.max(resident.priority);
             sum += above_least(resident.priority);
             if most.is_some_and(|most| (violations, highest, sum) > (most.0, most.1, most.2)) {
-                return Relief::None;
+                return VictimSearch::None;
             }
         }
         victims.sort_by_key(|pod| potential.iter().position(|resident| resident.pod == *pod));
-        if victims.is_empty() { Relief::None } else { Relief::Some(Candidate { node, victims, violations }) }
+        if victims.is_empty() {
+            VictimSearch::None
+        } else {
+            VictimSearch::Some(Candidate { node, victims, violations })
+        }
     }
 
     /// Whether a running pod is off its node, for good or in a what-if.

@@ -5,14 +5,14 @@ use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
-use crate::deal::{Deal, MemberName, Share};
+use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
-use crate::joining::{Joined, Place, join};
+use crate::joining::{Joined, PlannedNode, join};
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
-pub struct Drawing {
+pub struct Allocation {
     /// What was bound to nodes that exist.
     existing: Existing,
     /// Who goes with pending Reservations.
@@ -23,7 +23,7 @@ pub struct Drawing {
     joined: Joined,
 }
 
-/// A pod or a Reservation beside those that are dealt out, and the Reservation that a pod draws from.
+/// A pod or a Reservation beside those that are assigned, and the Reservation that a pod draws from.
 #[derive(Clone, Copy, Debug)]
 pub struct Also<'a> {
     /// `namespace/name` of a pod, the name of a Reservation.
@@ -36,7 +36,7 @@ pub struct Also<'a> {
 
 /// Binds what finds a node that exists, gives pending Reservations their owners, and plans what is left. Reservations
 /// that no place takes together with their owners are planned without.
-pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Drawing) {
+pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Allocation) {
     let launching = Launching::new(cluster);
     solve_beside(cluster, options, &launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()))
 }
@@ -47,30 +47,30 @@ pub(crate) fn solve_beside(
     options: &Options,
     launching: &Launching,
     expected: (&ExpectedNodes, &ExpectedDrawers),
-) -> (Universe, Solution, Drawing) {
+) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, expected);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
-    let mut drawing = Drawing::new(existing, draws, cluster);
+    let mut allocation = Allocation::new(existing, draws, cluster);
     let plan = |cluster: &mut Cluster, draws: &Draws| {
         berth_provisioning::solve_giving_back(cluster, options, launching, |cluster, universe, solution| {
             given_back(cluster, universe, options, draws, solution)
         })
     };
-    let (mut universe, mut solution) = plan(cluster, &drawing.draws);
-    if let Some(before) = bundled.filter(|_| drawing.leaves_any(cluster, &universe, &solution)) {
-        before.restore(cluster, &mut drawing.draws);
-        (universe, solution) = plan(cluster, &drawing.draws);
+    let (mut universe, mut solution) = plan(cluster, &allocation.draws);
+    if let Some(before) = bundled.filter(|_| allocation.leaves_any(cluster, &universe, &solution)) {
+        before.restore(cluster, &mut allocation.draws);
+        (universe, solution) = plan(cluster, &allocation.draws);
     }
-    drawing.joined = let_owners_come(cluster, &universe, options, &mut drawing.draws, &mut solution);
+    allocation.joined = let_owners_come(cluster, &universe, options, &mut allocation.draws, &mut solution);
     // Owners may have gone to others.
-    drawing.set_names(cluster);
-    for &node in drawing.existing.on_nodes.keys().chain(drawing.existing.preempted.keys()) {
+    allocation.set_names(cluster);
+    for &node in allocation.existing.on_nodes.keys().chain(allocation.existing.preempted.keys()) {
         if let Err(at) = solution.nodes.binary_search_by_key(&node, |entry| entry.node) {
             solution.nodes.insert(at, NodePlan { node, contents: Vec::new(), came: Vec::new() });
         }
     }
-    (universe, solution, drawing)
+    (universe, solution, allocation)
 }
 
 /// Says who draws on launched nodes: these request what Reservations hold once their owners have come.
@@ -126,16 +126,16 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
     spent
 }
 
-impl Drawing {
+impl Allocation {
     fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
-        let mut drawing = Drawing { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
-        drawing.set_names(cluster);
-        drawing
+        let mut allocation = Allocation { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
+        allocation.set_names(cluster);
+        allocation
     }
 
     /// Where nodes that exist alone were asked.
     pub(crate) fn of_existing(existing: Existing) -> Self {
-        Drawing { existing, ..Drawing::default() }
+        Allocation { existing, ..Allocation::default() }
     }
 
     /// What was bound to existing nodes, by node.
@@ -168,11 +168,11 @@ impl Drawing {
 
     /// Whether a Reservation with owners has no place.
     fn leaves_any(&self, cluster: &Cluster, universe: &Universe, solution: &Solution) -> bool {
-        let deal = Deal::new(cluster, universe, solution);
-        deal.unschedulable.iter().any(|share| !self.with(&deal, &[*share], 0, cluster).is_empty())
+        let assignment = Assignment::new(cluster, universe, solution);
+        assignment.unschedulable.iter().any(|share| !self.with(&assignment, &[*share], 0, cluster).is_empty())
     }
 
-    /// How many of a kind have their place without being dealt out.
+    /// How many of a kind have their place without being assigned.
     pub fn count(&self, kind: MemberKind) -> u64 {
         let with = if kind == MemberKind::Pod { self.draws.len() as u64 } else { 0 };
         self.existing.count(kind) + with
@@ -207,13 +207,13 @@ impl Drawing {
         universe: &'a Universe,
     ) -> impl Iterator<Item = (&'a str, u32)> {
         let spec = universe.class(left.class).and_then(|class| cluster.specs.get(class.spec as usize));
-        let drawing = universe.class(left.class).and_then(|class| self.refusals(class.spec));
-        let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty() && drawing.is_none());
+        let refusals = universe.class(left.class).and_then(|class| self.refusals(class.spec));
+        let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty() && refusals.is_none());
         // Why a pod finds no Reservation to draw from says more than that it finds none.
-        let given = left.reasons.iter().filter(move |_| drawing.is_none());
+        let given = left.reasons.iter().filter(move |_| refusals.is_none());
         let given = given.map(|refusal| (refusal.reason.as_str(), refusal.count));
-        let drawing = drawing.into_iter().flatten().map(|(reason, count)| (reason.as_str(), *count));
-        given.chain(own.map(|refusal| (refusal.0.as_str(), 0))).chain(drawing)
+        let refusals = refusals.into_iter().flatten().map(|(reason, count)| (reason.as_str(), *count));
+        given.chain(own.map(|refusal| (refusal.0.as_str(), 0))).chain(refusals)
     }
 
     /// The pods that go with a pending Reservation.
@@ -245,13 +245,13 @@ impl Drawing {
     }
 
     /// Who of the pods that were placed by themselves draws on a node.
-    pub fn joined<'a>(&'a self, place: Place, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
+    pub fn joined<'a>(&'a self, place: PlannedNode, cluster: &'a Cluster) -> impl Iterator<Item = Also<'a>> {
         let drawn = self.joined.get(&place).into_iter().flatten();
         drawn.map(|(name, reservation)| Also { name, draws_from: Some(name_of(*reservation, cluster)), assigned: None })
     }
 
     /// The Reservation that a pod which was placed by itself draws from on a node.
-    pub fn joins(&self, place: Place, pod: MemberName<'_>) -> Option<u32> {
+    pub fn joins(&self, place: PlannedNode, pod: MemberName<'_>) -> Option<u32> {
         let (drawn, pod) = (self.joined.get(&place)?, pod.to_string());
         drawn.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
@@ -268,13 +268,19 @@ impl Drawing {
     }
 
     /// Who draws from the Reservations in the shares of a node.
-    pub fn with<'a>(&'a self, deal: &Deal<'_>, shares: &[Share], node: u32, cluster: &'a Cluster) -> Vec<Also<'a>> {
+    pub fn with<'a>(
+        &'a self,
+        assignment: &Assignment<'_>,
+        shares: &[Share],
+        node: u32,
+        cluster: &'a Cluster,
+    ) -> Vec<Also<'a>> {
         if self.by_name.is_empty() {
             return Vec::new();
         }
         let mut pairs = Vec::new();
-        for share in shares.iter().filter(|share| deal.kind(**share) == MemberKind::Reservation) {
-            for member in deal.members(share.of_node(node)) {
+        for share in shares.iter().filter(|share| assignment.kind(**share) == MemberKind::Reservation) {
+            for member in assignment.members(share.of_node(node)) {
                 let Some(&index) = self.by_name.get(member.to_string().as_str()) else { continue };
                 let draws_from = Some(name_of(index, cluster));
                 let pods = self.bundled_with(index).iter();

@@ -16,7 +16,7 @@ use crate::reservation::ReservationRecord;
 
 /// Nodes while pods are bound to them.
 #[derive(Clone, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ExistingNodes {
     nodes: Vec<Node>,
     /// For each node, the DaemonSets with pods on it or on their way there, by position among the cluster's daemons, and
     /// how many.
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
     pub(crate) units: BTreeMap<Sym, Units>,
 }
 
-impl Standing {
+impl ExistingNodes {
     /// The nodes that are capacity, initialized ones first, then by name: those of the input and NodeClaims in
     /// flight, without those that are going away.
     pub(crate) fn new(
@@ -45,12 +45,12 @@ impl Standing {
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
     ) -> Self {
-        let mut standing = Standing::default();
+        let mut existing = ExistingNodes::default();
         let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();
         for (name, record) in records {
             let claim = links.claim_of(*name, &cluster.symbols).and_then(|claim| claims.get(&claim));
             if record.is_deleting || claim.is_some_and(|claim| claim.node.is_deleting) {
-                standing.deleting.insert(*name);
+                existing.deleting.insert(*name);
             } else {
                 let is_coming_up = record.is_coming_up(&mut cluster.symbols);
                 kept.push((is_coming_up, record.clone(), claim));
@@ -75,7 +75,7 @@ impl Standing {
                         .insert(format!("NodeClaim {name}: not launched yet, and {id} has no instance left for it"));
                 }
                 supply.free = supply.free.saturating_sub(1);
-                standing.taken.insert(*name, slot);
+                existing.taken.insert(*name, slot);
             }
         }
         kept.sort_by(|(a_coming, a, _), (b_coming, b, _)| {
@@ -85,11 +85,11 @@ impl Standing {
         for (is_coming_up, record, claim) in kept {
             let limits = attach_limits.remove(&record.name).unwrap_or_default();
             let units = units.remove(&record.name);
-            standing.nodes.push(site.node(&record, is_coming_up, claim, limits, units, cluster));
+            existing.nodes.push(site.node(&record, is_coming_up, claim, limits, units, cluster));
         }
-        standing.positions = standing.nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
-        standing.daemons_on = vec![BTreeMap::new(); standing.nodes.len()];
-        standing
+        existing.positions = existing.nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
+        existing.daemons_on = vec![BTreeMap::new(); existing.nodes.len()];
+        existing
     }
 
     /// A node comes last among the cluster's; its position.
@@ -279,8 +279,8 @@ pub(crate) fn settle_holdings<'r>(
 
 /// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster. Daemons beyond the
 /// first `n_given` are known by their pods alone: where none runs, none is to come.
-pub(crate) fn finish(standing: &mut Standing, n_given: usize, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
-    for (node, on) in standing.nodes.iter_mut().zip(&standing.daemons_on) {
+pub(crate) fn finish(existing: &mut ExistingNodes, n_given: usize, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
+    for (node, on) in existing.nodes.iter_mut().zip(&existing.daemons_on) {
         for (position, daemon) in cluster.daemons.iter().enumerate().take(n_given) {
             let spec = cluster.specs.get(daemon.spec as usize);
             if let Some(spec) = spec.filter(|_| !on.contains_key(&position))
@@ -291,7 +291,7 @@ pub(crate) fn finish(standing: &mut Standing, n_given: usize, mut pools: Vec<Nod
         }
         join_pool(node, &mut pools, cluster.well_known.node_pool);
     }
-    cluster.nodes = std::mem::take(&mut standing.nodes);
+    cluster.nodes = std::mem::take(&mut existing.nodes);
     cluster.node_pools = pools.into();
 }
 

@@ -1,4 +1,4 @@
-//! Who goes where: a solution speaks of classes and counts, and members are dealt out in order, first to existing
+//! Who goes where: a solution speaks of classes and counts, and members are assigned in order, first to existing
 //! nodes, then to claims node by node; the last ones are those that could not be placed.
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Share {
 }
 
 /// The members of every class, and where each part of a solution begins among them.
-pub struct Deal<'a> {
+pub struct Assignment<'a> {
     cluster: &'a Cluster,
     classes: &'a [PodClass],
     runs: Vec<Vec<Run>>,
@@ -84,9 +84,9 @@ impl Share {
     }
 }
 
-// === impl Deal ===
+// === impl Assignment ===
 
-impl<'a> Deal<'a> {
+impl<'a> Assignment<'a> {
     /// Deals out the members of a solution's classes.
     pub fn new(cluster: &'a Cluster, universe: &'a Universe, solution: &Solution) -> Self {
         let runs = universe.classes.iter().map(|class| runs_of(cluster, class)).collect();
@@ -105,7 +105,7 @@ impl<'a> Deal<'a> {
         let nodes = solution.nodes.iter().map(|node| take_all(&node.contents, 1)).collect();
         let claims = solution.claims.iter().map(|claims| take_all(&claims.contents, claims.count)).collect();
         let unschedulable = solution.unschedulable.iter().map(|left| take((left.class, left.count), 1)).collect();
-        Deal { cluster, classes: &universe.classes, runs, nodes, claims, unschedulable }
+        Assignment { cluster, classes: &universe.classes, runs, nodes, claims, unschedulable }
     }
 
     /// Whether a share is of pods or of Reservations.
@@ -201,8 +201,8 @@ mod tests {
         (cluster, universe)
     }
 
-    fn names(deal: &Deal<'_>, share: Share) -> Vec<String> {
-        deal.members(share).map(|name| name.to_string()).collect()
+    fn names(assignment: &Assignment<'_>, share: Share) -> Vec<String> {
+        assignment.members(share).map(|name| name.to_string()).collect()
     }
 
     #[test]
@@ -214,18 +214,18 @@ mod tests {
         let left = Unschedulable { class, count: 1, reasons: Vec::new() };
         let solution =
             Solution { nodes: vec![node(0, 2), node(1, 3)], unschedulable: vec![left], ..Solution::default() };
-        let deal = Deal::new(&cluster, &universe, &solution);
-        assert_eq!(names(&deal, deal.nodes[0][0]), ["a/web", "a/db-5"]);
-        assert_eq!(names(&deal, deal.nodes[1][0]), ["a/db-6", "a/db-7", "b/api-0"]);
-        assert_eq!(names(&deal, deal.unschedulable[0]), ["b/api-1"]);
+        let assignment = Assignment::new(&cluster, &universe, &solution);
+        assert_eq!(names(&assignment, assignment.nodes[0][0]), ["a/web", "a/db-5"]);
+        assert_eq!(names(&assignment, assignment.nodes[1][0]), ["a/db-6", "a/db-7", "b/api-0"]);
+        assert_eq!(names(&assignment, assignment.unschedulable[0]), ["b/api-1"]);
     }
 
     #[test]
     fn identical_nodes_take_consecutive_shares() {
         let (cluster, universe) = one_class();
-        let deal = Deal::new(&cluster, &universe, &Solution::default());
+        let assignment = Assignment::new(&cluster, &universe, &Solution::default());
         let share = Share { class: ClassId(0), first: 0, count: 3 };
-        assert_eq!(names(&deal, share.of_node(1)), ["a/db-7", "b/api-0", "b/api-1"]);
-        assert_eq!(names(&deal, share.of_node(2)), Vec::<String>::new());
+        assert_eq!(names(&assignment, share.of_node(1)), ["a/db-7", "b/api-0", "b/api-1"]);
+        assert_eq!(names(&assignment, share.of_node(2)), Vec::<String>::new());
     }
 }
