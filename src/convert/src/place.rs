@@ -95,8 +95,10 @@ pub(crate) fn place_pods(
         }
     }
     if n_elsewhere > 0 {
-        warnings
-            .insert(format!("{n_elsewhere} pods are bound to nodes that are not in the input; they count for nothing"));
+        warnings.insert(match n_elsewhere {
+            1 => "1 pod is bound to a node that is not in the input; it counts for nothing".to_owned(),
+            n => format!("{n} pods are bound to nodes that are not in the input; they count for nothing"),
+        });
     }
     places
 }

@@ -98,8 +98,10 @@ fn priority(spec: &core::PodSpec, cluster: &mut Cluster) -> Priority {
 }
 
 fn refusal(spec: &core::PodSpec) -> Option<Refusal> {
-    if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
-        return Some(Refusal(GATED.to_owned()));
+    if let Some(gates) = spec.scheduling_gates.as_ref().filter(|gates| !gates.is_empty()) {
+        let mut names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+        names.sort_unstable();
+        return Some(Refusal(format!("{GATED}: {}", names.join(", "))));
     }
     if spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         return Some(Refusal("pod has Dynamic Resource Allocation requirements that are not yet supported".to_owned()));

@@ -4,14 +4,13 @@ use k8s_openapi::api::{apps, autoscaling, batch, core, node, policy, scheduling,
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use crate::error::Problem;
-use crate::typed::{self, Typed};
+use crate::typed::{self, Misfit, Typed};
 
 /// A kind that is read, in the one version that is read.
 pub(crate) struct KnownKind {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
-    pub(crate) parse: fn(&Value) -> Result<Typed<Object>, Problem>,
+    pub(crate) parse: fn(&Value) -> Result<Typed<Object>, Misfit>,
 }
 
 macro_rules! objects {

@@ -10,6 +10,7 @@ use crate::locate::{Position, line_shown, locate};
 use crate::object::Object;
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
+use crate::typed::{Misfit, Typed};
 use crate::value::{self, SyntaxError};
 
 /// Problems of one object whose place is looked for.
@@ -40,6 +41,8 @@ pub(crate) fn parse(document: &Document, options: &Options) -> Vec<Outcome> {
     }
     reading.outcomes
 }
+
+type Parse = fn(&Value) -> Result<Typed<Object>, Misfit>;
 
 struct Reading<'a> {
     document: &'a Document,
@@ -137,14 +140,14 @@ impl Reading<'_> {
             }
             Err(problem) => return Err(self.error(source, value, vec![problem])),
         };
-        let typed = (known.parse)(value).or_else(|problem| {
+        let typed = (known.parse)(value).or_else(|misfit| {
             // Go reads null as the empty string; k8s-openapi does not.
             let mut filled = value.clone();
-            if fill_nulls(&mut filled) { (known.parse)(&filled) } else { Err(problem) }
+            if fill_nulls(&mut filled) { (known.parse)(&filled) } else { Err(misfit) }
         });
-        let typed = typed.map_err(|problem| {
+        let typed = typed.map_err(|misfit| {
             let mut problems = misplaced_in_spec(kind, value);
-            problems.push(problem);
+            self.add_all_misfits(value, (known.parse, kind), misfit, source, &mut problems);
             self.error(source, value, problems)
         })?;
         let (kept, unknown): (Vec<_>, Vec<_>) =
@@ -167,6 +170,49 @@ impl Reading<'_> {
         }
         self.outcomes.push(Outcome::Object { source: source.clone(), object, warning });
         Ok(())
+    }
+
+    /// What does not fit its type, and what is wrong with the rest of the object.
+    fn add_all_misfits(
+        &self,
+        value: &Value,
+        (parse, kind): (Parse, &str),
+        first: Misfit,
+        source: &Source,
+        problems: &mut Vec<Problem>,
+    ) {
+        let (mut rest, mut misfit) = (value.clone(), first);
+        let mut gone: Vec<String> = Vec::new();
+        let typed = loop {
+            // What is missing may be what was just taken out.
+            let follows =
+                |gone: &String| misfit.problem.message.starts_with("missing") && is_around(&misfit.problem.path, gone);
+            if gone.iter().any(follows) {
+                return;
+            }
+            gone.push(misfit.problem.path.clone());
+            let is_out = misfit.take_out(&mut rest);
+            problems.push(misfit.problem);
+            if !is_out || gone.len() >= MOST_PLACES {
+                return;
+            }
+            fill_nulls(&mut rest);
+            match parse(&rest) {
+                Ok(typed) => break typed,
+                Err(next) => misfit = next,
+            }
+        };
+        if self.options.validate == Validate::Strict {
+            let unknown = typed.unknown_fields.into_iter();
+            let unknown = unknown.filter(|field| !berth_api::keeps_unknown_fields(kind, &field.path));
+            problems.extend(unknown.map(|field| unknown_field(kind, field.path, field.nearest)));
+        }
+        let (mut object, mut others) = (typed.object, Vec::new());
+        check::complete(&mut object, source);
+        check::object(&object, &mut others);
+        let depends =
+            |other: &Problem| gone.iter().any(|gone| is_around(&other.path, gone) || is_around(gone, &other.path));
+        problems.extend(others.into_iter().filter(|other| !depends(other)));
     }
 
     fn items(&mut self, list: &Value, source: &Source, api_version: &str, kind: &str) {
@@ -272,6 +318,11 @@ fn unknown_field(kind: &str, path: String, nearest: Option<&str>) -> Problem {
         (None, None) => format!("unknown field: {kind} has none of this name here"),
     };
     Problem::new(path, message)
+}
+
+/// Whether a field holds another, or is that.
+fn is_around(outer: &str, inner: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || outer.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Makes nulls in maps of text empty, as Go reads them; tells whether there were any.

@@ -48,7 +48,7 @@ fn parse(name: &str, text: &str) -> Result<ReservationArgs, ManifestError> {
         return Ok(ReservationArgs::default());
     };
     let under = |problem: &Problem| Problem::new(format!("{path}.{}", problem.path), problem.message.clone());
-    let read = typed::deserialize::<ReservationArgs>(args).map_err(|problem| wrong(vec![under(&problem)]))?;
+    let read = typed::deserialize::<ReservationArgs>(args).map_err(|misfit| wrong(vec![under(&misfit.problem)]))?;
     let unknown =
         read.unknown_fields.iter().map(|field| Problem::new(format!("{path}.{}", field.path), "unknown field"));
     let invalid = read.object.validate().into_iter();

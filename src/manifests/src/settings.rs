@@ -65,7 +65,7 @@ impl Settings {
                 return Err(self.fault(vec![Problem::new(field, format!("found {found:?}, expected {expected}"))]));
             }
         }
-        let read = typed::deserialize::<T>(&value).map_err(|problem| self.fault(vec![problem]))?;
+        let read = typed::deserialize::<T>(&value).map_err(|misfit| self.fault(vec![misfit.problem]))?;
         if read.unknown_fields.is_empty() {
             return Ok(read.object);
         }

@@ -27,8 +27,35 @@ impl<T> Typed<T> {
     }
 }
 
+/// A value that does not fit its type.
+pub(crate) struct Misfit {
+    pub(crate) problem: Problem,
+    /// The steps to the value from the whole.
+    steps: Vec<Step>,
+}
+
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+impl Misfit {
+    /// Takes the field out of `value` that does not fit, or that holds what does not. `false` where that would be all of it.
+    pub(crate) fn take_out(&self, value: &mut Value) -> bool {
+        let last = self.steps.iter().rposition(|step| matches!(step, Step::Field(_)));
+        let Some((Step::Field(field), around)) = last.and_then(|last| self.steps.get(..=last)?.split_last()) else {
+            return false;
+        };
+        let holder = around.iter().try_fold(value, |value, step| match step {
+            Step::Field(field) => value.get_mut(field),
+            Step::Index(index) => value.get_mut(index),
+        });
+        holder.and_then(Value::as_object_mut).is_some_and(|fields| fields.remove(field).is_some())
+    }
+}
+
 /// Reads `value` as a `T`.
-pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>, Problem> {
+pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>, Misfit> {
     let mut unknown_fields = Vec::new();
     let open = Open::default();
     // Without its own type: the code that reads a PodSpec would be compiled once for each kind that has one.
@@ -44,7 +71,7 @@ pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>
     let tracked = serde_path_to_error::Deserializer::new(Watched::new(value, &open), &mut track);
     match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
         Ok(object) => Ok(Typed { object, unknown_fields }),
-        Err(error) => Err(problem(value, &track.path(), &error.to_string())),
+        Err(error) => Err(misfit(value, &track.path(), &error.to_string())),
     }
 }
 
@@ -73,17 +100,19 @@ fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
     }
 }
 
-fn problem(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Problem {
+fn misfit(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Misfit {
     use serde_path_to_error::Segment;
-    let (mut field, mut found, mut name) = (String::new(), Some(value), "");
+    let (mut field, mut found, mut name, mut steps) = (String::new(), Some(value), "", Vec::new());
     for segment in at {
         match segment {
             Segment::Seq { index } => {
                 path::push_index(&mut field, *index);
+                steps.push(Step::Index(*index));
                 found = found.and_then(|found| found.get(index));
             }
             Segment::Map { key } => {
                 path::push_key(&mut field, key);
+                steps.push(Step::Field(key.clone()));
                 (found, name) = (found.and_then(|found| found.get(key)), key.as_str());
             }
             Segment::Enum { .. } | Segment::Unknown => {}
@@ -94,7 +123,7 @@ fn problem(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Prob
         Some(found) => format!("found {:?}, expected a time such as 2026-01-31T12:00:00Z", path::shorten(found)),
         None => in_plain_words(message),
     };
-    Problem::new(field, message)
+    Misfit { problem: Problem::new(field, message), steps }
 }
 
 /// serde's "invalid type: string "x", expected i32" as "found string "x", expected an integer".
@@ -114,7 +143,13 @@ fn in_plain_words(message: &str) -> String {
         "f64" => "a number",
         "a sequence" => "a list",
         "a map" => "an object",
+        "Quantity" => "a quantity, such as 500m or \"2\"",
         other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    let found = match found {
+        "sequence" => "a list",
+        "map" => "an object",
         other => other,
     };
     // YAML reads n, yes and 1.20 as no text.

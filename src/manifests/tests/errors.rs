@@ -408,3 +408,39 @@ fn a_semantic_fault_has_line_and_column_and_the_line_itself() {
     let error = read_from("f.yaml", second.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(()));
     assert!(error.unwrap_err().to_string().contains("--> f.yaml:12:33"));
 }
+
+#[test]
+fn one_field_of_the_wrong_type_hides_no_other_fault_of_the_object() {
+    let text = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: two
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: other}}
+    spec:
+      priorty: 3
+      containers:
+      - name: a
+        image: 7
+        resources: {requests: {cpu: 1x}}
+      - name: b
+        image: x
+        resources: {requests: {cpu: [1]}}
+"#;
+    let error = error(text);
+    for part in [
+        "spec.replicas: found string",
+        "containers[0].image: found integer",
+        "containers[1].resources.requests.cpu",
+        "containers[0].resources.requests.cpu: quantity \"1x\"",
+        "spec.template.spec.priorty: unknown field",
+        "spec.selector: is empty",
+    ] {
+        assert!(error.contains(part), "{part} in\n{error}");
+    }
+    // Nothing is said to be missing that was only of the wrong type.
+    assert!(!error.contains("missing"), "{error}");
+}

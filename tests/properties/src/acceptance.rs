@@ -2,7 +2,7 @@
 //! pods and Reservations wait again, and each must be accepted where the plan has it, drawing what the plan says.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_checker::{Case, launched_nodes, n_launches};
 use berth_model::{ClassId, Cluster, Constraint, MemberKind, PodClass, Universe};
@@ -35,7 +35,7 @@ pub fn try_acceptance(case: &Case, plan: &Value, says_all_draws: bool) -> Vec<Fa
     let step = n_launches.div_ceil(MOST_LAUNCHES);
     let mut failures = Vec::new();
     for choice in (0..n_launches).step_by(step) {
-        let mut objects = after_preemption(&case.objects, plan);
+        let mut objects = after_terminating(after_preemption(&case.objects, plan), plan);
         objects.extend(launched_nodes(&case.objects, &case.catalogue, plan, choice));
         match read::cluster(&objects, None) {
             Ok(cluster) => {
@@ -74,6 +74,24 @@ fn after_preemption(objects: &[Value], plan: &Value) -> Vec<Value> {
         }
     }
     left
+}
+
+// A pod that is nominated to its node waits until those that are terminating there are gone: so do its promises.
+fn after_terminating(mut objects: Vec<Value>, plan: &Value) -> Vec<Value> {
+    let promised: BTreeMap<String, String> =
+        promises(plan).into_iter().map(|promise| (promise.name, promise.node)).collect();
+    let waits = |object: &Value| {
+        let of = |field: &str| object["metadata"][field].as_str();
+        let name = format!("{}/{}", of("namespace").unwrap_or("default"), of("name").unwrap_or_default());
+        let nominated = object["status"]["nominatedNodeName"].as_str().unwrap_or_default();
+        promised.get(&name).filter(|node| *node == nominated).cloned()
+    };
+    let awaited: BTreeSet<String> = objects.iter().filter(|object| object["kind"] == "Pod").filter_map(waits).collect();
+    objects.retain(|object| {
+        let node = object["spec"]["nodeName"].as_str();
+        object["metadata"]["deletionTimestamp"].is_null() || !node.is_some_and(|node| awaited.contains(node))
+    });
+    objects
 }
 
 // The promises of a plan.

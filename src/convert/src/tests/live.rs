@@ -157,5 +157,5 @@ fn pods_of_a_node_that_goes_are_pending_again_but_for_daemons_and_static_pods() 
 fn pods_on_nodes_that_are_not_given_count_as_children_alone() {
     let converted = convert([deployment(1), replica_set(), child("web-5d4f-a", json!({"nodeName": "far"}))]);
     assert!(converted.cluster.pending.is_empty());
-    assert!(converted.warnings.iter().any(|w| w.starts_with("1 pods are bound to nodes that are not in the input")));
+    assert!(converted.warnings.iter().any(|w| w.starts_with("1 pod is bound to a node that is not in the input")));
 }

@@ -98,7 +98,7 @@ fn with_host_network_container_ports_are_host_ports(#[case] extra: Value, #[case
 #[test]
 fn a_gated_pod_is_refused() {
     let cluster = convert([mk_pod("a", json!({"schedulingGates": [{"name": "wait"}]}))]).cluster;
-    assert_eq!(first_refusal(&cluster), Some("Scheduling is blocked due to non-empty scheduling gates"));
+    assert_eq!(first_refusal(&cluster), Some("Scheduling is blocked due to non-empty scheduling gates: wait"));
 }
 
 #[test]
