@@ -141,6 +141,15 @@ fn together(world: &World, sites: &[Site<'_>], all: &[Placed<'_>]) -> Vec<Violat
                 }
             }
         }
+        // Who gives way was there when others came; affinity asks no more of them afterwards.
+        for site in sites {
+            let gone = site.preempted.iter().filter_map(|name| world.pods.get(*world.pod_index.get(name)?));
+            if gone.into_iter().any(|pod| scopes.iter().all(|scope| scope.matches(pod)))
+                && let Some(domains) = domains(site, terms)
+            {
+                reach(&mut reached, &domains);
+            }
+        }
         let mut waiting = Vec::new();
         for member in &members {
             match sites.get(member.site).and_then(|s| domains(s, terms)) {

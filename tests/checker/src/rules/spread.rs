@@ -182,7 +182,8 @@ fn per_host(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<
     let mut counts: BTreeMap<String, i64> = eligible().map(|site| (site.name.to_owned(), 0)).collect();
     let mut others: BTreeMap<String, i64> = BTreeMap::new();
     let is_member: BTreeSet<usize> = group.members.iter().map(|m| m.index).collect();
-    for other in matching(&group.scope, all).into_iter().filter(|other| !is_member.contains(&other.index)) {
+    let counts_too = |other: &&Placed<'_>| !is_member.contains(&other.index) && !other.pod.is_terminating();
+    for other in matching(&group.scope, all).into_iter().filter(counts_too) {
         let Some(name) = sites.get(other.site).map(|site| site.name).filter(|name| counts.contains_key(*name)) else {
             continue;
         };

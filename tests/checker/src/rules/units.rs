@@ -44,15 +44,16 @@ fn annotation(topology: &Value, key: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }
 
-/// The CPUs that a node lets pods have, and those that running pods have.
-fn cpus(world: &World, node: &str, topology: &Value) -> (BTreeSet<u32>, BTreeSet<u32>) {
+/// The CPUs that a node lets pods have, and those that pods have which go on running there.
+fn cpus(world: &World, used: &NodeUse, topology: &Value) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let written = annotation(topology, "node.koordinator.sh/cpu-topology");
     let ids = written["detail"].as_array().into_iter().flatten().filter_map(|cpu| cpu["id"].as_u64()?.try_into().ok());
     let kept = annotation(topology, "node.koordinator.sh/pod-cpu-allocs");
     let kept =
         kept.as_array().into_iter().flatten().flat_map(|own| cpu_list(own["cpuset"].as_str().unwrap_or_default()));
-    let running = world.pods.iter().filter(|pod| pod.node.as_deref() == Some(node));
-    let in_use = running.filter_map(|pod| status(pod.meta.annotations.as_ref())).flat_map(|status| status.cpus);
+    let running = world.pods.iter().filter(|pod| pod.node.as_ref() == Some(&used.name));
+    let staying = running.filter(|pod| !used.preempted.contains(&pod.name));
+    let in_use = staying.filter_map(|pod| status(pod.meta.annotations.as_ref())).flat_map(|status| status.cpus);
     let kept: BTreeSet<u32> = kept.collect();
     (ids.filter(|id| !kept.contains(id)).collect(), in_use.collect())
 }
@@ -79,7 +80,7 @@ fn must_be_on_one(world: &World, pod: &Pod, node: &str) -> bool {
 
 fn on_node(world: &World, used: &NodeUse, topology: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
-    let (available, mut taken) = cpus(world, &used.name, topology);
+    let (available, mut taken) = cpus(world, used, topology);
     let zones = topology["zones"].as_array().map_or(&[][..], Vec::as_slice);
     let counts_cpus = |zone: &Value| zone["resources"].as_array().into_iter().flatten().any(|of| of["name"] == "cpu");
     let mut on_numa: BTreeMap<u64, i128> = BTreeMap::new();
