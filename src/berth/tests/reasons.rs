@@ -131,3 +131,42 @@ fn a_kustomization_of_a_folder_is_told_to_be_unbuilt() {
     assert!(run.code == 0 && run.stderr.contains("kustomization.yaml is not built"), "{}", run.stderr);
     assert!(run.stderr.contains("give its folder with -k"), "{}", run.stderr);
 }
+
+#[rstest]
+#[case::a_misspelt_value(
+    "{key: kubernetes.io/arch, operator: In, values: [arm46]}",
+    "no instance type has kubernetes.io/arch=arm46, which NodePool gp requires: did you mean arm64?"
+)]
+#[case::a_type_of_another_name(
+    "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.larg]}",
+    "node.kubernetes.io/instance-type=m5.larg, which NodePool gp requires: did you mean m5.large?"
+)]
+#[case::another_region(
+    "{key: topology.kubernetes.io/zone, operator: In, values: [eu-west-1a, eu-west-1b]}",
+    "topology.kubernetes.io/zone in (eu-west-1a, eu-west-1b), which NodePool gp requires: there is port-1a, port-1b, port-1c"
+)]
+#[case::more_than_there_is(
+    "{key: berth.sh/instance-cpu, operator: Gt, values: ['4000']}",
+    "berth.sh/instance-cpu of 4001 at least, which NodePool gp requires: there is "
+)]
+#[case::no_slots(
+    "{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}",
+    "karpenter.sh/capacity-type=reserved, which NodePool gp requires: there is on-demand, spot"
+)]
+#[case::two_that_exclude_each_other(
+    "{key: kubernetes.io/arch, operator: In, values: [arm64]}, {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}",
+    "no instance type has both kubernetes.io/arch=arm64 and node.kubernetes.io/instance-type=m5.large, which NodePool gp requires"
+)]
+fn a_node_pool_that_no_type_serves_names_the_requirement(#[case] requirements: &str, #[case] says: &str) {
+    let pool = format!(
+        "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: gp}}\nspec:\n  template: {{spec: \
+         {{nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: c}}, requirements: [{requirements}]}}}}\n"
+    );
+    let manifests = format!("{}{pool}", pod(""));
+    let told = plan(&manifests, &[]);
+    assert_eq!(told.code, 1, "{}", told.stderr);
+    let in_a_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_a_line(&told.stdout).contains(says), "{}", told.stdout);
+    let story = with_input(&["explain", "-f", "-", "pod/db"], &manifests);
+    assert!(in_a_line(&story.stdout).contains(says), "{}", story.stdout);
+}

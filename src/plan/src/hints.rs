@@ -8,12 +8,15 @@ use berth_manifests::nearest;
 use berth_model::{Cluster, InstanceType, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_provisioning::{Refusal, Solution};
 
+use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
 
 /// Hints a class gets at most, and values that a hint lists.
 const MOST_HINTS: usize = 3;
 const MOST_VALUES: usize = 5;
 const TAKEN: &str = "would be taken";
+/// What is said of who wants reserved capacity while the gate is off.
+pub(crate) const NO_RESERVED: &str = "there is no reserved capacity, the feature gate ReservedCapacity is off";
 const NOTHING: &str = "no node, NodePool or instance type has";
 
 /// The labels that nodes have or may have.
@@ -33,9 +36,13 @@ struct Known<'a> {
 pub(crate) fn add(solution: &mut Solution, specs: &[Option<u32>], cluster: &Cluster, gates: &FeatureGates) {
     let mut known = None;
     let limits = Limits::of(solution, cluster);
+    let mut pools = PoolHints::new(cluster, gates);
     for (left, spec) in solution.unschedulable.iter_mut().zip(specs) {
         let reached: Vec<Refusal> = left.reasons.iter().filter_map(|refusal| limits.reached(&refusal.reason)).collect();
+        let of_pools = left.reasons.iter().filter_map(|refusal| pools.of_reason(&refusal.reason));
+        let of_pools: Vec<Refusal> = of_pools.map(|reason| Refusal { reason, count: 0 }).collect();
         left.reasons.extend(reached.into_iter().take(MOST_HINTS));
+        left.reasons.extend(of_pools.into_iter().take(MOST_HINTS));
         let spec = spec.and_then(|spec| cluster.specs.get(spec as usize));
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
@@ -205,9 +212,7 @@ impl<'a> Known<'a> {
         let wanted: Vec<&str> = asked.finite_values().into_iter().flatten().map(|value| symbols.text(*value)).collect();
         let is_reserved = key == symbols.text(self.cluster.well_known.capacity_type) && wanted.contains(&"reserved");
         if is_reserved && !self.gates.reserved_capacity {
-            return Some(format!(
-                "{key}=reserved: there is no reserved capacity, the feature gate ReservedCapacity is off"
-            ));
+            return Some(format!("{key}=reserved: {NO_RESERVED}"));
         }
         let near = wanted.iter().find_map(|wanted| nearest(wanted, values.iter().copied()));
         let instead = match near {
@@ -244,7 +249,8 @@ fn giver(key: &str) -> &'static str {
     }
 }
 
-fn listed(values: &BTreeSet<&str>) -> String {
+/// Some of the values that there are.
+pub(crate) fn listed(values: &BTreeSet<&str>) -> String {
     let listed: Vec<&str> = values.iter().take(MOST_VALUES).copied().collect();
     let rest = match values.len().saturating_sub(MOST_VALUES) {
         0 => String::new(),

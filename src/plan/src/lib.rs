@@ -28,6 +28,7 @@ mod max_share;
 mod options;
 mod outcome;
 mod plan;
+mod pool_hints;
 mod provenance;
 mod repack;
 mod restrictions;

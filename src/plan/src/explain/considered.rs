@@ -11,8 +11,9 @@ use berth_provisioning::{Considered, Options, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
-use crate::decimal;
 use crate::outcome::Outcome;
+use crate::pool_hints::{NO_TYPE, PoolHints};
+use crate::{FeatureGates, decimal};
 
 /// Names that a reason or a change lists.
 const EXAMPLES: usize = 3;
@@ -29,6 +30,7 @@ pub(super) struct Subject {
 /// Writes into the explanation what nodes and NodePools say; changes only where `has_place` is not set.
 pub(super) fn consider_all(
     cluster: &mut Cluster,
+    gates: &FeatureGates,
     outcome: &Outcome,
     options: &Options,
     subject: &Subject,
@@ -56,7 +58,7 @@ pub(super) fn consider_all(
     if !story.has_place {
         story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
     }
-    story.node_pools = pools_say(cluster, considered);
+    story.node_pools = pools_say(cluster, gates, considered);
     for (wish, row) in rows {
         let Some(class) = class_of(row) else { continue };
         let nodes = admitting(&mut scheduler, cluster, class);
@@ -138,16 +140,20 @@ fn admitting(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -
     nodes
 }
 
-fn pools_say(cluster: &Cluster, considered: Vec<Considered>) -> Vec<PoolSays> {
-    let said = considered.into_iter().map(|pool| PoolSays {
-        node_pool: pool_name(cluster, pool.node_pool).to_owned(),
-        offerings: pool.offerings,
-        admitting: pool.open,
-        reasons: pool
-            .reasons
-            .into_iter()
-            .map(|refusal| Obstacle { reason: refusal.reason, count: refusal.count, examples: Vec::new() })
-            .collect(),
+fn pools_say(cluster: &Cluster, gates: &FeatureGates, considered: Vec<Considered>) -> Vec<PoolSays> {
+    let mut hints = PoolHints::new(cluster, gates);
+    let said = considered.into_iter().map(|pool| {
+        let node_pool = pool_name(cluster, pool.node_pool).to_owned();
+        let obstacle = |(reason, count)| Obstacle { reason, count, examples: Vec::new() };
+        let has_none = pool.reasons.iter().any(|refusal| refusal.reason == NO_TYPE);
+        let why = if has_none { hints.of_pool(&node_pool) } else { None };
+        let reasons = pool.reasons.into_iter().map(|refusal| (refusal.reason, refusal.count));
+        PoolSays {
+            node_pool,
+            offerings: pool.offerings,
+            admitting: pool.open,
+            reasons: reasons.chain(why.map(|why| (why, 0))).map(obstacle).collect(),
+        }
     });
     said.collect()
 }

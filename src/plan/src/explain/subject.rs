@@ -144,7 +144,7 @@ fn tell(
         }
     }
     if is_open {
-        consider_all(cluster, outcome, options, subject, story);
+        consider_all(cluster, gates, outcome, options, subject, story);
     }
 }
 
