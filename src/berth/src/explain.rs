@@ -18,7 +18,10 @@ use crate::output::{Colour, terminal, to_stdout};
 pub(crate) struct Args {
     /// pod/NAME, pod/NAMESPACE/NAME, deployment/NAME (or another workload, for one of its pods), reservation/NAME or node/NAME (of a node, or of a claim in the plan)
     #[arg(value_name = "KIND/NAME")]
-    object: Option<ObjectRef>,
+    object: Option<String>,
+    /// The namespace of a pod or workload that is named without one
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
     #[command(flatten)]
     input: InputArgs,
     /// Output format
@@ -42,11 +45,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let usage = "  berth explain -f deployment.yaml -f nodepools/ pod/web-0\n  \
                  kubectl get pods,nodes,nodepools -A -o yaml | berth explain -f - node/worker-1";
     let mut input = args.input.clone();
+    let parse = |text: &str| ObjectRef::parse_in(text, &args.namespace);
     let object = match &args.object {
-        Some(object) => object.clone(),
+        Some(object) => parse(object)?,
         // `-f FILE… pod/NAME`: it was taken for a file.
         None => match input.pop_file() {
-            Some(last) => last.parse()?,
+            Some(last) => parse(&last)?,
             None => bail!("nothing to explain: name an object and give manifests\n\n{usage}"),
         },
     };

@@ -90,6 +90,17 @@ fn explain_says_what_a_name_may_have_been_meant_for(#[case] object: &str, #[case
 }
 
 #[test]
+fn explain_takes_the_namespace_as_kubectl_does() {
+    let shop = pod("").replace("name: db", "name: db, namespace: shop");
+    for object in [&["-n", "shop", "pod/db"][..], &["pod/db", "--namespace", "shop"], &["-n", "other", "pod/shop/db"]] {
+        let run = with_input(&[&["explain", "-f", "-"], object].concat(), &shop);
+        assert!(run.code == 0 && run.stdout.starts_with("Pod shop/db "), "{object:?}: {}{}", run.stdout, run.stderr);
+    }
+    let run = with_input(&["explain", "-f", "-", "pod/db"], &shop);
+    assert!(run.code == 2 && run.stderr.contains("shop"), "{}", run.stderr);
+}
+
+#[test]
 fn running_pods_of_a_daemon_set_that_is_not_given_keep_their_room_on_new_nodes() {
     let daemon = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: '2', memory: 8Gi, pods: \
                   '110'}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: agent-x, namespace: kube-system, ownerReferences: \

@@ -38,6 +38,16 @@ impl FromStr for ObjectRef {
     type Err = ParseObjectError;
 
     fn from_str(text: &str) -> Result<Self, ParseObjectError> {
+        Self::parse_in(text, "default")
+    }
+}
+
+impl ObjectRef {
+    /// Reads a name; a pod or workload that names no namespace is in this one.
+    ///
+    /// # Errors
+    /// [`ParseObjectError`] where the text names no object.
+    pub fn parse_in(text: &str, namespace: &str) -> Result<Self, ParseObjectError> {
         let wrong = || ParseObjectError(text.to_owned());
         let (kind, rest) = text.split_once('/').ok_or_else(wrong)?;
         let kind = match kind.to_ascii_lowercase().as_str() {
@@ -51,7 +61,7 @@ impl FromStr for ObjectRef {
         let (namespace, name) = match rest.split_once('/') {
             Some((namespace, name)) if matches!(kind, Kind::Pod | Kind::Workload) => (namespace, name),
             Some(_) => return Err(wrong()),
-            None => ("default", rest),
+            None => (namespace, rest),
         };
         if namespace.is_empty() || name.is_empty() || name.contains('/') {
             return Err(wrong());
