@@ -411,7 +411,7 @@ fn a_semantic_fault_has_line_and_column_and_the_line_itself() {
 
 #[test]
 fn one_field_of_the_wrong_type_hides_no_other_fault_of_the_object() {
-    let text = r#"
+    let text = r"
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -429,7 +429,7 @@ spec:
       - name: b
         image: x
         resources: {requests: {cpu: [1]}}
-"#;
+";
     let error = error(text);
     for part in [
         "spec.replicas: found string",
