@@ -95,6 +95,9 @@ impl Clone for Resources {
     }
 }
 
+/// Amounts of some resources, as they were.
+pub(crate) type Amounts = SmallVec<[(ResourceId, i64); 3]>;
+
 impl Resources {
     /// All zero.
     pub fn new() -> Self {
@@ -160,6 +163,20 @@ impl Resources {
     /// Subtracts `other`; amounts may become negative.
     pub fn subtract(&mut self, other: &Resources) {
         self.add_times(other, -1);
+    }
+
+    /// The amounts that others do not have alike.
+    pub(crate) fn unlike(&self, others: &Resources) -> Amounts {
+        let n_ids = u16::try_from(self.0.len().max(others.0.len())).unwrap_or(u16::MAX);
+        let ids = (0..n_ids).map(ResourceId);
+        ids.map(|id| (id, self.get(id))).filter(|(id, amount)| others.get(*id) != *amount).collect()
+    }
+
+    /// These amounts are as they were.
+    pub(crate) fn restore(&mut self, amounts: &Amounts) {
+        for (id, amount) in amounts {
+            self.set(*id, *amount);
+        }
     }
 
     /// The larger of each amount.

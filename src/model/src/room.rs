@@ -1,5 +1,6 @@
 //! Room on one node: what pods use, what Reservations hold, and what a given pod may have of it.
 
+use crate::resources::Amounts;
 use crate::{AllocatePolicy, Node, Phase, Reservation, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
@@ -111,6 +112,11 @@ impl Holding {
     /// Counts what pods draw that are not known one by one; `pods` among the amounts is their number.
     pub fn draw_in_sum(&mut self, amounts: &Resources) {
         self.draw(amounts, 1);
+    }
+
+    /// What pods draw of these resources is as it was.
+    pub(crate) fn restore_allocated(&mut self, amounts: &Amounts) {
+        self.allocated.restore(amounts);
     }
 
     fn reserves(&self, resource: ResourceId) -> bool {

@@ -175,7 +175,13 @@ impl Assigned {
         self.change(other, 1);
     }
 
-    fn change(&mut self, other: &Assigned, times: i64) {
+    fn change(&mut self, other: &Assigned, times: i64) -> AssignedUndo {
+        let devices = other.devices.iter().map(|(kind, minor, _)| (*kind, *minor, self.of_device(*kind, *minor)));
+        let had = Assigned {
+            cpus: other.cpus.intersection(&self.cpus),
+            devices: devices.collect(),
+            numa: other.numa.iter().map(|(id, _)| (*id, self.of_numa(*id))).collect(),
+        };
         self.cpus = if times > 0 { self.cpus.union(&other.cpus) } else { self.cpus.difference(&other.cpus) };
         for (kind, minor, amounts) in &other.devices {
             let at = self.devices.iter().position(|(k, m, _)| (k, m) == (kind, minor));
@@ -199,6 +205,25 @@ impl Assigned {
             }
         }
         self.numa.retain(|(_, amounts)| amounts.iter().any(|(_, amount)| amount != 0));
+        self.numa.sort_unstable_by_key(|(id, _)| *id);
+        AssignedUndo { cpus: other.cpus.clone(), had }
+    }
+
+    fn restore(&mut self, AssignedUndo { cpus, had }: AssignedUndo) {
+        self.cpus = self.cpus.difference(&cpus).union(&had.cpus);
+        for (kind, minor, amounts) in had.devices {
+            self.devices.retain(|(k, m, _)| (*k, *m) != (kind, minor));
+            if amounts != Resources::new() {
+                self.devices.push((kind, minor, amounts));
+            }
+        }
+        self.devices.sort_unstable_by_key(|(kind, minor, _)| (*kind, *minor));
+        for (id, amounts) in had.numa {
+            self.numa.retain(|(known, _)| *known != id);
+            if amounts != Resources::new() {
+                self.numa.push((id, amounts));
+            }
+        }
         self.numa.sort_unstable_by_key(|(id, _)| *id);
     }
 }
@@ -241,6 +266,23 @@ fn left(reserved: &Resources, drawn: &Resources) -> Resources {
     left
 }
 
+/// What a change makes another of what is assigned: the CPUs that it is about, which of them were there, and the amounts
+/// as they were.
+#[derive(Clone, Debug)]
+struct AssignedUndo {
+    cpus: CpuSet,
+    had: Assigned,
+}
+
+/// What a pod that comes or goes makes another of a node's units, as it was.
+#[derive(Clone, Debug)]
+pub(crate) struct UnitsUndo {
+    used: AssignedUndo,
+    /// Of the Reservation that it draws from, by position.
+    drawn: Option<(usize, AssignedUndo)>,
+    lying: Vec<(u32, [u32; 2])>,
+}
+
 /// Who has which units of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UnitsState {
@@ -254,13 +296,13 @@ pub struct UnitsState {
 
 impl UnitsState {
     /// A pod comes, of a Reservation that it draws from or of none.
-    pub fn take(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
-        self.change(assigned, draws_from, 1);
+    pub(crate) fn take(&mut self, assigned: &Assigned, draws_from: Option<u32>) -> UnitsUndo {
+        self.change(assigned, draws_from, 1)
     }
 
     /// A pod goes.
-    pub fn give_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
-        self.change(assigned, draws_from, -1);
+    pub(crate) fn give_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) -> UnitsUndo {
+        self.change(assigned, draws_from, -1)
     }
 
     /// Counts anew what pods have, each with the Reservation that it draws from: CPUs that one pod has and another is
@@ -274,17 +316,37 @@ impl UnitsState {
         }
     }
 
-    fn change(&mut self, assigned: &Assigned, draws_from: Option<u32>, times: i64) {
-        if assigned.is_empty() {
-            return;
-        }
-        self.used.change(assigned, times);
+    fn change(&mut self, assigned: &Assigned, draws_from: Option<u32>, times: i64) -> UnitsUndo {
+        let used = self.used.change(assigned, times);
+        let lying = assigned.numa.iter().map(|(id, _)| (*id, self.lying_on(*id))).collect();
         for (id, _) in &assigned.numa {
             self.count_lying(*id, assigned.numa.len() > 1, times);
         }
-        if let Some(held) = self.held.iter_mut().find(|held| Some(held.reservation) == draws_from) {
-            held.drawn.change(assigned, times);
+        let drawn = self.held.iter_mut().enumerate().find(|(_, held)| Some(held.reservation) == draws_from);
+        let drawn = drawn.map(|(at, held)| (at, held.drawn.change(assigned, times)));
+        UnitsUndo { used, drawn, lying }
+    }
+
+    /// A pod that came or went did not.
+    pub(crate) fn restore(&mut self, UnitsUndo { used, drawn, lying }: UnitsUndo) {
+        self.used.restore(used);
+        if let Some((at, before)) = drawn
+            && let Some(held) = self.held.get_mut(at)
+        {
+            held.drawn.restore(before);
         }
+        for (id, before) in lying {
+            self.lying.retain(|(known, _)| *known != id);
+            if before != [0, 0] {
+                self.lying.push((id, before));
+            }
+        }
+        self.lying.sort_unstable_by_key(|(id, _)| *id);
+    }
+
+    fn lying_on(&self, id: u32) -> [u32; 2] {
+        let at = self.lying.binary_search_by_key(&id, |(known, _)| *known).ok();
+        at.and_then(|at| self.lying.get(at)).map_or([0, 0], |(_, counts)| *counts)
     }
 
     fn count_lying(&mut self, id: u32, is_spread: bool, times: i64) {

@@ -14,23 +14,25 @@ impl Planner<'_> {
         let planned = self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
         let planned: Vec<usize> = planned.map(|(index, _)| index).collect();
         for (index, given) in planned.into_iter().zip(given) {
-            self.state.change_bin(index, |bin| {
-                bin.used.subtract(given);
-                bin.slack.add(given);
-            });
+            let Some(bin) = self.state.bins().get(index) else { continue };
+            let (planned, mut used, mut slack) = (bin.planned, bin.used.clone(), bin.slack.clone());
+            used.subtract(given);
+            slack.add(given);
+            self.state.set_bin_room(index, planned, used, slack);
         }
         self.strategy = Strategy { only_joins: true, ..Strategy::default() };
         self.pack_left();
         // A node is launched for all that its pods request: Reservations come before their owners.
         for index in 0..self.state.bins().len() {
-            let contents = self.state.bins().get(index).map(|bin| bin.contents.clone()).unwrap_or_default();
+            let Some(bin) = self.state.bins().get(index) else { continue };
+            let (planned, slack) = (bin.planned, bin.slack.clone());
             let mut used = Resources::new();
-            for (class, count) in contents {
-                if let Some(class) = self.universe.class(class) {
-                    used.add_times(&self.spec(class).requests, i64::from(count));
+            for (class, count) in &bin.contents {
+                if let Some(class) = self.universe.class(*class) {
+                    used.add_times(&self.spec(class).requests, i64::from(*count));
                 }
             }
-            self.state.change_bin(index, |bin| bin.used = used);
+            self.state.set_bin_room(index, planned, used, slack);
         }
         n_left(self) < before
     }

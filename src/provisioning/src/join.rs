@@ -213,7 +213,7 @@ impl Planner<'_> {
         planned: usize,
     ) {
         let Some(bin) = self.state.bins().get(index) else { return };
-        let (whole, before, pool) = (bin.nodes == nodes, bin.planned, bin.pool);
+        let (rest, before, pool) = (bin.nodes.saturating_sub(nodes), bin.planned, bin.pool);
         if before != planned {
             self.replan(pool, before, planned, nodes);
         }
@@ -221,10 +221,10 @@ impl Planner<'_> {
         let mut changed = self.joined(bin, scope, pods, join, planned);
         changed.nodes = nodes;
         self.count_in_domains(&changed, scope, pods);
-        if whole {
-            self.state.change_bin(index, |bin| *bin = changed);
+        if rest == 0 {
+            self.state.replace_bin(index, changed);
         } else {
-            self.state.change_bin(index, |bin| bin.nodes -= nodes.min(bin.nodes));
+            self.state.set_bin_nodes(index, rest);
             self.state.push_bin(changed);
         }
     }
@@ -276,11 +276,10 @@ impl Planner<'_> {
         }
         self.replan(pool, before, planned, nodes);
         let room = self.tables.get(pool).and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
-        self.state.change_bin(index, |bin| {
-            bin.planned = planned;
-            bin.slack = room.unwrap_or_default();
-            bin.slack.subtract(&bin.used);
-        });
+        let Some(used) = self.state.bins().get(index).map(|bin| bin.used.clone()) else { return };
+        let mut slack = room.unwrap_or_default();
+        slack.subtract(&used);
+        self.state.set_bin_room(index, planned, used, slack);
     }
 
     fn count_in_domains(&mut self, bin: &Bin, scope: &Scope<'_>, pods: u32) {

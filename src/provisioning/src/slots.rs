@@ -290,7 +290,7 @@ impl<'a> Planner<'a> {
                 self.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
             }
             if std::mem::take(&mut first) {
-                self.state.change_bin(index, |bin| *bin = part);
+                self.state.replace_bin(index, part);
             } else {
                 self.state.push_bin(part);
             }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use berth_model::{
-    AllocatePolicy, Assigned, ClassId, CounterId, Holding, MemberKind, Node, NodeState, Phase, PodSpec, PodStage,
-    Reservation, Snapshot, Units, UnitsAsk,
+    AllocatePolicy, Assigned, ClassId, CounterId, Holding, MemberKind, Node, NodeEdit, NodeState, Phase, PodSpec,
+    PodStage, Reservation, Snapshot, Units, UnitsAsk,
 };
 use smallvec::SmallVec;
 
@@ -86,12 +86,13 @@ impl<'w> NodeFit<'w> {
             return Some(Seen { state: Cow::Borrowed(state), matched });
         }
         let mut cleared = state.clone();
+        let mut edit = NodeEdit::unrecorded(&mut cleared);
         for holding in matched.iter().filter_map(|&at| state.holdings.get(at)) {
             let Some(reservation) = self.reservation(holding.reservation) else { continue };
-            cleared.detach(&reservation.host_ports, &reservation.volumes);
+            edit.detach(&reservation.host_ports, &reservation.volumes);
             if holding.stands_in() {
                 for counter in self.stand_in_counters(holding.reservation, node) {
-                    cleared.host_counts.subtract(counter, 1);
+                    edit.subtract_on_host(counter, 1);
                 }
             }
         }

@@ -2,8 +2,8 @@
 //! snapshot.
 
 use berth_model::{
-    Assigned, ClassId, Cluster, CounterId, Holding, NodeFilter, NodeState, PodClass, PodSpec, PodStage, Snapshot,
-    Universe, add_assumed,
+    Assigned, ClassId, Cluster, CounterId, Holding, NodeEdit, NodeFilter, PodClass, PodSpec, PodStage, Snapshot,
+    Universe,
 };
 use fixedbitset::FixedBitSet;
 
@@ -97,11 +97,13 @@ impl<'a> NodeTables<'a> {
             state.change_node(node, |state| {
                 add_to(state, spec, draws_from, &on_host);
                 if !assigned.is_empty() {
-                    state.units.take(&assigned, draws_from);
-                    state.assigned.push((id, draws_from, assigned));
+                    state.take_units(&assigned, draws_from);
+                    state.note_assigned(id, draws_from, assigned);
                 }
-                state.draws.extend(draws_from.map(|reservation| (id, reservation)));
-                note_added(state, id, 1);
+                if let Some(reservation) = draws_from {
+                    state.note_draw(id, reservation);
+                }
+                state.note_added(id, 1);
             });
         });
         let spent = draws_from.filter(|&reservation| self.is_for_one(reservation))?;
@@ -118,14 +120,14 @@ impl<'a> NodeTables<'a> {
         }
         let on_host = self.host_counters((class, PodStage::Planned), node);
         state.change_node(node, |state| {
-            state.free.add_times(&spec.requests, -i64::from(pods));
-            state.assumed = add_assumed(state.assumed, spec.assumed, i64::from(pods));
+            state.take_times(&spec.requests, pods);
+            state.assume(spec.assumed, i64::from(pods));
             // Of their volumes and ports there is one each: only pods that may share them come together.
             state.attach(&spec.host_ports, &spec.volumes);
             for counter in on_host {
-                state.host_counts.add(counter, pods);
+                state.add_on_host(counter, pods);
             }
-            note_added(state, id, pods);
+            state.note_added(id, pods);
         });
     }
 
@@ -169,13 +171,13 @@ impl<'a> NodeTables<'a> {
         self.change_owners(state, node, draws_from, |state| {
             state.change_node(node, |state| {
                 state.give_back(&spec.requests, draws_from);
-                state.assumed = add_assumed(state.assumed, spec.assumed, -1);
+                state.assume(spec.assumed, -1);
                 state.detach(&spec.host_ports, &spec.volumes);
                 if let Some(assigned) = assigned {
-                    state.units.give_back(assigned, draws_from);
+                    state.give_units_back(assigned, draws_from);
                 }
                 for counter in on_host {
-                    state.host_counts.subtract(counter, 1);
+                    state.subtract_on_host(counter, 1);
                 }
             });
         });
@@ -193,7 +195,7 @@ impl<'a> NodeTables<'a> {
             state.change_node(node, |state| {
                 add_to(state, spec, draws_from, &on_host);
                 if let Some(assigned) = assigned {
-                    state.units.take(assigned, draws_from);
+                    state.take_units(assigned, draws_from);
                 }
             });
         });
@@ -242,9 +244,9 @@ impl<'a> NodeTables<'a> {
         state.change_node(node, |state| {
             for &counter in &on_host {
                 if pods > 0 {
-                    state.host_counts.add(counter, 1);
+                    state.add_on_host(counter, 1);
                 } else {
-                    state.host_counts.subtract(counter, 1);
+                    state.subtract_on_host(counter, 1);
                 }
             }
         });
@@ -340,20 +342,12 @@ pub(crate) struct Running<'r> {
 }
 
 /// A pod comes to a node.
-pub(crate) fn add_to(state: &mut NodeState, spec: &PodSpec, draws_from: Option<u32>, on_host: &[CounterId]) {
+pub(crate) fn add_to(state: &mut NodeEdit<'_>, spec: &PodSpec, draws_from: Option<u32>, on_host: &[CounterId]) {
     state.take(&spec.requests, draws_from);
-    state.assumed = add_assumed(state.assumed, spec.assumed, 1);
+    state.assume(spec.assumed, 1);
     state.attach(&spec.host_ports, &spec.volumes);
     for &counter in on_host {
-        state.host_counts.add(counter, 1);
-    }
-}
-
-/// Notes that pods of a class, or Reservations, have come.
-pub(crate) fn note_added(state: &mut NodeState, id: ClassId, count: u32) {
-    match state.added.iter_mut().find(|(known, _)| *known == id) {
-        Some((_, sum)) => *sum = sum.saturating_add(count),
-        None => state.added.push((id, count)),
+        state.add_on_host(counter, 1);
     }
 }
 

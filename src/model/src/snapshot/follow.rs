@@ -1,6 +1,6 @@
 //! A snapshot whose nodes come, change and go between two decisions.
 
-use super::{NodeState, Snapshot, add_assumed};
+use super::{NodeEdit, NodeState, Snapshot};
 use crate::{
     Assigned, BoundPod, ClassId, Cluster, CounterId, HeldUnits, Holding, Labels, PodStage, Reservation, Universe,
 };
@@ -53,24 +53,25 @@ impl Snapshot {
             let known = cluster.reservations.get(holding.reservation as usize);
             state.units.held.extend(known.and_then(|known| held_units(holding.reservation, known)));
         }
+        let mut edit = NodeEdit::unrecorded(&mut state);
         for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
             if let Some(spec) = cluster.specs.get(pod.spec as usize) {
-                state.attach(&spec.host_ports, &spec.volumes);
-                state.assumed = add_assumed(state.assumed, spec.assumed, 1);
+                edit.attach(&spec.host_ports, &spec.volumes);
+                edit.assume(spec.assumed, 1);
             }
             if let Some(assigned) = &pod.assigned {
-                state.units.take(assigned, pod.draws_from);
+                edit.take_units(assigned, pod.draws_from);
             }
             for counter in self.count_bound(cluster, universe, (*class, pod), &site, true) {
-                state.host_counts.add(counter, 1);
+                edit.add_on_host(counter, 1);
             }
         }
         for holding in &node.holdings {
             if let Some(reservation) = cluster.reservations.get(holding.reservation as usize) {
-                state.attach(&reservation.host_ports, &reservation.volumes);
+                edit.attach(&reservation.host_ports, &reservation.volumes);
             }
             for counter in self.count_holding(cluster, universe, holding, &site, true) {
-                state.host_counts.add(counter, 1);
+                edit.add_on_host(counter, 1);
             }
         }
         if let Some(known) = self.nodes.get_mut(index) {

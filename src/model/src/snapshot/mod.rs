@@ -4,6 +4,7 @@ mod bins;
 mod domains;
 mod follow;
 mod node;
+mod undo;
 
 use smallvec::SmallVec;
 
@@ -12,7 +13,8 @@ use crate::{Cluster, Constraint, CounterId, Resources, SlotId, Sym, Universe};
 pub use bins::Bin;
 use domains::DomainCounts;
 pub use follow::Site;
-pub use node::NodeState;
+pub use node::{NodeEdit, NodeState};
+use undo::Undo;
 
 /// Pods per counter on one node, ascending by counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -63,18 +65,6 @@ pub struct Mark {
     at: usize,
     /// How many marks were held, this one included.
     held: usize,
-}
-
-#[derive(Clone, Debug)]
-enum Undo {
-    Node(usize, Box<NodeState>),
-    Bin(usize, Box<Bin>),
-    NewBin,
-    // What the counter's total and, where one changed, its domain's count were; `None` for a domain not yet listed.
-    Count(CounterId, u32, Option<(Sym, Option<u32>)>),
-    Slots(SlotId, u32),
-    Pool(usize, Box<(Resources, u64)>),
-    Claim(Sym, u32),
 }
 
 /// The state of a decision.
@@ -145,17 +135,16 @@ impl Snapshot {
         self.marks = mark.held;
         while self.journal.len() > mark.at {
             match self.journal.pop() {
-                Some(Undo::Node(index, old)) => {
+                Some(Undo::Node(index, change)) => {
                     if let Some(node) = self.nodes.get_mut(index) {
-                        *node = *old;
+                        change.restore(node);
                     }
                 }
-                Some(Undo::Bin(index, old)) => {
-                    if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
-                        *bin = *old;
-                        *slack = bin.quick_slack();
-                        self.bins_version += 1;
-                    }
+                Some(Undo::Bin(index, old)) => drop(self.change_bin(index, |bin| *bin = *old)),
+                Some(Undo::BinNodes(index, nodes)) => drop(self.change_bin(index, |bin| bin.nodes = nodes)),
+                Some(Undo::BinRoom(index, planned, room)) => {
+                    let [used, slack] = *room;
+                    self.change_bin(index, |bin| (bin.planned, bin.used, bin.slack) = (planned, used, slack));
                 }
                 Some(Undo::NewBin) => {
                     self.bins.pop();
@@ -168,9 +157,10 @@ impl Snapshot {
                         *free = old;
                     }
                 }
-                Some(Undo::Pool(index, old)) => {
-                    if let Some(pool) = self.pools.get_mut(index) {
-                        *pool = *old;
+                Some(Undo::Pool(index, amounts, nodes)) => {
+                    if let Some((used, n_nodes)) = self.pools.get_mut(index) {
+                        used.restore(&amounts);
+                        *n_nodes = nodes;
                     }
                 }
                 Some(Undo::Claim(claim, old)) => self.set_claim(claim, old),
@@ -207,25 +197,44 @@ impl Snapshot {
     }
 
     /// Changes an existing node.
-    pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeState)) {
+    pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeEdit<'_>)) {
         if let Some(node) = self.nodes.get_mut(index) {
-            if self.marks > 0 {
-                self.journal.push(Undo::Node(index, Box::new(node.clone())));
-            }
-            change(node);
+            change(&mut if self.marks > 0 {
+                NodeEdit::recorded(node, &mut self.journal, index)
+            } else {
+                NodeEdit::unrecorded(node)
+            });
         }
     }
 
-    /// Changes a group of planned nodes.
-    pub fn change_bin(&mut self, index: usize, change: impl FnOnce(&mut Bin)) {
-        if let (Some(bin), Some(slack)) = (self.bins.get_mut(index), self.slack.get_mut(index)) {
-            if self.marks > 0 {
-                self.journal.push(Undo::Bin(index, Box::new(bin.clone())));
-            }
-            change(bin);
-            *slack = bin.quick_slack();
-            self.bins_version += 1;
-        }
+    /// Puts a group of planned nodes in another's place.
+    pub fn replace_bin(&mut self, index: usize, bin: Bin) {
+        let Some(old) = self.change_bin(index, |known| std::mem::replace(known, bin)) else { return };
+        self.record(Undo::Bin(index, Box::new(old)));
+    }
+
+    /// A group of planned nodes has so many.
+    pub fn set_bin_nodes(&mut self, index: usize, nodes: u32) {
+        let Some(old) = self.change_bin(index, |bin| std::mem::replace(&mut bin.nodes, nodes)) else { return };
+        self.record(Undo::BinNodes(index, old));
+    }
+
+    /// A group of planned nodes is planned on a column, of which so much is used and left.
+    pub fn set_bin_room(&mut self, index: usize, planned: usize, used: Resources, slack: Resources) {
+        let set = |bin: &mut Bin| {
+            let used = std::mem::replace(&mut bin.used, used);
+            (std::mem::replace(&mut bin.planned, planned), [used, std::mem::replace(&mut bin.slack, slack)])
+        };
+        let Some((planned, room)) = self.change_bin(index, set) else { return };
+        self.record(Undo::BinRoom(index, planned, Box::new(room)));
+    }
+
+    fn change_bin<T>(&mut self, index: usize, change: impl FnOnce(&mut Bin) -> T) -> Option<T> {
+        let (bin, slack) = (self.bins.get_mut(index)?, self.slack.get_mut(index)?);
+        let changed = change(bin);
+        *slack = bin.quick_slack();
+        self.bins_version += 1;
+        Some(changed)
     }
 
     /// Adds a group of planned nodes; returns its index.
@@ -324,11 +333,12 @@ impl Snapshot {
     /// Adds nodes (or, with a negative count, takes them off) to what counts against a NodePool's limits.
     pub fn use_pool(&mut self, pool: usize, capacity: &Resources, nodes: i64) {
         if let Some(entry) = self.pools.get_mut(pool) {
-            if self.marks > 0 {
-                self.journal.push(Undo::Pool(pool, Box::new(entry.clone())));
-            }
-            entry.0.add_times(capacity, nodes);
-            entry.1 = entry.1.saturating_add_signed(nodes);
+            let (used, n_nodes) = entry;
+            let before = (used.clone(), *n_nodes);
+            used.add_times(capacity, nodes);
+            *n_nodes = n_nodes.saturating_add_signed(nodes);
+            let amounts = before.0.unlike(used);
+            self.record(Undo::Pool(pool, amounts, before.1));
         }
     }
 
@@ -366,7 +376,7 @@ impl Snapshot {
 }
 
 /// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).
-pub fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
+fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
     let [cpu, memory] = assumed;
     let [pod_cpu, pod_memory] = of_pod;
     let times = |sum: i64, each: i64| sum.saturating_add(each.saturating_mul(pods));

@@ -1,8 +1,8 @@
 //! The journal: what was done since a mark can be undone, and no slot is ever overdrawn.
 
 use berth_model::{
-    Bin, ClassId, Cluster, CounterId, HostCounts, PodSpec, Requirements, Resources, SlotId, Slots, Snapshot, Sym,
-    Universe,
+    AllocatePolicy, Assigned, Bin, ClassId, Cluster, CounterId, CpuSet, Disk, DiskId, HeldUnits, Holding, HostCounts,
+    HostPort, NodeEdit, PodSpec, Requirements, Reservation, Resources, SlotId, Slots, Snapshot, Sym, Universe, Volumes,
 };
 use fixedbitset::FixedBitSet;
 use proptest::collection::vec;
@@ -13,7 +13,7 @@ use crate::mk::{mk_node, mk_pods, mk_spread};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Bind(usize, u8),
+    Node(usize, OnNode, u8),
     OpenBin,
     ChangeBin(usize, u8),
     Count(u32, Option<u8>, u32),
@@ -25,18 +25,60 @@ enum Step {
     Rollback(usize),
 }
 
+/// What happens to a node, each in a few ways.
+#[derive(Clone, Copy, Debug)]
+enum OnNode {
+    Take,
+    TakeTimes,
+    GiveBack,
+    SetFree,
+    Assume,
+    Hold,
+    Release,
+    HoldUnits,
+    TakeUnits,
+    GiveUnitsBack,
+    RecountUnits,
+    AddOnHost,
+    SubtractOnHost,
+    Note,
+    Attach,
+    Detach,
+}
+
+impl OnNode {
+    const ALL: [OnNode; 16] = [
+        OnNode::Take,
+        OnNode::TakeTimes,
+        OnNode::GiveBack,
+        OnNode::SetFree,
+        OnNode::Assume,
+        OnNode::Hold,
+        OnNode::Release,
+        OnNode::HoldUnits,
+        OnNode::TakeUnits,
+        OnNode::GiveUnitsBack,
+        OnNode::RecountUnits,
+        OnNode::AddOnHost,
+        OnNode::SubtractOnHost,
+        OnNode::Note,
+        OnNode::Attach,
+        OnNode::Detach,
+    ];
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        (0..3_usize, 0..4_u8).prop_map(|(node, n)| Step::Bind(node, n)),
-        Just(Step::OpenBin),
-        (0..4_usize, 0..4_u8).prop_map(|(bin, n)| Step::ChangeBin(bin, n)),
-        (0..3_u32, prop::option::of(0..4_u8), 0..5_u32).prop_map(|(counter, zone, n)| Step::Count(counter, zone, n)),
-        (0..3_u32, 0..6_u32).prop_map(|(slot, n)| Step::Take(slot, n)),
-        (0..3_u32, 0..3_u32).prop_map(|(slot, n)| Step::Return(slot, n)),
-        (-2..3_i64).prop_map(Step::UsePool),
-        (0..3_u8).prop_map(Step::UseClaim),
-        Just(Step::Mark),
-        (0..4_usize).prop_map(Step::Rollback),
+        12 => (0..3_usize, prop::sample::select(&OnNode::ALL[..]), 0..8_u8).prop_map(|(node, what, n)| Step::Node(node, what, n)),
+        1 => Just(Step::OpenBin),
+        1 => (0..4_usize, 0..4_u8).prop_map(|(bin, n)| Step::ChangeBin(bin, n)),
+        1 => (0..3_u32, prop::option::of(0..4_u8), 0..5_u32).prop_map(|(counter, zone, n)| Step::Count(counter, zone, n)),
+        1 => (0..3_u32, 0..6_u32).prop_map(|(slot, n)| Step::Take(slot, n)),
+        1 => (0..3_u32, 0..3_u32).prop_map(|(slot, n)| Step::Return(slot, n)),
+        1 => (-2..3_i64).prop_map(Step::UsePool),
+        1 => (0..3_u8).prop_map(Step::UseClaim),
+        3 => Just(Step::Mark),
+        2 => (0..4_usize).prop_map(Step::Rollback),
     ]
 }
 
@@ -110,22 +152,75 @@ fn mk_world() -> (World, Snapshot) {
 }
 
 impl World {
+    fn change_node(&self, node: &mut NodeEdit<'_>, what: OnNode, n: u8) {
+        let which = u32::from(n % 2);
+        let text = self.texts[usize::from(n % 4)];
+        let draws_from = [None, Some(which)][usize::from(n / 2 % 2)];
+        let requests = Resources::from_amounts(&[i64::from(n) * 100, 7, 1, i64::from(n % 3)]);
+        // Some of the CPUs and devices of one are those of another.
+        let one = Resources::from_amounts(&[0, 0, 0, 1]);
+        let assigned = Assigned {
+            cpus: (u32::from(n)..u32::from(n) + 2).collect::<CpuSet>(),
+            devices: vec![(text, which, one.clone())],
+            numa: (0..=which).map(|numa| (numa, one.clone())).collect(),
+        };
+        let ports = [HostPort { ip: None, protocol: text, port: 80 }];
+        let volumes = Volumes {
+            attachments: vec![(text, self.texts[usize::from(n % 2)])],
+            disks: vec![Disk { id: DiskId::AwsElasticBlockStore(text), is_read_only: which == 0 }],
+            ..Volumes::default()
+        };
+        match what {
+            OnNode::Take => node.take(&requests, draws_from),
+            OnNode::TakeTimes => node.take_times(&requests, 3),
+            OnNode::GiveBack => node.give_back(&requests, draws_from),
+            OnNode::SetFree => node.set_free(&requests),
+            OnNode::Assume => node.assume([i64::from(n), 5], 2),
+            OnNode::Hold => {
+                let mut reservation = Reservation::new(text);
+                reservation.allocatable = requests;
+                node.hold(Holding::new(which, &reservation));
+            }
+            OnNode::Release => node.release(which),
+            OnNode::HoldUnits => {
+                let (policy, drawn) = (AllocatePolicy::Aligned, Assigned::default());
+                node.hold_units(HeldUnits { reservation: which, policy, reserved: assigned, drawn });
+            }
+            OnNode::TakeUnits => node.take_units(&assigned, draws_from),
+            OnNode::GiveUnitsBack => node.give_units_back(&assigned, draws_from),
+            OnNode::RecountUnits => node.recount_units([(&assigned, draws_from)].into_iter()),
+            OnNode::AddOnHost => node.add_on_host(CounterId(which), 2),
+            OnNode::SubtractOnHost => node.subtract_on_host(CounterId(which), 1 + u32::from(n)),
+            OnNode::Note => {
+                node.note_added(ClassId(which), u32::from(n));
+                node.note_draw(ClassId(which), 1);
+                node.note_placed(which);
+                node.note_assigned(ClassId(which), draws_from, assigned);
+            }
+            OnNode::Attach => node.attach(&ports, &volumes),
+            OnNode::Detach => node.detach(&ports, &volumes),
+        }
+    }
+
     fn apply(&self, state: &mut Snapshot, step: &Step) {
         let some = Resources::from_amounts(&[100, 7]);
         match *step {
-            Step::Bind(node, n) => state.change_node(node, |node| {
-                node.free.subtract(&some);
-                node.added.push((ClassId(0), u32::from(n)));
-                node.host_counts.add(CounterId(u32::from(n)), 1);
-            }),
+            Step::Node(node, what, n) => state.change_node(node, |node| self.change_node(node, what, n)),
             Step::OpenBin => {
                 state.push_bin(mk_bin());
             }
-            Step::ChangeBin(bin, n) => state.change_bin(bin, |bin| {
-                bin.used.add(&some);
-                bin.columns.insert(usize::from(n));
-                bin.nodes += 1;
-            }),
+            Step::ChangeBin(at, n) => {
+                let Some(mut bin) = state.bins().get(at).cloned() else { return };
+                match n {
+                    0 => state.set_bin_nodes(at, bin.nodes + 1),
+                    1 => state.set_bin_room(at, bin.planned + 1, some.clone(), bin.used),
+                    _ => {
+                        bin.used.add(&some);
+                        bin.columns.insert(usize::from(n));
+                        state.replace_bin(at, bin);
+                    }
+                }
+            }
             Step::Count(counter, zone, n) => {
                 let zone = zone.map(|zone| self.texts[usize::from(zone)]);
                 state.add_count(CounterId(counter), zone, n);
@@ -172,7 +267,7 @@ fn counts_of_many_domains_are_found_added_and_undone() {
 
 proptest! {
     #[test]
-    fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..60)) {
+    fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..90)) {
         let (world, mut state) = mk_world();
         let mut marks = vec![(state.mark(), shown(&state))];
         for step in &steps {

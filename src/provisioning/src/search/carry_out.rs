@@ -30,7 +30,7 @@ impl Planner<'_> {
         for &(index, _) in bins {
             let Some(bin) = self.state.bins().get(index) else { continue };
             let was = Withdrawn { pool: bin.pool, planned: bin.planned, nodes: bin.nodes };
-            self.state.change_bin(index, |bin| bin.nodes = 0);
+            self.state.set_bin_nodes(index, 0);
             if let Some(slot) = self.slot_at(was.pool, was.planned) {
                 self.state.return_slots(slot, was.nodes);
             }

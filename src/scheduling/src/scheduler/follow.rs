@@ -220,7 +220,7 @@ impl Scheduler<'_> {
         }
         for now in history.rooms.iter().filter_map(|id| history.position(*id)) {
             let Some(known) = cluster.nodes.get(now) else { return false };
-            self.state.change_node(now, |state| state.free.clone_from(&known.free));
+            self.state.change_node(now, |state| state.set_free(&known.free));
             touched.insert(now);
         }
         // Those that hold room are apart by their index.

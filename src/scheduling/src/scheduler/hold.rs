@@ -4,7 +4,6 @@ use berth_model::{Assigned, ClassId, HeldUnits, Holding, KeyedMap, MemberKind, P
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Scheduler};
-use crate::node_tables::note_added;
 
 /// By class of pending Reservations: which they are, in order, and how many have a node.
 #[derive(Clone, Debug, Default)]
@@ -52,13 +51,13 @@ impl Scheduler<'_> {
         let reserved = self.assigned_on(spec, node, None);
         self.hold(holding, node);
         self.state.change_node(node, |state| {
-            state.placed.push(id);
+            state.note_placed(id);
             if !reserved.is_empty() {
-                state.assigned.push((class, Some(id), reserved.clone()));
+                state.note_assigned(class, Some(id), reserved.clone());
                 let (policy, drawn) = (reservation.policy, Assigned::default());
-                state.units.held.push(HeldUnits { reservation: id, policy, reserved, drawn });
+                state.hold_units(HeldUnits { reservation: id, policy, reserved, drawn });
             }
-            note_added(state, class, 1);
+            state.note_added(class, 1);
         });
         self.regroup(node);
     }

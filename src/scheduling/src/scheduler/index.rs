@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
-use berth_model::{ClassId, Cluster, CounterId, NodeState, PodClass, PodSpec, Requirements, Sym};
+use berth_model::{ClassId, Cluster, CounterId, NodeEdit, NodeState, PodClass, PodSpec, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -126,7 +126,7 @@ impl World<'_> {
             let hostname = self.cluster.well_known.hostname;
             let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
             let on_host: Vec<CounterId> = class.counts_in.iter().copied().filter(is_on_host).collect();
-            add_to(state, spec, None, &on_host);
+            add_to(&mut NodeEdit::unrecorded(state), spec, None, &on_host);
         }
         with
     }

@@ -68,9 +68,9 @@ impl Scheduler<'_> {
         }
         self.hold(holding, node);
         self.state.change_node(node, |state| {
-            state.placed.push(reservation);
+            state.note_placed(reservation);
             if !reserved.is_empty() {
-                state.units.held.push(HeldUnits { reservation, policy: known.policy, reserved, drawn });
+                state.hold_units(HeldUnits { reservation, policy: known.policy, reserved, drawn });
             }
         });
         self.regroup(node);

@@ -77,7 +77,7 @@ impl Scheduler<'_> {
         let added = state.assigned.iter().filter(|(class, ..)| is_pod(*class));
         pods.extend(added.map(|(_, from, assigned)| (assigned.clone(), *from)));
         self.state.change_node(node, |state| {
-            state.units.recount(pods.iter().map(|(assigned, from)| (assigned, *from)));
+            state.recount_units(pods.iter().map(|(assigned, from)| (assigned, *from)));
         });
     }
 }
