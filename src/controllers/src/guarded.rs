@@ -17,7 +17,7 @@ pub(crate) struct Guarded<K>(pub(crate) Result<K, Unreadable>);
 #[derive(Debug, Clone)]
 pub(crate) struct Unreadable {
     /// Its name and the like.
-    pub(crate) metadata: ObjectMeta,
+    pub(crate) metadata: Box<ObjectMeta>,
     /// What is wrong with it.
     pub(crate) error: String,
 }
@@ -36,7 +36,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
             Ok(object) => Ok(object),
             Err(error) => {
                 let OfAnyKind { metadata } = serde_json::from_str(text).map_err(D::Error::custom)?;
-                Err(Unreadable { metadata, error: error.to_string() })
+                Err(Unreadable { metadata: Box::new(metadata), error: error.to_string() })
             }
         }))
     }

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
+use crate::guarded::Unreadable;
 use crate::kind::Kind;
 use crate::watch::watch;
 use crate::write::Answered;
@@ -147,17 +148,26 @@ pub(crate) enum Observed {
     Applied(Object),
     /// It is gone.
     Deleted(Kind, Box<ObjectMeta>),
-    /// All of a kind. What is known and not among them is gone.
-    Listed(Kind, Vec<Object>),
-    /// An object that cannot be read.
-    Unreadable {
-        /// Its kind.
+    /// All of a kind. What is known and not among them is gone, unless it is newer than the list.
+    Listed {
+        /// The kind.
         kind: Kind,
-        /// Its name and the like.
-        metadata: Box<ObjectMeta>,
-        /// What is wrong with it.
-        error: String,
+        /// The objects that can be read.
+        objects: Vec<Object>,
+        /// Those that cannot.
+        unreadable: Vec<Unreadable>,
+        /// The version of the list, where it can be compared with those of objects.
+        resource_version: Option<String>,
     },
+    /// An object that cannot be read.
+    Unreadable(Kind, Unreadable),
+}
+
+impl Observed {
+    /// A list of no object, of no version.
+    pub(crate) fn nothing_of(kind: Kind) -> Self {
+        Observed::Listed { kind, objects: Vec::new(), unreadable: Vec::new(), resource_version: None }
+    }
 }
 
 #[cfg(test)]

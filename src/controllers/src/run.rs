@@ -183,7 +183,7 @@ impl Controllers {
 
 /// Takes in an input; a list of a large cluster takes long.
 fn take_in(core: &mut Core, input: Input, now: Timestamp) {
-    if matches!(input, Input::Observed(Observed::Listed(..))) {
+    if matches!(input, Input::Observed(Observed::Listed { .. })) {
         aside(|| core.handle(input, now));
     } else {
         core.handle(input, now);

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::runtime::watcher::{self, watcher};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Resource as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 
 use crate::clock::Clock;
-use crate::guarded::{Guarded, Unreadable};
+use crate::guarded::Guarded;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 
@@ -19,6 +19,10 @@ const UNKNOWN: Duration = Duration::from_secs(60);
 /// The first delay after an error of a watch. Delays double and never jitter, so that a simulation is repeatable.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
+/// Objects of a page of a list, as client-go asks for.
+const PAGE: u32 = 500;
+/// A watch that the server does not end by then has lost its connection: it is asked to last 290 s.
+const LONGEST_SILENCE: Duration = Duration::from_secs(295);
 
 /// How long to wait before a watch is taken up again that has failed so many times since it told something.
 fn delay(n_failures: u32, is_unknown: bool) -> Duration {
@@ -28,79 +32,164 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
     SHORTEST.saturating_mul(2_u32.saturating_pow(n_failures)).min(LONGEST)
 }
 
-/// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`]; an object that cannot be read
-/// is told as such, and all others go on. With each comes when it was told. A kind that the server does not know counts as having no objects.
+/// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`], with its version; an object that
+/// cannot be read is told as such, too, and all others go on. With each comes when it was told. A kind that the server does not know
+/// counts as having no objects.
 pub(crate) async fn watch<K>(client: Client, kind: Kind, clock: Clock, to: Sender<(Timestamp, Observed)>)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
 {
     let api: Api<Guarded<K>> = Api::all(client);
-    let stream = watcher(api, watcher::Config::default());
-    futures::pin_mut!(stream);
-    let mut listing: Option<Vec<Object>> = None;
-    let mut is_told = false;
-    let mut n_failures = 0;
-    while let Some(event) = stream.next().await {
-        // That a list begins says nothing: it comes before each one that fails.
-        let pause = match &event {
-            Ok(watcher::Event::Init) => None,
-            Ok(_) => {
-                n_failures = 0;
-                None
-            }
-            Err(error) => {
-                let delay = delay(n_failures, is_unknown_kind(error));
-                n_failures += 1;
-                Some(delay)
-            }
+    let mut watch = Watch { api, kind, clock, to, version: None, newest: 0, is_told: false, n_failures: 0 };
+    loop {
+        let done = match watch.version.clone() {
+            None => watch.list().await,
+            Some(version) => watch.follow(&version).await,
         };
-        let told = match event {
-            Ok(watcher::Event::Init) => {
-                listing = Some(Vec::new());
-                None
-            }
-            Ok(watcher::Event::InitApply(guard)) => match guard.0 {
-                Ok(object) => {
-                    listing.get_or_insert_default().push(Object::from(object));
-                    None
-                }
-                Err(invalid) => Some(unreadable(kind, invalid)),
-            },
-            Ok(watcher::Event::InitDone) => Some(Observed::Listed(kind, listing.take().unwrap_or_default())),
-            Ok(watcher::Event::Apply(guard)) => Some(match guard.0 {
-                Ok(object) => Observed::Applied(Object::from(object)),
-                Err(invalid) => unreadable(kind, invalid),
-            }),
-            Ok(watcher::Event::Delete(guard)) => Some(Observed::Deleted(kind, Box::new(guard.meta().clone()))),
-            Err(error) if !is_told && is_unknown_kind(&error) => {
+        let Err(stop) = done else { continue };
+        let pause = delay(watch.n_failures, stop.is_unknown_kind());
+        watch.n_failures += 1;
+        let told = match stop {
+            Stop::Closed => return,
+            stop if !watch.is_told && stop.is_unknown_kind() => {
                 tracing::info!(kind = kind.as_str(), "the server does not know this kind");
-                Some(Observed::Listed(kind, Vec::new()))
+                watch.tell(Observed::nothing_of(kind)).await
             }
-            Err(error) => {
-                tracing::debug!(kind = kind.as_str(), %error, "watch failed");
-                None
+            stop => {
+                tracing::debug!(kind = kind.as_str(), %stop, "watch failed");
+                Ok(())
             }
         };
-        if let Some(told) = told {
-            is_told |= matches!(told, Observed::Listed(..));
-            if to.send((clock.now(), told)).await.is_err() {
-                return;
-            }
+        if told.is_err() {
+            return;
         }
-        // The watcher asks again when it is asked for more.
-        if let Some(pause) = pause {
-            tokio::time::sleep(pause).await;
-        }
+        tokio::time::sleep(pause).await;
     }
 }
 
-fn unreadable(kind: Kind, invalid: Unreadable) -> Observed {
-    Observed::Unreadable { kind, metadata: Box::new(invalid.metadata), error: invalid.error }
+/// Why a list or a watch ended.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    #[error("the receiver is gone")]
+    Closed,
+    #[error("the server told no resourceVersion")]
+    NoVersion,
+    #[error(transparent)]
+    Failed(#[from] kube::Error),
 }
 
-fn is_unknown_kind(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+impl Stop {
+    fn has_code(&self, code: u16) -> bool {
+        matches!(self, Stop::Failed(kube::Error::Api(status)) if status.code == code)
+    }
+
+    fn is_unknown_kind(&self) -> bool {
+        self.has_code(404)
+    }
+}
+
+/// A watch of one kind. kube's own watcher does the same, and does not tell which version a list is of.
+struct Watch<K> {
+    api: Api<Guarded<K>>,
+    kind: Kind,
+    clock: Clock,
+    to: Sender<(Timestamp, Observed)>,
+    /// Where to go on; a list comes first.
+    version: Option<String>,
+    /// The newest version that was told.
+    newest: u64,
+    /// Whether a list was told.
+    is_told: bool,
+    /// How often it failed since it told something.
+    n_failures: u32,
+}
+
+impl<K> Watch<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+    Object: From<K>,
+{
+    async fn tell(&mut self, observed: Observed) -> Result<(), Stop> {
+        self.is_told |= matches!(observed, Observed::Listed { .. });
+        self.to.send((self.clock.now(), observed)).await.map_err(|_| Stop::Closed)
+    }
+
+    /// Tells all objects, read page by page.
+    async fn list(&mut self) -> Result<(), Stop> {
+        let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
+        let mut next = None;
+        let version = loop {
+            let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+            let page = self.api.list(&params).await?;
+            self.n_failures = 0;
+            for Guarded(item) in page.items {
+                match item {
+                    Ok(object) => objects.push(Object::from(object)),
+                    Err(invalid) => unreadable.push(invalid),
+                }
+            }
+            next = page.metadata.continue_.filter(|token| !token.is_empty());
+            if next.is_none() {
+                break page.metadata.resource_version;
+            }
+        };
+        let version = version.filter(|version| !version.is_empty()).ok_or(Stop::NoVersion)?;
+        let number = version.parse::<u64>().ok();
+        // Of a server that was restored from a backup nothing is newer than its list.
+        let is_set_back = number.is_some_and(|number| number < self.newest);
+        self.newest = number.unwrap_or_default();
+        let resource_version = (!is_set_back).then(|| version.clone());
+        self.version = Some(version);
+        self.tell(Observed::Listed { kind: self.kind, objects, unreadable, resource_version }).await
+    }
+
+    /// Tells changes from a version on, until the server ends the watch. A version that is too old is forgotten.
+    async fn follow(&mut self, version: &str) -> Result<(), Stop> {
+        let opened = self.api.watch(&WatchParams::default(), version).await.map_err(Stop::from);
+        let mut stream = match opened {
+            Ok(stream) => Box::pin(stream),
+            Err(stop) => return Err(self.forget_if_too_old(stop)),
+        };
+        while let Ok(Some(event)) = tokio::time::timeout(LONGEST_SILENCE, stream.next()).await {
+            let (metadata, told) = match event {
+                Ok(WatchEvent::Added(guard) | WatchEvent::Modified(guard)) => {
+                    let version = guard.meta().resource_version.clone();
+                    (
+                        version,
+                        Some(match guard.0 {
+                            Ok(object) => Observed::Applied(Object::from(object)),
+                            Err(invalid) => Observed::Unreadable(self.kind, invalid),
+                        }),
+                    )
+                }
+                Ok(WatchEvent::Deleted(guard)) => {
+                    let metadata = guard.meta().clone();
+                    (metadata.resource_version.clone(), Some(Observed::Deleted(self.kind, Box::new(metadata))))
+                }
+                Ok(WatchEvent::Bookmark(bookmark)) => (Some(bookmark.metadata.resource_version), None),
+                Ok(WatchEvent::Error(status)) => {
+                    return Err(self.forget_if_too_old(Stop::Failed(kube::Error::Api(status))));
+                }
+                Err(error) => return Err(Stop::Failed(error)),
+            };
+            self.version = metadata.filter(|version| !version.is_empty());
+            let Some(version) = &self.version else { return Err(Stop::NoVersion) };
+            self.newest = version.parse().map_or(self.newest, |version| self.newest.max(version));
+            self.n_failures = 0;
+            if let Some(told) = told {
+                self.tell(told).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_if_too_old(&mut self, stop: Stop) -> Stop {
+        if stop.has_code(410) {
+            self.version = None;
+        }
+        stop
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +199,8 @@ mod tests {
 
     use berth_api::NodeOverlay;
     use berth_apiserver::{ApiServer, Config, RequestLog};
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::PostParams;
 
     use super::*;
 
@@ -126,6 +217,25 @@ mod tests {
         let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, clock, sender);
         drop(tokio::time::timeout(Duration::from_secs(599), watching).await);
         assert_eq!(count.load(Ordering::Relaxed), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_is_told_with_its_version() {
+        let server = ApiServer::new(Config::default());
+        let client = || Client::new(server.clone(), "default");
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(16);
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let watching = tokio::spawn(watch::<Namespace>(client(), Kind::Namespace, clock, sender));
+        let Some((_, Observed::Listed { resource_version: Some(listed), .. })) = receiver.recv().await else {
+            panic!("no list of a version")
+        };
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some("new".to_owned());
+        Api::all(client()).create(&PostParams::default(), &namespace).await.unwrap();
+        let Some((_, Observed::Applied(told))) = receiver.recv().await else { panic!("no namespace") };
+        let newer = told.metadata().resource_version.as_ref().unwrap();
+        assert!(newer.parse::<u64>().unwrap() > listed.parse().unwrap(), "{newer} after {listed}");
+        watching.abort();
     }
 
     #[test]

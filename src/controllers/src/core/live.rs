@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{Core, Effect, Job};
 use crate::claim::conditions;
 use crate::clock::after;
+use crate::guarded::Unreadable;
 use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::observed::{Object, Observed};
@@ -51,12 +52,12 @@ impl Core {
                 let resource_version = metadata.resource_version.clone();
                 Event::Deleted { object: key.with_uid(metadata.uid.as_deref()), resource_version }
             }),
-            Observed::Listed(kind, objects) => state_kind(*kind).map(|kind| {
+            Observed::Listed { kind, objects, resource_version, .. } => state_kind(*kind).map(|kind| {
                 let objects = objects.iter().filter_map(Object::for_state).collect();
-                Event::Relisted { kind, objects, resource_version: None }
+                Event::Relisted { kind, objects, resource_version: resource_version.clone() }
             }),
             // What cannot be read counts as not there.
-            Observed::Unreadable { kind, metadata, .. } => state_kind(*kind).map(|kind| {
+            Observed::Unreadable(kind, Unreadable { metadata, .. }) => state_kind(*kind).map(|kind| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 let key = berth_state::Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default());
                 let object = key.with_uid(metadata.uid.as_deref());

@@ -21,9 +21,26 @@ async fn what_waits_before_everything_was_seen_does_not_spin() {
     let mut pod = Pod::default();
     (pod.metadata.name, pod.metadata.namespace) = (Some("web".to_owned()), Some("default".to_owned()));
     pod.spec = Some(PodSpec { containers: vec![Container::default()], ..PodSpec::default() });
-    core.handle(Input::Observed(Observed::Listed(Kind::Pod, vec![Object::from(pod)])), now);
+    core.handle(Input::Observed(listed(Kind::Pod, vec![Object::from(pod)], None)), now);
     assert_eq!(core.work(now), Vec::new());
     assert_eq!(core.next_time(), None, "only a watch can bring it further");
+}
+
+fn listed(kind: Kind, objects: Vec<Object>, version: Option<&str>) -> Observed {
+    Observed::Listed { kind, objects, unreadable: Vec::new(), resource_version: version.map(str::to_owned) }
+}
+
+#[test]
+fn a_list_ends_what_it_does_not_name_unless_that_is_newer() {
+    let cloud = FakeCloud::new(CloudConfig::default(), berth_cloudprovider_fake::catalogue());
+    let mut core = Core::new(Options::default(), Arc::new(cloud));
+    let key = berth_state::Key::new(berth_state::Kind::Pod, "default", "p0");
+    core.handle(Input::Observed(Observed::Applied(pod(0, 0))), start());
+    // The pod is of version 1.
+    for (version, stays) in [("0", true), ("1", false)] {
+        core.handle(Input::Observed(listed(Kind::Pod, Vec::new(), Some(version))), start());
+        assert_eq!(core.state.observed(&key).is_some(), stays, "a list of version {version}");
+    }
 }
 
 fn typed<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -100,7 +117,7 @@ fn at_rest_with(n: usize, options: Options) -> Core {
                     "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}})))],
             _ => Vec::new(),
         };
-        core.handle(Input::Observed(Observed::Listed(*kind, objects)), start());
+        core.handle(Input::Observed(listed(*kind, objects, None)), start());
     }
     settle(&mut core, start());
     core

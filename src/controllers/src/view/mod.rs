@@ -15,6 +15,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::claim::{conditions, is_ready};
+use crate::guarded::Unreadable;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed, WATCHED};
 
@@ -87,7 +88,7 @@ impl View {
                 self.unreadable.remove(&(kind, name.to_owned()));
                 self.remove(kind, namespace, name, uid, &mut concerned);
             }
-            Observed::Listed(kind, objects) => {
+            Observed::Listed { kind, objects, unreadable, .. } => {
                 self.listed.insert(kind);
                 self.unreadable.retain(|(known, _), _| *known != kind);
                 let listed: BTreeSet<(String, String)> =
@@ -101,12 +102,11 @@ impl View {
                 for object in objects {
                     self.apply(object, &mut concerned);
                 }
+                for object in unreadable {
+                    self.note_unreadable(kind, object);
+                }
             }
-            Observed::Unreadable { kind, metadata, error } => {
-                let (namespace, name) = names(&metadata);
-                tracing::warn!(kind = kind.as_str(), namespace, name, error, "an object cannot be read");
-                self.unreadable.insert((kind, name), metadata.uid.unwrap_or_default());
-            }
+            Observed::Unreadable(kind, object) => self.note_unreadable(kind, object),
         }
         concerned
     }
@@ -215,6 +215,12 @@ impl View {
             Kind::VolumeAttachment => self.attachments.bury(uid),
             _ => {}
         }
+    }
+
+    fn note_unreadable(&mut self, kind: Kind, Unreadable { metadata, error }: Unreadable) {
+        let (namespace, name) = names(&metadata);
+        tracing::warn!(kind = kind.as_str(), namespace, name, error, "an object cannot be read");
+        self.unreadable.insert((kind, name), metadata.uid.unwrap_or_default());
     }
 
     fn drop_one(&mut self, kind: Kind, namespace: &str, name: &str, uid: &str, concerned: &mut BTreeSet<Concerns>) {

@@ -51,7 +51,7 @@ fn a_list_takes_away_what_it_does_not_have_but_does_not_bury_it() {
     let mut view = View::default();
     view.observe(Observed::Applied(pod("a", "a", 5, Some("n"))));
     view.observe(Observed::Applied(pod("b", "b", 6, Some("n"))));
-    let concerned = view.observe(Observed::Listed(Kind::Pod, vec![pod("a", "a", 5, Some("n"))]));
+    let concerned = view.observe(listed(Kind::Pod, vec![pod("a", "a", 5, Some("n"))], Vec::new()));
     assert!(concerned.contains(&Concerns::Node("n".to_owned())));
     assert_eq!(on(&view, "n"), ["a"]);
     // It was younger than the list, and the watch tells it again.
@@ -105,11 +105,19 @@ fn what_a_pool_has_is_counted_where_its_claims_have_something_else() {
     }
 }
 
+fn listed(kind: Kind, objects: Vec<Object>, unreadable: Vec<Unreadable>) -> Observed {
+    Observed::Listed { kind, objects, unreadable, resource_version: None }
+}
+
 #[test]
 fn an_unreadable_claim_still_exists() {
     let mut view = View::default();
     let metadata = || Box::new(serde_json::from_value(json!({"name": "c", "uid": "u"})).unwrap());
-    view.observe(Observed::Unreadable { kind: Kind::NodeClaim, metadata: metadata(), error: "bad".to_owned() });
+    let unreadable = || Unreadable { metadata: metadata(), error: "bad".to_owned() };
+    view.observe(Observed::Unreadable(Kind::NodeClaim, unreadable()));
+    assert!(view.has_claim("c", "u") && view.has_unreadable_claims());
+    // A process that starts learns of it by a list, which must not forget it.
+    view.observe(listed(Kind::NodeClaim, Vec::new(), vec![unreadable()]));
     assert!(view.has_claim("c", "u") && view.has_unreadable_claims());
     view.observe(Observed::Deleted(Kind::NodeClaim, metadata()));
     assert!(!view.has_claim("c", "u") && !view.has_unreadable_claims());
@@ -120,7 +128,7 @@ fn nothing_is_synced_before_every_kind_was_listed() {
     let mut view = View::default();
     for kind in WATCHED.iter().copied() {
         assert!(!view.is_synced());
-        view.observe(Observed::Listed(kind, Vec::new()));
+        view.observe(Observed::nothing_of(kind));
     }
     assert!(view.is_synced());
 }
