@@ -115,9 +115,9 @@ fn given_back(
 fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) -> Resources {
     let mut spent = Resources::new();
     for &(class, count) in contents {
-        let spec = universe.class(class).and_then(|class| cluster.specs.get(class.spec as usize));
+        let spec = universe.class(class).and_then(|class| cluster.spec(class.spec));
         let Some(spec) = spec.filter(|spec| spec.reservation.owners_request != Resources::new()) else { continue };
-        let reservation = spec.reservation.reserves.and_then(|index| cluster.reservations.get(index as usize));
+        let reservation = spec.reservation.reserves.and_then(|index| cluster.reservation(index));
         if reservation.is_some_and(|reservation| reservation.allocate_once) {
             spent.add_times(&spec.requests, i64::from(count));
             spent.add_times(&spec.reservation.owners_request, -i64::from(count));
@@ -160,7 +160,7 @@ impl Allocation {
 
     fn set_names(&mut self, cluster: &Cluster) {
         let reservations = self.draws.with.keys().filter_map(|&index| {
-            let name = cluster.reservations.get(index as usize)?.name;
+            let name = cluster.reservation(index)?.name;
             Some((cluster.symbols.text(name).into(), index))
         });
         self.by_name = reservations.collect();
@@ -206,7 +206,7 @@ impl Allocation {
         cluster: &'a Cluster,
         universe: &'a Universe,
     ) -> impl Iterator<Item = (&'a str, u32)> {
-        let spec = universe.class(left.class).and_then(|class| cluster.specs.get(class.spec as usize));
+        let spec = universe.class(left.class).and_then(|class| cluster.spec(class.spec));
         let refusals = universe.class(left.class).and_then(|class| self.refusals(class.spec));
         let own = spec.and_then(|spec| spec.refusal.as_ref()).filter(|_| left.reasons.is_empty() && refusals.is_none());
         // Why a pod finds no Reservation to draw from says more than that it finds none.
@@ -292,5 +292,5 @@ impl Allocation {
 }
 
 fn name_of(reservation: u32, cluster: &Cluster) -> &str {
-    cluster.reservations.get(reservation as usize).map_or("", |known| cluster.symbols.text(known.name))
+    cluster.reservation(reservation).map_or("", |known| cluster.symbols.text(known.name))
 }

@@ -141,9 +141,8 @@ fn solve(
 pub(crate) fn is_plain(cluster: &Cluster, universe: &Universe, id: ClassId) -> bool {
     let (Some(class), Some(spec)) = (universe.class(id), spec_of(cluster, universe, id)) else { return false };
     let hostname = cluster.well_known.hostname;
-    let is_of_host = |counter: &berth_model::CounterId| {
-        universe.counters.get(counter.index()).is_some_and(|counter| counter.key == hostname)
-    };
+    let is_of_host =
+        |counter: &berth_model::CounterId| universe.counter(*counter).is_some_and(|counter| counter.key == hostname);
     let is_free = class.required.is_empty()
         && class.preferred.affinity.is_empty()
         && class.preferred.anti_affinity.is_empty()
@@ -153,5 +152,5 @@ pub(crate) fn is_plain(cluster: &Cluster, universe: &Universe, id: ClassId) -> b
 }
 
 fn spec_of<'c>(cluster: &'c Cluster, universe: &Universe, id: ClassId) -> Option<&'c PodSpec> {
-    cluster.specs.get(universe.class(id)?.spec as usize)
+    cluster.spec(universe.class(id)?.spec)
 }

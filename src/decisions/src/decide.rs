@@ -199,7 +199,7 @@ impl Answer<'_> {
             decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
             return Ok(());
         }
-        let draws_from = placement.draws_from.and_then(|id| self.cluster.reservations.get(id as usize));
+        let draws_from = placement.draws_from.and_then(|id| self.cluster.reservation(id));
         let draws_from =
             draws_from.map(|known| self.member(MemberKind::Reservation, self.cluster.symbols.text(known.name)));
         let own = crate::annotations(&placement.assigned, self.cluster);

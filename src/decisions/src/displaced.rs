@@ -104,7 +104,7 @@ pub(crate) fn queue(cluster: &Cluster, classes: &LiveUniverse, pods: &[BoundPod]
             None => rows.push(Row { alike, members: vec![(at, id)] }),
         }
     }
-    let priority = |spec: u32| cluster.specs.get(spec as usize).map_or(0, |spec| spec.priority);
+    let priority = |spec: u32| cluster.spec(spec).map_or(0, |spec| spec.priority);
     rows.sort_by_key(|row| Reverse(priority(row.alike.1)));
     Some(rows.into_iter().flat_map(|row| row.members).collect())
 }

@@ -96,20 +96,20 @@ pub(crate) fn is_to_be_bound(reservation: &Reservation) -> bool {
 /// The spec of a class of pods that must draw from a Reservation, and may.
 fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Option<u32> {
     let class = universe.class(class).filter(|class| class.kind == MemberKind::Pod)?;
-    let spec = cluster.specs.get(class.spec as usize)?;
+    let spec = cluster.spec(class.spec)?;
     (spec.reservation.affinity.is_some() && berth_scheduling::reservation::is_open(spec)).then_some(class.spec)
 }
 
 impl Existing {
     /// Leaves a Reservation that pre-allocates pending, for these reasons: nothing is launched for it.
     fn leave(&mut self, id: u32, mut reasons: Vec<(String, u32)>, cluster: &mut Cluster) {
-        let Some(known) = cluster.reservations.get(id as usize) else { return };
+        let Some(known) = cluster.reservation(id) else { return };
         let Some(template) = known.template else { return };
         let name = cluster.symbols.text(known.name).into();
         if reasons.is_empty() {
             reasons.push((UNBOUND.to_owned(), 0));
         }
-        let mut spec = cluster.specs.get(template.spec as usize).cloned().unwrap_or_default();
+        let mut spec = cluster.spec(template.spec).cloned().unwrap_or_default();
         // Of its own, as its reasons are.
         spec.reservation.reserves = Some(id);
         spec.refusal = Some(Refusal(UNBOUND.to_owned()));

@@ -193,7 +193,7 @@ impl ExpectedRows {
         let mut free: BTreeMap<usize, Resources> = BTreeMap::new();
         let mut left: BTreeMap<u32, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
         for (row, id) in cluster.pending.iter().zip(0..) {
-            let requests = &cluster.specs.get(row.spec as usize)?.requests;
+            let requests = &cluster.spec(row.spec)?.requests;
             let namespace = cluster.symbols.text(row.namespace);
             for run in &row.members {
                 let name: Box<str> = format!("{namespace}/{}", run.name).into();
@@ -212,7 +212,7 @@ impl ExpectedRows {
         for (id, mut left) in left {
             // As where the whole is decided, here as below.
             left.sort_by_key(|(_, name)| !own.contains(&**name));
-            let requests = &cluster.specs.get(cluster.pending.get(id as usize)?.spec as usize)?.requests;
+            let requests = &cluster.spec(cluster.pending.get(id as usize)?.spec)?.requests;
             let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id).unwrap_or_default().into_iter().collect();
             nodes.sort_by_key(|(at, _)| {
                 cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))

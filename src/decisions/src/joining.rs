@@ -72,7 +72,7 @@ struct Site<'a> {
 
 impl Site<'_> {
     fn spec(&self, class: ClassId) -> Option<&PodSpec> {
-        self.cluster.specs.get(self.universe.class(class)?.spec as usize)
+        self.cluster.spec(self.universe.class(class)?.spec)
     }
 
     fn has_owners(&self, shares: &[Share]) -> bool {
@@ -126,8 +126,8 @@ impl Site<'_> {
 
     // What a Reservation holds with these owners.
     fn holding(&self, id: u32, owners: &[Bundled]) -> Option<Holding> {
-        let mut holding = Holding::new(id, self.cluster.reservations.get(id as usize)?);
-        for spec in owners.iter().filter_map(|owner| self.cluster.specs.get(owner.spec as usize)) {
+        let mut holding = Holding::new(id, self.cluster.reservation(id)?);
+        for spec in owners.iter().filter_map(|owner| self.cluster.spec(owner.spec)) {
             holding.draw_in_sum(&spec.requests);
         }
         Some(holding)
@@ -160,14 +160,14 @@ impl Site<'_> {
         for &id in &ids {
             owners.extend(bundled.with.get(&id).into_iter().flatten().map(|owner| (id, owner.clone())));
         }
-        let priority = |owner: &Bundled| self.cluster.specs.get(owner.spec as usize).map_or(0, |spec| spec.priority);
+        let priority = |owner: &Bundled| self.cluster.spec(owner.spec).map_or(0, |spec| spec.priority);
         owners.sort_by_key(|(_, owner)| Reverse(priority(owner)));
         let mut room = NodeRoom::new(self.room_of_all(claims, shares));
         ids.iter().filter_map(|&id| self.holding(id, &[])).for_each(|holding| room.hold(holding));
         let mut with: BTreeMap<u32, Vec<Bundled>> = BTreeMap::new();
         let mut changes = false;
         for (before, owner) in owners {
-            let spec = self.cluster.specs.get(owner.spec as usize)?;
+            let spec = self.cluster.spec(owner.spec)?;
             let id = draws_from(self.cluster, &Labels::default(), Room::from(&room), spec)?;
             room.add_pod(&spec.requests, Some(id));
             if self.is_for_one(id) {
@@ -201,7 +201,7 @@ impl Site<'_> {
     }
 
     fn is_for_one(&self, reservation: u32) -> bool {
-        self.cluster.reservations.get(reservation as usize).is_some_and(|known| known.allocate_once)
+        self.cluster.reservation(reservation).is_some_and(|known| known.allocate_once)
     }
 
     // Lets pods draw in the order in which they were placed, those that drew when they came as they did; what Reservations

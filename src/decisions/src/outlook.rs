@@ -310,7 +310,7 @@ impl<'a> Market<'a> {
     }
 
     fn spec(&self, id: ClassId) -> Option<&'a berth_model::PodSpec> {
-        self.cluster.specs.get(self.universe.class(id)?.spec as usize)
+        self.cluster.spec(self.universe.class(id)?.spec)
     }
 }
 

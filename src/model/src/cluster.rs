@@ -162,6 +162,16 @@ impl Cluster {
         }
     }
 
+    /// What pods of a spec ask for. Whoever has an index has it of this cluster.
+    pub fn spec(&self, index: u32) -> Option<&PodSpec> {
+        listed(&self.specs, index as usize, "spec")
+    }
+
+    /// A Reservation. Whoever has an index has it of this cluster.
+    pub fn reservation(&self, index: u32) -> Option<&Reservation> {
+        listed(&self.reservations, index as usize, "Reservation")
+    }
+
     /// The index of a spec, new or known.
     pub fn intern_spec(&mut self, spec: PodSpec) -> u32 {
         if let Some(&id) = self.spec_ids.get(&spec) {
@@ -205,4 +215,11 @@ impl Cluster {
         }
         self.pending.get_mut(id as usize)
     }
+}
+
+/// What a list has at an index that was made for it: a debug build says where it has nothing.
+pub(crate) fn listed<'l, T>(list: &'l [T], at: usize, what: &str) -> Option<&'l T> {
+    let found = list.get(at);
+    debug_assert!(found.is_some(), "no {what} has index {at} among {}", list.len());
+    found
 }

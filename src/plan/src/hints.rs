@@ -43,7 +43,7 @@ pub(crate) fn add(solution: &mut Solution, specs: &[Option<u32>], cluster: &Clus
         let of_pools: Vec<Refusal> = of_pools.map(|reason| Refusal { reason, count: 0 }).collect();
         left.reasons.extend(reached.into_iter().take(MOST_HINTS));
         left.reasons.extend(of_pools.into_iter().take(MOST_HINTS));
-        let spec = spec.and_then(|spec| cluster.specs.get(spec as usize));
+        let spec = spec.and_then(|spec| cluster.spec(spec));
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
         let hints = known.hints(spec).into_iter().take(MOST_HINTS);

@@ -193,7 +193,7 @@ fn coming(
     let mut came = Settled::default();
     for share in shares {
         let Some(class) = plan.universe.class(share.class) else { continue };
-        if let Some(spec) = plan.cluster.specs.get(class.spec as usize) {
+        if let Some(spec) = plan.cluster.spec(class.spec) {
             came.requests.add_times(&spec.requests, i64::from(share.count));
         }
         if class.kind == MemberKind::Reservation {
@@ -209,7 +209,7 @@ fn coming(
             let assigned = known.next().map(|(_, own)| own).filter(|own| !own.is_empty());
             let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
             let draws = plan.allocation.joins(place, name);
-            if let Some((id, spec)) = draws.zip(plan.cluster.specs.get(row.spec as usize)) {
+            if let Some((id, spec)) = draws.zip(plan.cluster.spec(row.spec)) {
                 came.drawn.push((id, spec.requests.clone()));
             }
             let mut pod = bound(row.namespace, name.own().into(), row.spec, row.labels, draws);
@@ -223,10 +223,10 @@ fn coming(
 impl Settled {
     /// A Reservation comes with the pods that go with it.
     fn add_reservation(&mut self, plan: &Plan, id: u32) {
-        let Some(known) = plan.cluster.reservations.get(id as usize) else { return };
+        let Some(known) = plan.cluster.reservation(id) else { return };
         let mut holding = Holding::new(id, known);
         for pod in plan.allocation.bundled_with(id) {
-            if let Some(spec) = plan.cluster.specs.get(pod.spec as usize) {
+            if let Some(spec) = plan.cluster.spec(pod.spec) {
                 holding.draw_in_sum(&spec.requests);
             }
             let own = pod.name.split_once('/').map_or(&*pod.name, |(_, own)| own);

@@ -59,7 +59,7 @@ impl Accelerators {
             ..Accelerators::default()
         };
         let of_class = |class: &berth_model::PodClass| {
-            cluster.specs.get(class.spec as usize).is_some_and(|spec| accelerators.are_in(&spec.requests))
+            cluster.spec(class.spec).is_some_and(|spec| accelerators.are_in(&spec.requests))
         };
         let asks = universe.classes.iter().map(of_class).collect();
         let of_pool = |table: &ColumnTable| {

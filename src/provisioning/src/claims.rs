@@ -351,7 +351,7 @@ impl Planner<'_> {
         let mut counters: Vec<(Sym, CounterId)> = Vec::new();
         for constraint in self.universe.classes.iter().filter(|class| class.count > 0).flat_map(|class| &class.required)
         {
-            let key = self.universe.counters.get(constraint.counter().index()).map(|counter| counter.key);
+            let key = self.universe.counter(constraint.counter()).map(|counter| counter.key);
             let is_free = |key: Sym| {
                 let mut open = self.tables.iter().filter_map(|table| table.open.get(key));
                 open.any(|asked| asked.finite_values().is_none())

@@ -74,7 +74,7 @@ impl Planner<'_> {
         if let Some(Some(known)) = self.domains.get(counter.index()) {
             return Rc::clone(known);
         }
-        let Some(definition) = self.universe.counters.get(counter.index()) else { return Rc::from([]) };
+        let Some(definition) = self.universe.counter(counter) else { return Rc::from([]) };
         let filter = definition.filter;
         let mut found: Vec<Sym> = Vec::new();
         for node in &self.cluster.nodes {

@@ -87,7 +87,7 @@ fn requested(cluster: &Cluster) -> (i128, Vec<(i128, usize)>) {
     let cpu = |spec: &PodSpec| spec.requests.get(ResourceId::CPU);
     let (mut sum, mut weights) = (0_i128, BTreeMap::new());
     for row in &cluster.pending {
-        let Some(spec) = cluster.specs.get(row.spec as usize).filter(|spec| spec.refusal.is_none()) else { continue };
+        let Some(spec) = cluster.spec(row.spec).filter(|spec| spec.refusal.is_none()) else { continue };
         let count: u64 = row.members.iter().map(|run| u64::from(run.len())).sum();
         let weight = i128::from(weight_of_cpu(cpu(spec)));
         *weights.entry(weight).or_insert(0_usize) += usize::try_from(count).unwrap_or(usize::MAX);

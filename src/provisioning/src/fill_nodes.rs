@@ -82,6 +82,6 @@ impl Planner<'_> {
     // The Reservation that a class stands in for; those of a class are alike.
     fn reserved_by(&self, id: ClassId) -> Option<&Reservation> {
         let class = self.universe.class(id).filter(|class| class.kind == MemberKind::Reservation)?;
-        self.cluster.reservations.get(self.spec(class).reservation.reserves? as usize)
+        self.cluster.reservation(self.spec(class).reservation.reserves?)
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Floor<'a> {
 
     fn requests(&self, class: ClassId) -> Option<&'a Resources> {
         let spec = self.universe.class(class)?.spec;
-        self.cluster.specs.get(spec as usize).map(|spec| &spec.requests)
+        self.cluster.spec(spec).map(|spec| &spec.requests)
     }
 
     /// The columns that admit a class under any of its demands, and its cheapest node.

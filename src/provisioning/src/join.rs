@@ -133,7 +133,7 @@ impl Planner<'_> {
 
     // The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
     fn passages(&self, counter: CounterId, pool: usize) -> Option<&[Passage]> {
-        let filter = self.universe.counters.get(counter.index())?.filter?;
+        let filter = self.universe.counter(counter)?.filter?;
         self.passages.get(filter as usize)?.get(pool).map(Vec::as_slice)
     }
 
@@ -287,7 +287,7 @@ impl Planner<'_> {
         let universe = self.universe;
         for &counter in &scope.keyed_counts {
             let admitted = self.counts_on(bin, counter);
-            let key = universe.counters.get(counter.index()).map(|counter| counter.key);
+            let key = universe.counter(counter).map(|counter| counter.key);
             if let (true, Some(domain)) = (admitted, key.and_then(|key| bin.domain(key))) {
                 self.state.add_count(counter, Some(domain), all);
             }

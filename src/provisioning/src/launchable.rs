@@ -62,7 +62,7 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
     let mut passages: FxHashMap<u32, Vec<Vec<Passage>>> = FxHashMap::default();
     let mut known: FxHashMap<(Sym, Option<u32>), Vec<Sym>> = FxHashMap::default();
     for counter in counters {
-        let Some((key, filter)) = universe.counters.get(counter.index()).map(|known| (known.key, known.filter)) else {
+        let Some((key, filter)) = universe.counter(counter).map(|known| (known.key, known.filter)) else {
             continue;
         };
         let ways = filter.and_then(|id| {

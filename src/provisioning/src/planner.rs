@@ -223,7 +223,7 @@ impl<'a> Planner<'a> {
 
     pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
         static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
-        self.cluster.specs.get(class.spec as usize).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
+        self.cluster.spec(class.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
     }
 
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
@@ -257,7 +257,7 @@ impl<'a> Planner<'a> {
         let only_reserved = only_reserved && !self.strategy.topology_first;
         // Who must be in every zone finds none that has its share.
         let is_spread = |constraint: &Constraint| {
-            let key = self.universe.counters.get(constraint.counter().index()).map(|counter| counter.key);
+            let key = self.universe.counter(constraint.counter()).map(|counter| counter.key);
             matches!(constraint, Constraint::Spread { .. }) && key != Some(self.cluster.well_known.hostname)
         };
         let admitting = match (self.strategy.topology_first, self.shares.is_empty()) {

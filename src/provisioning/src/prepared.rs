@@ -37,7 +37,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn alternatives(planner: &Planner<'a>, demand: &Demand) -> Vec<Self> {
         static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
         let cluster = planner.cluster;
-        let spec = cluster.specs.get(demand.spec as usize).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default));
+        let spec = cluster.spec(demand.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default));
         let pools = cluster.node_pools.iter().zip(&*planner.tables);
         let mut ways: Vec<_> = pools.map(|(pool, table)| admit(cluster, pool, table, demand).into_iter()).collect();
         let mut out = Vec::new();

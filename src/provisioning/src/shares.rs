@@ -277,9 +277,9 @@ fn is_under(load: i128, share: i128, total: i128) -> bool {
 
 // What the requests of a member are. What a Reservation for one owner alone no longer holds once it has come counts not.
 fn weight(cluster: &Cluster, class: &berth_model::PodClass) -> i64 {
-    let Some(spec) = cluster.specs.get(class.spec as usize) else { return DEFAULT_MILLI_CPU };
+    let Some(spec) = cluster.spec(class.spec) else { return DEFAULT_MILLI_CPU };
     let reserves = spec.reservation.reserves.filter(|_| class.kind == MemberKind::Reservation);
-    let reservation = reserves.and_then(|index| cluster.reservations.get(index as usize));
+    let reservation = reserves.and_then(|index| cluster.reservation(index));
     let of_owners = &spec.reservation.owners_request;
     let is_spent = reservation.is_some_and(|known| known.allocate_once) && *of_owners != berth_model::Resources::new();
     let cpu = if is_spent { of_owners.get(ResourceId::CPU) } else { spec.requests.get(ResourceId::CPU) };

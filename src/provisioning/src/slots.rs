@@ -223,7 +223,7 @@ impl<'a> Planner<'a> {
             });
             let prepared = prepared.as_ref()?;
             let filtered = |counter: &berth_model::CounterId| {
-                self.universe.counters.get(counter.index()).is_some_and(|counter| counter.filter.is_some())
+                self.universe.counter(*counter).is_some_and(|counter| counter.filter.is_some())
             };
             if prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts).any(filtered) {
                 return None;

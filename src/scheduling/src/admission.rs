@@ -21,7 +21,7 @@ pub struct Admission {
 /// Narrows a NodePool to what a demand may use: nothing, or one admission for each way in which the alternatives of
 /// node affinity leave the labels that no column decides (nearly always one way).
 pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Vec<Admission> {
-    let Some(spec) = cluster.specs.get(demand.spec as usize) else { return Vec::new() };
+    let Some(spec) = cluster.spec(demand.spec) else { return Vec::new() };
     let symbols = &cluster.symbols;
     if pool.refusal.is_some()
         || first_untolerated(&pool.taints, &spec.tolerations, demand.avoids_preferred_taints, symbols).is_some()
@@ -38,7 +38,7 @@ pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &D
             admission.columns.intersect_with(&any);
         }
         for (daemon, columns) in &table.daemon_columns {
-            let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.specs.get(d.spec as usize));
+            let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.spec(d.spec));
             if daemon.is_some_and(|daemon| exclude_each_other(spec, daemon)) {
                 admission.columns.difference_with(columns);
             }
@@ -82,7 +82,7 @@ pub fn node_label(cluster: &Cluster, node: &Node, key: Sym) -> Option<Sym> {
 
 /// Whether a node admits a demand, as far as taints, node selector, node affinity and volume topology tell.
 pub fn admits_node(cluster: &Cluster, node: &Node, demand: &Demand) -> bool {
-    let Some(spec) = cluster.specs.get(demand.spec as usize) else { return false };
+    let Some(spec) = cluster.spec(demand.spec) else { return false };
     first_untolerated(&node.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols).is_none()
         && matches_any(cluster, node, &demand.terms)
         && filter::volumes(cluster, node, spec).is_none()

@@ -33,7 +33,7 @@ pub struct Demand {
 /// `PreferNoSchedule` taints. (The alternatives of required node affinity need no relaxation: all are tried at once.)
 pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Demand> {
     let (Some(class), mut out) = (universe.class(id), Vec::new()) else { return Vec::new() };
-    let Some(spec) = cluster.specs.get(class.spec as usize) else { return out };
+    let Some(spec) = cluster.spec(class.spec) else { return out };
     let heaviest_first = |weighted: &[(i32, Constraint)]| {
         let mut sorted: Vec<(i32, Constraint)> = weighted.to_vec();
         sorted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
@@ -87,7 +87,7 @@ impl Demand {
         constraints: impl Iterator<Item = Constraint>,
         counts_in: &[CounterId],
     ) {
-        let key_of = |counter: CounterId| universe.counters.get(counter.index()).map(|c| c.key);
+        let key_of = |counter: CounterId| universe.counter(counter).map(|c| c.key);
         for constraint in constraints {
             match key_of(constraint.counter()) {
                 Some(key) if key == cluster.well_known.hostname => self.host.push(constraint),

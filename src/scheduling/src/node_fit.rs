@@ -75,7 +75,7 @@ fn owns(spec: &PodSpec, reservation: u32) -> bool {
 
 impl<'w> NodeFit<'w> {
     pub(crate) fn reservation(&self, id: u32) -> Option<&'w Reservation> {
-        self.tables.cluster.reservations.get(id as usize)
+        self.tables.cluster.reservation(id)
     }
 
     /// A node as pods of this spec see it.
@@ -229,7 +229,7 @@ impl<'w> NodeFit<'w> {
     /// What the Reservation that a class stands in for, or is, says of a node beside what its pod says.
     pub(crate) fn reserve_obstacle(&self, id: ClassId, node: usize) -> Option<Obstacle> {
         let class = self.universe.class(id)?;
-        let ask = &self.cluster.specs.get(class.spec as usize)?.reservation;
+        let ask = &self.cluster.spec(class.spec)?.reservation;
         // Those of a class are alike in all that matters for their node.
         let reservation = ask.reserves.filter(|_| class.kind == MemberKind::Reservation);
         let reservation = reservation.and_then(|id| self.reservation(id));

@@ -79,7 +79,7 @@ impl<'a> NodeTables<'a> {
 
     pub(crate) fn class_and_spec(&self, id: ClassId) -> Option<(&'a PodClass, &'a PodSpec)> {
         let class = self.universe.class(id)?;
-        Some((class, self.cluster.specs.get(class.spec as usize)?))
+        Some((class, self.cluster.spec(class.spec)?))
     }
 
     /// Binds a pod of a class to a node. It draws from the Reservation there that suits it best, if any, and spends one
@@ -204,7 +204,7 @@ impl<'a> NodeTables<'a> {
     /// Holds room, ports and volumes of a Reservation on a node.
     pub(crate) fn hold(&self, state: &mut Snapshot, holding: Holding, node: usize) {
         let (id, stands_in) = (holding.reservation, holding.stands_in());
-        let Some(reservation) = self.cluster.reservations.get(id as usize) else { return };
+        let Some(reservation) = self.cluster.reservation(id) else { return };
         for &claim in &reservation.volumes.exclusive_claims {
             state.use_claim(claim);
         }
@@ -221,7 +221,7 @@ impl<'a> NodeTables<'a> {
     pub(crate) fn release(&self, state: &mut Snapshot, reservation: u32, node: usize) -> bool {
         let holding = state.nodes().get(node).and_then(|state| state.holding(reservation));
         let Some(stands_in) = holding.map(Holding::stands_in) else { return false };
-        let Some(known) = self.cluster.reservations.get(reservation as usize) else { return false };
+        let Some(known) = self.cluster.reservation(reservation) else { return false };
         for &claim in &known.volumes.exclusive_claims {
             state.free_claim(claim);
         }
@@ -278,7 +278,7 @@ impl<'a> NodeTables<'a> {
             if !self.counts_in(counter, come) || !self.counts_on(counter, node) {
                 continue;
             }
-            let Some(key) = self.universe.counters.get(counter.index()).map(|counter| counter.key) else { continue };
+            let Some(key) = self.universe.counter(counter).map(|counter| counter.key) else { continue };
             let is_host = key == self.cluster.well_known.hostname;
             let domain = if is_host { None } else { fixed.labels.get(key) };
             if !is_host && domain.is_none() {
@@ -294,14 +294,13 @@ impl<'a> NodeTables<'a> {
 
     // Whether a counter counts pods that have come so far.
     fn counts_in(&self, counter: CounterId, stage: PodStage) -> bool {
-        stage != PodStage::Terminating
-            || self.universe.counters.get(counter.index()).is_none_or(|known| !known.skips_terminating)
+        stage != PodStage::Terminating || self.universe.counter(counter).is_none_or(|known| !known.skips_terminating)
     }
 
     /// The counters on the host name in which a pod of the class counts on a node.
     pub(crate) fn host_counters(&self, (class, stage): (&PodClass, PodStage), node: usize) -> Vec<CounterId> {
         let hostname = self.cluster.well_known.hostname;
-        let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
+        let is_on_host = |id: &CounterId| self.universe.counter(*id).is_some_and(|c| c.key == hostname);
         let counters = class.counts_in.iter().chain(&class.weighs_in).copied();
         counters.filter(|id| is_on_host(id) && self.counts_in(*id, stage) && self.counts_on(*id, node)).collect()
     }
@@ -310,7 +309,7 @@ impl<'a> NodeTables<'a> {
     pub(crate) fn resident(&self, node: usize, pod: usize) -> Option<(&'a PodClass, &'a PodSpec)> {
         let class = *self.universe.bound.get(node)?.get(pod)?;
         let spec = self.cluster.nodes.get(node)?.pods.get(pod)?.spec;
-        Some((self.universe.class(class)?, self.cluster.specs.get(spec as usize)?))
+        Some((self.universe.class(class)?, self.cluster.spec(spec)?))
     }
 
     /// How far a pod on a node has come.
@@ -326,7 +325,7 @@ impl<'a> NodeTables<'a> {
 
     /// Whether a Reservation is for one pod alone.
     pub(crate) fn is_for_one(&self, reservation: u32) -> bool {
-        self.cluster.reservations.get(reservation as usize).is_some_and(|known| known.allocate_once)
+        self.cluster.reservation(reservation).is_some_and(|known| known.allocate_once)
     }
 }
 

@@ -82,7 +82,7 @@ impl Insufficient {
 
 /// The first of taints, node affinity and volume topology that keeps a demand off a node.
 pub fn node_refusal(cluster: &Cluster, node: &Node, demand: &Demand) -> String {
-    let Some(spec) = cluster.specs.get(demand.spec as usize) else { return AFFINITY.to_owned() };
+    let Some(spec) = cluster.spec(demand.spec) else { return AFFINITY.to_owned() };
     let before = filter::before_load(cluster, node, spec).or_else(|| filter::volumes(cluster, node, spec));
     // What is left is a preference that the demand takes as required.
     before.map_or(AFFINITY.to_owned(), |obstacle| obstacle.in_words(cluster).join(", "))
@@ -90,7 +90,7 @@ pub fn node_refusal(cluster: &Cluster, node: &Node, demand: &Demand) -> String {
 
 /// The taint of a NodePool's template that keeps a demand off.
 pub fn pool_taint(cluster: &Cluster, pool: &NodePool, demand: &Demand) -> Option<String> {
-    let spec = cluster.specs.get(demand.spec as usize)?;
+    let spec = cluster.spec(demand.spec)?;
     let taint = first_untolerated(&pool.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols)?;
     Some(format!("had untolerated taint {}", taint.in_words(&cluster.symbols)))
 }

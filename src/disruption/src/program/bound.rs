@@ -53,7 +53,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
         let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
         for pod in &node.pods {
             if pod.is_terminating() {
-                free.add(&cluster.specs.get(pod.spec as usize)?.requests);
+                free.add(&cluster.spec(pod.spec)?.requests);
             } else if needs_room(cluster, pod) {
                 *holds.entry(sorts.id_of(pod)?).or_default() += 1;
             }
@@ -79,7 +79,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
 
 /// Whether another pod comes in its place that finds room nowhere but on nodes.
 fn needs_room(cluster: &Cluster, pod: &BoundPod) -> bool {
-    let spec = pod.replaced_by.and_then(|spec| cluster.specs.get(spec as usize));
+    let spec = pod.replaced_by.and_then(|spec| cluster.spec(spec));
     pod.draws_from.is_none()
         && spec.is_some_and(|spec| spec.reservation.owner_of.is_empty() && !spec.reservation.ignores)
 }

@@ -190,7 +190,7 @@ fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> KeyedMap<Sy
         known.flat_map(|(node, pods)| pods.iter().map(move |pod| (&**pod, node))).collect();
     let mut name = String::new();
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
-        let Some(spec) = cluster.specs.get(row.spec as usize) else { continue };
+        let Some(spec) = cluster.spec(row.spec) else { continue };
         for run in row.members.iter().filter(|run| run.numbers.is_none()) {
             name.clear();
             name.extend([cluster.symbols.text(row.namespace), "/", &run.name]);
@@ -236,7 +236,7 @@ impl<'c> Sorts<'c> {
 
     fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
         let id = pod.replaced_by?;
-        let spec = self.cluster.specs.get(id as usize)?;
+        let spec = self.cluster.spec(id)?;
         let labels = self.cluster.label_sets.get(pod.labels as usize)?;
         let is_apart = self.is_apart_from_its_like(spec, labels);
         // Who keeps its like away is of one sort with its like alone.

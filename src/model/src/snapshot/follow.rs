@@ -50,12 +50,12 @@ impl Snapshot {
         let site = Site { labels: &node.labels, counts };
         let mut state = NodeState { free: node.free.clone(), holdings: node.holdings.clone(), ..NodeState::default() };
         for holding in &node.holdings {
-            let known = cluster.reservations.get(holding.reservation as usize);
+            let known = cluster.reservation(holding.reservation);
             state.units.held.extend(known.and_then(|known| held_units(holding.reservation, known)));
         }
         let mut edit = NodeEdit::unrecorded(&mut state);
         for (pod, class) in node.pods.iter().zip(universe.bound.get(index).into_iter().flatten()) {
-            if let Some(spec) = cluster.specs.get(pod.spec as usize) {
+            if let Some(spec) = cluster.spec(pod.spec) {
                 edit.attach(&spec.host_ports, &spec.volumes);
                 edit.assume(spec.assumed, 1);
             }
@@ -67,7 +67,7 @@ impl Snapshot {
             }
         }
         for holding in &node.holdings {
-            if let Some(reservation) = cluster.reservations.get(holding.reservation as usize) {
+            if let Some(reservation) = cluster.reservation(holding.reservation) {
                 edit.attach(&reservation.host_ports, &reservation.volumes);
             }
             for counter in self.count_holding(cluster, universe, holding, &site, true) {
@@ -88,7 +88,7 @@ impl Snapshot {
         site: &Site<'_, impl Fn(CounterId) -> bool>,
         comes: bool,
     ) -> Vec<CounterId> {
-        let spec = cluster.specs.get(pod.spec as usize);
+        let spec = cluster.spec(pod.spec);
         for &claim in spec.into_iter().flat_map(|spec| &spec.volumes.exclusive_claims) {
             if comes { self.use_claim(claim) } else { self.free_claim(claim) }
         }
@@ -105,7 +105,7 @@ impl Snapshot {
         site: &Site<'_, impl Fn(CounterId) -> bool>,
         comes: bool,
     ) -> Vec<CounterId> {
-        let Some(reservation) = cluster.reservations.get(holding.reservation as usize) else { return Vec::new() };
+        let Some(reservation) = cluster.reservation(holding.reservation) else { return Vec::new() };
         for &claim in &reservation.volumes.exclusive_claims {
             if comes { self.use_claim(claim) } else { self.free_claim(claim) }
         }
@@ -125,7 +125,7 @@ impl Snapshot {
         let mut on_host = Vec::new();
         let counters = universe.class(class).map(|class| class.counts_in.iter().chain(&class.weighs_in));
         for &counter in counters.into_iter().flatten() {
-            let Some(known) = universe.counters.get(counter.index()) else { continue };
+            let Some(known) = universe.counter(counter) else { continue };
             let is_skipped = stage == PodStage::Terminating && known.skips_terminating;
             if is_skipped || !(site.counts)(counter) {
                 continue;

@@ -1,6 +1,7 @@
 //! Pod classes: pods that no rule can tell apart.
 
 use super::topology::{Constraint, Counter, CounterId, NodeFilter};
+use crate::cluster::listed;
 use crate::{Cluster, Labels, MemberKind, PendingRow, Sym};
 
 /// An index into [`Universe::classes`].
@@ -87,6 +88,11 @@ impl PodClass {
 impl Universe {
     /// The class of an id.
     pub fn class(&self, id: ClassId) -> Option<&PodClass> {
-        self.classes.get(id.index())
+        listed(&self.classes, id.index(), "class")
+    }
+
+    /// The counter of an id.
+    pub fn counter(&self, id: CounterId) -> Option<&Counter> {
+        listed(&self.counters, id.index(), "counter")
     }
 }

@@ -114,7 +114,7 @@ impl ColumnTable {
 
     fn subtract_daemons(&mut self, cluster: &Cluster, pool: &NodePool) {
         for (index, daemon) in cluster.daemons.iter().enumerate() {
-            let Some(spec) = cluster.specs.get(daemon.spec as usize) else {
+            let Some(spec) = cluster.spec(daemon.spec) else {
                 continue;
             };
             if first_untolerated(&pool.taints, &spec.tolerations, false, &cluster.symbols).is_some() {

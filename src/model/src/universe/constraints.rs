@@ -69,7 +69,7 @@ impl Builder {
         is_pending: bool,
     ) -> OwnConstraints {
         let mut own = OwnConstraints::default();
-        let Some(spec) = cluster.specs.get(spec as usize) else {
+        let Some(spec) = cluster.spec(spec) else {
             return own;
         };
         let labels = labels_of(cluster, labels);

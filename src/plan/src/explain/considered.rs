@@ -37,7 +37,7 @@ pub(super) fn consider_all(
     story: &mut Explanation,
 ) {
     let taken = &outcome.taken;
-    let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
+    let Some(spec) = cluster.spec(subject.spec).cloned() else { return };
     let wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
     let own = add_row(cluster, subject, subject.spec);
     let mut rows = Vec::new();

@@ -44,7 +44,7 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
         story.add("Pods that run here", n_running.to_string());
     }
     for holding in NodeRoom::of_node(node).holdings() {
-        let Some(known) = cluster.reservations.get(holding.reservation as usize) else { continue };
+        let Some(known) = cluster.reservation(holding.reservation) else { continue };
         story.facts.push(super::Fact {
             name: "Reservation",
             text: format!(
@@ -101,7 +101,7 @@ fn if_it_went(removal: &Removal, story: &mut Explanation) {
 
 fn pod_in_words(cluster: &Cluster, pod: &berth_model::BoundPod) -> String {
     let name = format!("{}/{}", cluster.symbols.text(pod.namespace), pod.name);
-    let known = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
+    let known = pod.draws_from.and_then(|id| cluster.reservation(id));
     let mut more: Vec<String> = Vec::new();
     more.extend(known.map(|known| format!("draws from {}", cluster.symbols.text(known.name))));
     if let Some(assigned) = &pod.assigned {
@@ -125,7 +125,7 @@ fn refused(cluster: &mut Cluster, at: usize, story: &mut Explanation) {
             MemberKind::Pod => format!("Pod {}/{}", cluster.symbols.text(row.namespace), run.name),
             MemberKind::Reservation => format!("Reservation {}", run.name),
         };
-        let refusal = cluster.specs.get(class.spec as usize).and_then(|spec| spec.refusal.as_ref());
+        let refusal = cluster.spec(class.spec).and_then(|spec| spec.refusal.as_ref());
         let reasons = match (refusal, scheduler.assess(id).into_iter().find(|said| said.node == at)) {
             (Some(refusal), _) => vec![refusal.0.clone()],
             (None, Some(said)) => match said.verdict {

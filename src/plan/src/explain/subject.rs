@@ -126,7 +126,7 @@ fn tell(
     subject: &Subject,
     story: &mut Explanation,
 ) {
-    let Some(spec) = cluster.specs.get(subject.spec as usize).cloned() else { return };
+    let Some(spec) = cluster.spec(subject.spec).cloned() else { return };
     story.add("Requests", amounts(cluster, &spec.requests));
     if spec.priority != 0 && subject.kind == MemberKind::Pod {
         story.add("Priority", spec.priority.to_string());
@@ -210,7 +210,7 @@ fn find_pending<'c>(cluster: &'c Cluster, kind: MemberKind, object: &ObjectRef) 
 fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> String {
     let cluster = &plan.cluster;
     let name = cluster.nodes.get(at).map_or("", |node| cluster.symbols.text(node.name));
-    let draws = pod.draws_from.and_then(|id| cluster.reservations.get(id as usize));
+    let draws = pod.draws_from.and_then(|id| cluster.reservation(id));
     let draws = draws
         .map_or_else(String::new, |known| format!(", drawing from Reservation {}", cluster.symbols.text(known.name)));
     let Some(claim) = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)) else {
@@ -252,7 +252,7 @@ fn place_of(plan: &Plan, kind: MemberKind, name: &str) -> Option<String> {
 fn is_reservation(cluster: &Cluster, object: &ObjectRef) -> bool {
     cluster.reservations.iter().any(|known| {
         let operates = known.template.is_some_and(|template| {
-            let spec = cluster.specs.get(template.spec as usize);
+            let spec = cluster.spec(template.spec);
             cluster.symbols.text(template.namespace) == object.namespace
                 && spec.is_some_and(|spec| spec.reservation.operates)
         });

@@ -190,7 +190,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut
         let pool = node.node_pool.and_then(|pool| cluster.node_pools.get(pool as usize));
         let mut left = node.free.clone();
         for (class, count) in &entry.contents {
-            let spec = plan.universe.class(*class).and_then(|class| cluster.specs.get(class.spec as usize));
+            let spec = plan.universe.class(*class).and_then(|class| cluster.spec(class.spec));
             if let Some(spec) = spec {
                 left.add_times(&spec.requests, -i64::from(*count));
             }

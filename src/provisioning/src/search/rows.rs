@@ -213,9 +213,8 @@ fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a
 /// Whether pods of a demand neither choose a domain nor count in one, and on every node alike for what counts by node.
 pub(crate) fn is_counted_nowhere(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
-    let is_filtered = |counter: &CounterId| {
-        planner.universe.counters.get(counter.index()).is_none_or(|counter| counter.filter.is_some())
-    };
+    let is_filtered =
+        |counter: &CounterId| planner.universe.counter(*counter).is_none_or(|counter| counter.filter.is_some());
     let is_by_domain = !demand.keyed.is_empty() || !demand.keyed_counts.is_empty() || !demand.decided_keys.is_empty();
     !is_by_domain && !demand.host_counts.iter().any(is_filtered)
 }
@@ -224,7 +223,7 @@ fn is_expressible(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
     let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Affinity { .. }));
     let is_steady = |counter: &CounterId| {
-        let definition = planner.universe.counters.get(counter.index());
+        let definition = planner.universe.counter(*counter);
         let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
         prepared.admissions.iter().enumerate().all(|(pool, admission)| {
             let passages = planner.passages.get(filter as usize).and_then(|passages| passages.get(pool));

@@ -69,7 +69,7 @@ struct Owners {
 impl Owners {
     fn new(cluster: &Cluster, universe: &Universe, id: ClassId) -> Option<Self> {
         let class = universe.class(id)?;
-        let spec = cluster.specs.get(class.spec as usize)?;
+        let spec = cluster.spec(class.spec)?;
         let is_alone = class.required.is_empty() && class.counts_in.is_empty() && is_open(spec);
         // Preferences are left aside, as where a Reservation is drawn from on a node.
         let demand = demands(cluster, universe, id).pop()?;
@@ -90,8 +90,8 @@ fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &
     }) else {
         return;
     };
-    let spec = cluster.specs.get(stand_in as usize).cloned().unwrap_or_default();
-    let reservation = spec.reservation.reserves.and_then(|index| cluster.reservations.get(index as usize)).cloned();
+    let spec = cluster.spec(stand_in).cloned().unwrap_or_default();
+    let reservation = spec.reservation.reserves.and_then(|index| cluster.reservation(index)).cloned();
     let Some(mut probe) = reservation else { return };
     probe.phase = Phase::Available;
     let like = spec.reservation.reserves.unwrap_or(u32::MAX);

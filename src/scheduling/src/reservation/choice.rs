@@ -64,7 +64,7 @@ pub fn gives_any(holding: &Holding, spec: &PodSpec) -> bool {
 pub fn draws_from(cluster: &Cluster, labels: &Labels, room: Room<'_>, spec: &PodSpec) -> Option<u32> {
     let is_for = |(_, holding): &(usize, &Holding)| {
         let is_owner = spec.reservation.owner_of.binary_search(&holding.reservation).is_ok();
-        let known = cluster.reservations.get(holding.reservation as usize);
+        let known = cluster.reservation(holding.reservation);
         let seeker = Seeker { is_owner, spec };
         known.is_some_and(|known| may_draw_from(&seeker, known, holding, labels, &cluster.symbols).is_ok())
     };

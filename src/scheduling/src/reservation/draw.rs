@@ -46,7 +46,7 @@ pub fn is_open(spec: &PodSpec) -> bool {
 
 /// Classes of owners, highest priority first.
 pub(super) fn owners_in_order(cluster: &Cluster, universe: &Universe) -> Vec<ClassId> {
-    let spec = |id: ClassId| universe.class(id).and_then(|class| cluster.specs.get(class.spec as usize));
+    let spec = |id: ClassId| universe.class(id).and_then(|class| cluster.spec(class.spec));
     let ids = (0..u32::try_from(universe.classes.len()).unwrap_or(u32::MAX)).map(ClassId);
     let is_owner = |id: &ClassId| {
         universe.class(*id).is_some_and(|class| class.kind == MemberKind::Pod && class.count > 0)

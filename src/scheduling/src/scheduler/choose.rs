@@ -81,7 +81,7 @@ impl Scheduler<'_> {
 
     /// Whether nothing about the pod itself, or its claims, keeps it off every node.
     pub(super) fn may_be_placed(&self, id: ClassId) -> bool {
-        let spec = self.universe.class(id).and_then(|class| self.cluster.specs.get(class.spec as usize));
+        let spec = self.universe.class(id).and_then(|class| self.cluster.spec(class.spec));
         spec.is_some_and(|spec| {
             let is_taken = |&claim: &Sym| {
                 let users = self.state.claim_users(claim);

@@ -262,8 +262,7 @@ impl Scheduler<'_> {
     fn is_plain(&self, node: usize, pod: &BoundPod) -> bool {
         let has_shared = self
             .cluster
-            .specs
-            .get(pod.spec as usize)
+            .spec(pod.spec)
             .is_none_or(|spec| !spec.host_ports.is_empty() || spec.volumes != Volumes::default());
         let has_holdings = self.state.nodes().get(node).is_none_or(|state| !state.holdings.is_empty());
         !(has_shared && has_holdings) && pod.assigned.is_none() && pod.draws_from.is_none() && pod.candidate.is_none()
@@ -272,7 +271,7 @@ impl Scheduler<'_> {
     /// A plain pod came to a node, or left it.
     fn change_pod(&mut self, PodStep { class, pod, comes }: PodStep<'_>, node: usize) -> bool {
         let Some(class) = self.universe.class(class) else { return false };
-        let Some(spec) = self.cluster.specs.get(pod.spec as usize) else { return false };
+        let Some(spec) = self.cluster.spec(pod.spec) else { return false };
         let running = Running { class, spec, stage: pod.stage, assigned: None, draws_from: None };
         if comes {
             self.tables.comes(&mut self.state, running, node);

@@ -44,7 +44,7 @@ impl Scheduler<'_> {
     /// Places the next Reservation of a class on a node: it is available there.
     pub(super) fn place_reservation(&mut self, class: ClassId, node: usize) {
         let Some(id) = self.members.next(class) else { return };
-        let Some(reservation) = self.cluster.reservations.get(id as usize) else { return };
+        let Some(reservation) = self.cluster.reservation(id) else { return };
         let mut holding = Holding::new(id, reservation);
         holding.waits = false;
         let Some((_, spec)) = self.class_and_spec(class) else { return };

@@ -114,7 +114,7 @@ impl World<'_> {
     /// The pods of equal or higher priority that room on a node is held for.
     pub(super) fn held(&self, node: usize, priority: i32) -> impl Iterator<Item = (&PodClass, &PodSpec)> {
         let classes = self.nominated.get(&node).into_iter().flatten().filter_map(|&id| self.universe.class(id));
-        let pods = classes.filter_map(|class| Some((class, self.cluster.specs.get(class.spec as usize)?)));
+        let pods = classes.filter_map(|class| Some((class, self.cluster.spec(class.spec)?)));
         pods.filter(move |(_, spec)| spec.priority >= priority)
     }
 
@@ -124,7 +124,7 @@ impl World<'_> {
         for (class, spec) in self.held(node, priority) {
             let state = with.get_or_insert_with(|| seen.to_owned()).state.to_mut();
             let hostname = self.cluster.well_known.hostname;
-            let is_on_host = |id: &CounterId| self.universe.counters.get(id.index()).is_some_and(|c| c.key == hostname);
+            let is_on_host = |id: &CounterId| self.universe.counter(*id).is_some_and(|c| c.key == hostname);
             let on_host: Vec<CounterId> = class.counts_in.iter().copied().filter(is_on_host).collect();
             add_to(&mut NodeEdit::unrecorded(state), spec, None, &on_host);
         }

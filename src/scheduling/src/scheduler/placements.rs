@@ -66,7 +66,7 @@ impl Scheduler<'_> {
         let mut names: FxHashMap<ClassId, Names<'_>> = FxHashMap::default();
         for (node, state) in self.state().nodes().iter().enumerate() {
             for &id in &state.placed {
-                let Some(known) = self.cluster.reservations.get(id as usize) else { continue };
+                let Some(known) = self.cluster.reservation(id) else { continue };
                 placements.push(Placement {
                     name: self.cluster.symbols.text(known.name).into(),
                     kind: MemberKind::Reservation,

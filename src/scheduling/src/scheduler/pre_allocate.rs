@@ -44,7 +44,7 @@ impl Scheduler<'_> {
     pub fn pre_allocate(&mut self, reservation: u32) -> Option<usize> {
         let (best, _) = self.bindings(reservation)?;
         let (node, binding, pods) = best?;
-        let known = self.cluster.reservations.get(reservation as usize)?;
+        let known = self.cluster.reservation(reservation)?;
         let mut holding = Holding::new(reservation, known);
         holding.waits = !binding.pods.is_empty();
         for pod in binding.pods.iter().filter_map(|&at| pods.get(at).copied()) {
@@ -88,7 +88,7 @@ impl Scheduler<'_> {
     /// The best node with how it would be bound there and the candidates, and why the others refuse.
     #[expect(clippy::type_complexity, reason = "an answer of one place")]
     fn bindings(&mut self, id: u32) -> Option<(Option<(usize, Binding, Vec<usize>)>, BTreeMap<String, u32>)> {
-        let known = self.cluster.reservations.get(id as usize)?;
+        let known = self.cluster.reservation(id)?;
         let (how, class) = (known.pre_allocation?, self.universe.reserved.get(id as usize).copied().flatten()?);
         if !self.had_no_node(id) {
             return None;
@@ -132,7 +132,7 @@ impl Scheduler<'_> {
             .iter()
             .filter_map(|&at| {
                 let bound = cluster.nodes.get(node)?.pods.get(at)?;
-                let spec = cluster.specs.get(bound.spec as usize)?;
+                let spec = cluster.spec(bound.spec)?;
                 let priority = bound.candidate.as_ref().and_then(|candidate| candidate.priority).unwrap_or(0);
                 let is_bound = self.drawn_by(node, at).is_some();
                 Some(Candidate { name: &bound.name, requests: &spec.requests, priority, is_bound })

@@ -160,7 +160,7 @@ impl Scheduler<'_> {
     }
 
     fn priority(&self, pod: &BoundPod) -> i32 {
-        self.cluster.specs.get(pod.spec as usize).map_or(0, |spec| spec.priority)
+        self.cluster.spec(pod.spec).map_or(0, |spec| spec.priority)
     }
 
     // Takes all off, then puts back as many as can stay: those first whose going would violate a budget.

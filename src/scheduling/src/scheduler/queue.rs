@@ -98,7 +98,7 @@ impl Scheduler<'_> {
     }
 
     fn reserves_at(&self, reservation: u32) -> i32 {
-        self.cluster.reservations.get(reservation as usize).map_or(0, |known| known.priority)
+        self.cluster.reservation(reservation).map_or(0, |known| known.priority)
     }
 
     // Runs of pods of one class, in the order in which they are placed.
@@ -107,7 +107,7 @@ impl Scheduler<'_> {
         // Most classes of a cluster that lives only run: their specs are not even looked at.
         let classes = self.universe.classes.iter().zip((0..).map(ClassId));
         for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
-            let priority = self.cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
+            let priority = self.cluster.spec(class.spec).map_or(0, |spec| spec.priority);
             for &row in &class.rows {
                 let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));

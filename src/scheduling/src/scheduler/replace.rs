@@ -21,11 +21,11 @@ pub(super) struct Replacements {
 /// universe knows their classes: pods of lower priority than one that is pending and may preempt.
 pub fn expect_replacements(cluster: &mut Cluster) {
     let pending = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
-    let preempting = pending.filter_map(|row| cluster.specs.get(row.spec as usize)).filter(|spec| !spec.never_preempts);
+    let preempting = pending.filter_map(|row| cluster.spec(row.spec)).filter(|spec| !spec.never_preempts);
     let Some(highest) = preempting.map(|spec| spec.priority).max() else { return };
     let mut shapes: Vec<(Sym, u32, u32)> = Vec::new();
     for pod in cluster.nodes.iter().flat_map(|node| &node.pods) {
-        let is_lower = cluster.specs.get(pod.spec as usize).is_some_and(|spec| spec.priority < highest);
+        let is_lower = cluster.spec(pod.spec).is_some_and(|spec| spec.priority < highest);
         shapes.extend(pod.replaced_by.filter(|_| is_lower).map(|spec| (pod.namespace, spec, pod.labels)));
     }
     shapes.sort_unstable();
@@ -46,7 +46,7 @@ impl Scheduler<'_> {
             let rows = classes.filter(|(class, _)| class.kind == MemberKind::Pod).flat_map(|(class, id)| {
                 class.rows.iter().filter_map(move |&at| {
                     let row = cluster.pending.get(at as usize)?;
-                    let priority = cluster.specs.get(row.spec as usize)?.priority;
+                    let priority = cluster.spec(row.spec)?.priority;
                     Some(((row.namespace, row.spec, row.labels), (Reverse(priority), row.kind, at, id)))
                 })
             });

@@ -55,7 +55,7 @@ impl World<'_> {
                 if !self.counts_on(counter, node) {
                     continue;
                 }
-                let Some(key) = self.universe.counters.get(counter.index()).map(|c| c.key) else { continue };
+                let Some(key) = self.universe.counter(counter).map(|c| c.key) else { continue };
                 if key == hostname {
                     *discount.total.entry(counter).or_default() += 1;
                 } else if let Some(domain) = fixed.labels.get(key) {

@@ -101,7 +101,7 @@ impl Shape {
     pub(super) fn new(known: Known<'_>, id: ClassId, as_spec: Arc<PodSpec>, keys: Vec<Sym>) -> Option<Self> {
         let Known { cluster, universe, sizes, launchable } = known;
         let class = universe.class(id)?;
-        let spec = cluster.specs.get(class.spec as usize)?;
+        let spec = cluster.spec(class.spec)?;
         let mut shape = Shape {
             class: id,
             spec: as_spec,
@@ -116,7 +116,7 @@ impl Shape {
             discount: Discount::default(),
         };
         let place = |shape: &mut Self, counter: CounterId| -> Option<(CountedBy, bool)> {
-            let counter = universe.counters.get(counter.index())?;
+            let counter = universe.counter(counter)?;
             if counter.key == cluster.well_known.hostname {
                 return Some((CountedBy::Host, counter.counts_owners));
             }
@@ -143,7 +143,7 @@ impl Shape {
                 Constraint::Affinity { counts_self, .. } => shape.affinity.push(rule(counts_self)),
                 Constraint::AntiAffinity { counts_self, .. } => shape.anti_affinity.push(rule(counts_self)),
                 Constraint::Spread { counter, max_skew, min_domains, counts_self } => {
-                    let filter = universe.counters.get(counter.index()).and_then(|counter| counter.filter);
+                    let filter = universe.counter(counter).and_then(|counter| counter.filter);
                     let eligible = shape.eligible(sizes, launchable, counter, place, filter);
                     let spread = SpreadRule {
                         rule: rule(counts_self),
@@ -158,7 +158,7 @@ impl Shape {
         }
         shape.anti_affinity.sort_by_key(|rule| rule.is_others);
         let order = |rule: &SpreadRule| {
-            let key = universe.counters.get(rule.rule.counter.index()).map(|counter| counter.key);
+            let key = universe.counter(rule.rule.counter).map(|counter| counter.key);
             let mut constraints = spec.spread.iter().filter(|constraint| constraint.is_required);
             constraints.position(|constraint| Some(constraint.key) == key && constraint.max_skew == rule.max_skew)
         };

@@ -40,7 +40,7 @@ impl Residents {
             labels.is_some_and(|value| cluster.symbols.text(value) == "true")
         };
         let resident = |(at, pod): (usize, &BoundPod)| {
-            let spec = cluster.specs.get(pod.spec as usize).filter(|_| !is_protected(pod))?;
+            let spec = cluster.spec(pod.spec).filter(|_| !is_protected(pod))?;
             Some(Resident { priority: spec.priority, pod: at, requests: spec.requests.clone() })
         };
         let of_node = |node: &berth_model::Node| {

@@ -52,8 +52,8 @@ fn key<'a>(cluster: &'a Cluster, class: &'a PodClass, comes_again: bool) -> Opti
     if !comes_again && class.count == 0 && class.kind == MemberKind::Pod {
         return None;
     }
-    let spec = cluster.specs.get(class.spec as usize)?;
-    let reservation = spec.reservation.reserves.and_then(|id| cluster.reservations.get(id as usize));
+    let spec = cluster.spec(class.spec)?;
+    let reservation = spec.reservation.reserves.and_then(|id| cluster.reservation(id));
     Some(ViewKey {
         kind: class.kind,
         spec: without_owners(spec),

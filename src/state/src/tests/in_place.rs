@@ -8,7 +8,7 @@ use super::*;
 fn told(state: &mut State) -> Vec<String> {
     let cluster = state.cluster(NOW);
     let text = |sym| cluster.symbols.text(sym);
-    let named = |id: u32| cluster.reservations.get(id as usize).map_or("none", |known| text(known.name));
+    let named = |id: u32| cluster.reservation(id).map_or("none", |known| text(known.name));
     let mut lines: Vec<String> = Vec::new();
     for row in &cluster.pending {
         let spec = &cluster.specs[row.spec as usize];

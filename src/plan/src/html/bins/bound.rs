@@ -76,7 +76,7 @@ fn requests(plan: &Plan, node: usize, kind: MemberKind, also: &Also<'_>) -> Reso
                 *pod.name == *name && cluster.symbols.text(pod.namespace) == namespace
             };
             let spec = node.pods.iter().rev().find(named)?.spec;
-            cluster.specs.get(spec as usize).map(|spec| spec.requests.clone())
+            cluster.spec(spec).map(|spec| spec.requests.clone())
         }),
         MemberKind::Reservation => {
             let named = |known: &&berth_model::Reservation| cluster.symbols.text(known.name) == also.name;

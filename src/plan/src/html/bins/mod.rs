@@ -120,7 +120,7 @@ impl Serialize for Classes<'_> {
             });
             ClassJson {
                 is_reservation: class.kind == MemberKind::Reservation,
-                requests: plan.cluster.specs.get(class.spec as usize).map_or(&[], |spec| spec.requests.amounts()),
+                requests: plan.cluster.spec(class.spec).map_or(&[], |spec| spec.requests.amounts()),
                 members: names.collect(),
             }
         });
