@@ -5,7 +5,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::FxIndexMap;
 use crate::node::{NodeClaimRecord, NodeRecord};
-use crate::node_reservation;
 use crate::units::node_policy;
 
 /// Nodes and NodeClaims by what they find each other by: the provider's id, else the name of the node.
@@ -129,7 +128,7 @@ impl Site<'_> {
         cluster: &Cluster,
     ) -> Node {
         let mut free = if is_coming_up { with_claimed(&record.allocatable, claim) } else { record.allocatable.clone() };
-        node_reservation::trim(&mut free, &record.reserved);
+        record.kept.trim(&mut free);
         let mut node = Node {
             name: record.name,
             labels: record.all_labels(cluster),
@@ -154,6 +153,7 @@ impl Site<'_> {
         let label = cluster.symbols.get(berth_api::labels::koordinator::NUMA_TOPOLOGY_POLICY);
         let named = label.and_then(|label| node.labels.get(label)).map(|name| cluster.symbols.text(name));
         node.units.policy = node_policy(named, node.units.policy);
+        record.kept.take_off(&mut node.units);
         node
     }
 

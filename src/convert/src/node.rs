@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::CSINode;
 
 use crate::Problem;
 use crate::in_flight::{Asked, read_asked};
-use crate::node_reservation::reserved;
+use crate::node_reservation::Kept;
 use crate::pod::effect;
 use crate::quantities::{Amounts, room};
 use crate::terms::node_labels;
@@ -34,8 +34,8 @@ pub(crate) struct NodeRecord {
     pub(crate) taints: Vec<Taint>,
     pub(crate) allocatable: Resources,
     pub(crate) capacity: Resources,
-    /// What it keeps from pods, of allocatable.
-    pub(crate) reserved: Resources,
+    /// What it keeps from pods.
+    pub(crate) kept: Kept,
     pub(crate) provider_id: Option<Sym>,
     pub(crate) is_deleting: bool,
     pub(crate) cordon: Cordon,
@@ -87,7 +87,7 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         taints,
         allocatable: room(allocatable.or(capacity), cluster).map_err(|problem| problem.under("status.allocatable"))?,
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
-        reserved: reserved(node.metadata.annotations.as_ref(), cluster)?,
+        kept: Kept::read(node.metadata.annotations.as_ref(), cluster)?,
         provider_id: provider_id.filter(|id| !id.is_empty()).map(|id| cluster.symbols.intern(id)),
         cordon: state,
         images: status.map(|status| read_images(status, cluster)).unwrap_or_default(),
@@ -121,7 +121,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
     };
     let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;
     let capacity = amounts(status.map(|status| &status.capacity), "status.capacity")?;
-    let reserved = reserved(claim.metadata.annotations.as_ref(), cluster)?;
+    let kept = Kept::read(claim.metadata.annotations.as_ref(), cluster)?;
     let own = node_labels(claim.metadata.labels.iter().flatten(), &mut cluster.symbols);
     let asked = read_asked(claim, &own, cluster)?;
     let symbols = &mut cluster.symbols;
@@ -135,7 +135,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             taints: read_taints(&claim.spec.taints, symbols).map_err(|problem| problem.under("spec.taints"))?,
             allocatable,
             capacity,
-            reserved,
+            kept,
             provider_id: provider_id.map(|id| symbols.intern(id)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
             cordon: Cordon::None,

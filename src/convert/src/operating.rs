@@ -7,9 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::add_pod::PodRecord;
+use crate::node_reservation::Kept;
 use crate::pod::Draft;
 use crate::reservation::{ReservationRecord, add_identity, owners};
-use crate::{Problem, annotations, node_reservation};
+use crate::{Problem, annotations};
 
 /// Who has come, as far as it matters that somebody has.
 #[derive(Default, Deserialize)]
@@ -35,7 +36,7 @@ pub(crate) fn read_operating(pod: &Pod, record: &PodRecord, cluster: &mut Cluste
     let example = r#"[{"labelSelector":{"matchLabels":{"app":"web"}}}]"#;
     let who: Vec<berth_api::ReservationOwner> = annotations::read(notes, key, example)?.unwrap_or_default();
     reservation.owners = Some(owners(&who, "", cluster).map_err(|problem| annotations::at(key, problem.to_string()))?);
-    reservation.kept = node_reservation::reserved(notes, cluster)?;
+    reservation.kept = Kept::read(notes, cluster)?.amounts;
     reservation.policy = AllocatePolicy::Aligned;
     reservation.node = record.node;
     reservation.phase = if is_ready(pod) { Phase::Available } else { Phase::Waiting };

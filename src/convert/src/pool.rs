@@ -5,7 +5,7 @@ use berth_api::{NodeClassRef, NodePool, Requirement as ApiRequirement};
 use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
 use crate::node::read_taints;
-use crate::node_reservation::reserved;
+use crate::node_reservation::Kept;
 use crate::quantities::{Amounts, resource_id};
 use crate::terms::{node_key, requirement};
 use crate::{Options, Problem};
@@ -42,8 +42,9 @@ pub(crate) fn read_pool(
         limits.extend(resource_id(name, cluster).map(|id| (id, amounts.get(id))));
     }
     limits.sort_unstable();
-    let reserved = reserved(Some(&spec.template.metadata.annotations), cluster)
-        .map_err(|problem| problem.under("spec.template"))?;
+    let reserved = Kept::read(Some(&spec.template.metadata.annotations), cluster)
+        .map_err(|problem| problem.under("spec.template"))?
+        .amounts;
     let symbols = &mut cluster.symbols;
     let mut requirements = requirements_of(&template.requirements, symbols)
         .map_err(|problem| problem.under("spec.template.spec.requirements"))?;

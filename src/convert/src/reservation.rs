@@ -13,11 +13,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::node::read_taints;
+use crate::node_reservation::Kept;
 use crate::pod::{Draft, Priority, draft};
 use crate::quantities::{Amounts, resource_id};
 use crate::requests::reserved_requests;
 use crate::terms::{labels_of, selector};
-use crate::{Problem, annotations, node_reservation, units};
+use crate::{Problem, annotations, units};
 
 /// A Reservation as it is read.
 #[derive(Clone, PartialEq)]
@@ -220,7 +221,7 @@ fn read_amounts(
         }
         amounts.rounded_up()
     };
-    reservation.kept = node_reservation::reserved(notes, cluster)?;
+    reservation.kept = Kept::read(notes, cluster)?.amounts;
     let key = koordinator::RESERVATION_RESTRICTED_OPTIONS;
     let options: RestrictedOptions = annotations::read(notes, key, r#"{"resources":["cpu"]}"#)?.unwrap_or_default();
     for name in &options.resources {

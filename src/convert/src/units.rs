@@ -107,9 +107,12 @@ pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster
     let example = r#"{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}"#;
     let topology: CpuTopology = annotations::read(notes, key, example)?.unwrap_or_default();
     let mut kept = CpuSet::default();
+    let mut are_kept_listed = false;
     for key in [koordinator::NODE_RESERVATION, koordinator::KUBELET_CPU_MANAGER_POLICY] {
         let reserved: Reserved = annotations::read(notes, key, r#"{"reservedCPUs":"0-3"}"#)?.unwrap_or_default();
-        kept = kept.union(&list(&reserved.reserved_cpus, key)?);
+        let reserved = list(&reserved.reserved_cpus, key)?;
+        are_kept_listed |= key == koordinator::NODE_RESERVATION && !reserved.is_empty();
+        kept = kept.union(&reserved);
     }
     let key = koordinator::NODE_SYSTEM_QOS;
     let system: CpuList = annotations::read(notes, key, r#"{"cpuset":"0-1"}"#)?.unwrap_or_default();
@@ -160,7 +163,7 @@ pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster
         name @ ("BestEffort" | "Restricted") => NumaPolicy::of_name(name),
         _ => None,
     });
-    Ok(Units { cpus, devices: Vec::new(), numa, policy, is_unknown: false })
+    Ok(Units { cpus, devices: Vec::new(), numa, policy, are_kept_listed, is_unknown: false })
 }
 
 /// The NUMA policy that a node's label names, or its kubelet has.

@@ -92,6 +92,8 @@ pub struct Units {
     pub numa: Vec<NumaNode>,
     /// How all pods lie on them.
     pub policy: Option<NumaPolicy>,
+    /// Whether an agent lists the CPUs that the node keeps, so that they are not among `cpus`.
+    pub are_kept_listed: bool,
     /// Whether the node is not there yet to say: pods that ask for any of this may be planned onto it.
     pub is_unknown: bool,
 }

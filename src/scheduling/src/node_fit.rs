@@ -283,7 +283,7 @@ impl<'w> NodeFit<'w> {
         };
         let ask = &spec.reservation;
         let asks_reservations = !ask.owner_of.is_empty() || ask.ignores || ask.affinity.is_some();
-        let Units { cpus, devices, numa, policy, is_unknown } = &fixed.units;
+        let Units { cpus, devices, numa, policy, is_unknown, .. } = &fixed.units;
         let says_nothing = cpus.is_empty() && devices.is_empty() && numa.is_empty();
         let has_units = !says_nothing && !is_unknown;
         (state.holdings.is_empty() || !asks_reservations)

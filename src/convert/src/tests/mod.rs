@@ -50,6 +50,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "PriorityClass" => add_priority_class,
         "StorageClass" => add_storage_class,
         "CSINode" => add_csi_node,
+        "NodeResourceTopology" => add_node_resource_topology,
         "NodePool" => add_node_pool,
         "NodeClaim" => add_node_claim,
         "NodeOverlay" => add_node_overlay,

@@ -68,3 +68,37 @@ fn a_pools_nodes_will_keep_what_its_template_says() {
     let cluster = convert([pool]).cluster;
     assert_eq!(amount(&cluster.node_pools[0].reserved, "cpu", &cluster), 2000);
 }
+
+/// Eight CPUs, four on each of two NUMA nodes.
+fn topology(annotations: &[(&str, &str)]) -> Value {
+    let cpus: Vec<Value> =
+        (0..8).map(|id| json!({"id": id, "core": id / 2, "socket": id / 4, "node": id / 4})).collect();
+    let zone = |at: usize| {
+        json!({"name": format!("node-{at}"), "type": "Node",
+        "resources": [{"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}]})
+    };
+    let detail = json!({"detail": cpus}).to_string();
+    let mut notes = serde_json::Map::from_iter([("node.koordinator.sh/cpu-topology".to_owned(), json!(detail))]);
+    notes.extend(annotations.iter().map(|(key, text)| ((*key).to_owned(), json!(text))));
+    mk("NodeResourceTopology", "n1", json!({"metadata": {"annotations": notes}, "zones": [zone(0), zone(1)]}))
+}
+
+#[rstest]
+#[case::the_lowest_of_a_count(r#"{"resources":{"cpu":"4500m"}}"#, &[], &[5, 6, 7], [0, 3_000])]
+#[case::a_list(r#"{"reservedCPUs":"2,6"}"#, &[], &[0, 1, 3, 4, 5, 7], [3_000, 3_000])]
+#[case::what_the_agent_lists(r#"{"resources":{"cpu":"2"}}"#, &[(KEY, r#"{"reservedCPUs":"6-7"}"#)], &[0, 1, 2, 3, 4, 5],
+    [4_000, 2_000])]
+#[case::none(r#"{"resources":{"memory":"1Gi"}}"#, &[], &[0, 1, 2, 3, 4, 5, 6, 7], [4_000, 4_000])]
+#[case::more_than_there_are(r#"{"resources":{"cpu":"64"}}"#, &[], &[], [0, 0])]
+fn no_pod_has_kept_cpus_to_itself(
+    #[case] reservation: &str,
+    #[case] of_agent: &[(&str, &str)],
+    #[case] cpus: &[u32],
+    #[case] on_numa: [i64; 2],
+) {
+    let cluster = convert([node_with(reservation), topology(of_agent)]).cluster;
+    let units = &cluster.nodes[0].units;
+    assert_eq!(units.cpus.iter().map(|cpu| cpu.id).collect::<Vec<_>>(), cpus);
+    let numa: Vec<i64> = units.numa.iter().map(|node| amount(&node.amounts, "cpu", &cluster)).collect();
+    assert_eq!(numa, on_numa);
+}
