@@ -5,6 +5,7 @@ use super::*;
 
 mod assumptions;
 mod in_place;
+mod references;
 
 const NOW: Time = Time::UNIX_EPOCH;
 
@@ -413,6 +414,10 @@ fn mk(value: Value) -> Object {
         "PriorityClass" => Object::from(typed::<k8s_openapi::api::scheduling::v1::PriorityClass>(value)),
         "StorageClass" => Object::from(typed::<k8s_openapi::api::storage::v1::StorageClass>(value)),
         "PodDisruptionBudget" => Object::from(typed::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(value)),
+        "PersistentVolume" => Object::from(typed::<k8s_openapi::api::core::v1::PersistentVolume>(value)),
+        "CSINode" => Object::from(typed::<k8s_openapi::api::storage::v1::CSINode>(value)),
+        "Device" => Object::from(typed::<berth_api::Device>(value)),
+        "NodeResourceTopology" => Object::from(typed::<berth_api::NodeResourceTopology>(value)),
         "Node" => Object::from(typed::<Node>(value)),
         "Pod" => Object::from(typed::<Pod>(value)),
         kind => panic!("{kind}"),
