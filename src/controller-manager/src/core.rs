@@ -29,6 +29,9 @@ use crate::watches::{Message, Told, Watch};
 use crate::work::Work;
 use crate::write::{Effect, Failure, Written};
 
+/// One in so many of the pieces of work that are under way may sum up others.
+const SUMMARIES: usize = 16;
+
 /// Counts what a controller manager does. Clones count the same.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Counts>);
@@ -100,7 +103,7 @@ impl Core {
         heartbeat_sender: mpsc::Sender<Message>,
     ) -> Self {
         Self {
-            queue: WorkQueue::new(options.timings.retry),
+            queue: WorkQueue::new(options.timings.retry, options.concurrent_syncs / SUMMARIES),
             seed: options.seed,
             client,
             options,
