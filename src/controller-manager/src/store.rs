@@ -5,12 +5,18 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use crate::cache::Caches;
 use crate::key::NamespacedName;
 use crate::objects::View;
 
 /// An object with the metadata that all have.
 pub(crate) trait Kept: Clone + PartialEq + Send + Sync + 'static {
     fn view(&self) -> View<'_>;
+
+    /// The same, which shares with what is known already.
+    fn sharing(self, _: &Caches) -> Self {
+        self
+    }
 }
 
 /// What changed in a cache.

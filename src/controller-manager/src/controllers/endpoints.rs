@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::slices::{address, groups, has_selector, hostname, labels, publishes_all, reference, serving};
+use crate::addresses::digest_of_subsets;
 use crate::core::Core;
 use crate::key::NamespacedName;
 use crate::objects::{Pod, View};
@@ -66,19 +67,21 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
         });
     }
     let labels = labels(&service, &[MANAGED_BY]);
-    let Some(present) = present else {
-        let mut metadata =
-            ObjectMeta { name: Some(key.name.to_string()), labels: Some(labels), ..ObjectMeta::default() };
-        note_capacity(&mut metadata, is_over);
-        let made = Endpoints { metadata, subsets: Some(subsets).filter(|subsets| !subsets.is_empty()) };
-        return Effect::InOrder(vec![Write::create(&ENDPOINTS, key, &made)]);
+    let is_new = present.is_none();
+    let before = present.as_ref().map(|present| (present.metadata.clone(), present.subsets));
+    let mut metadata = match &before {
+        Some((metadata, _)) => metadata.clone(),
+        None => ObjectMeta { name: Some(key.name.to_string()), ..ObjectMeta::default() },
     };
-    let mut new = (*present).clone();
-    (new.subsets, new.metadata.labels) = (Some(subsets).filter(|subsets| !subsets.is_empty()), Some(labels));
-    note_capacity(&mut new.metadata, is_over);
-    let is_same = new.subsets.clone().unwrap_or_default() == present.subsets.clone().unwrap_or_default()
-        && new.metadata == present.metadata;
-    if is_same { Effect::Done } else { Effect::InOrder(vec![Write::replace(&ENDPOINTS, key, &new)]) }
+    metadata.labels = Some(labels);
+    note_capacity(&mut metadata, is_over);
+    let subsets = Some(subsets).filter(|subsets| !subsets.is_empty());
+    if before.is_some_and(|before| before == (metadata.clone(), digest_of_subsets(subsets.as_deref()))) {
+        return Effect::Done;
+    }
+    let wanted = Endpoints { metadata, subsets };
+    let write = if is_new { Write::create } else { Write::replace };
+    Effect::InOrder(vec![write(&ENDPOINTS, key, &wanted)])
 }
 
 fn note_capacity(meta: &mut ObjectMeta, is_over: bool) {
