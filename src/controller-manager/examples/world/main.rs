@@ -178,6 +178,10 @@ async fn list(client: &Client) {
 
 async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     println!("== {}: {nodes} nodes, {pods} pods", plane.name());
+    let memory = |plane: &Plane| {
+        let (now, most) = plane.memory();
+        println!("    memory: {now:.0} MiB, {most:.0} MiB at most so far");
+    };
     let lateness = Lateness::watch();
     let config = KubeletConfig { epoch: jiff::Timestamp::now(), ..KubeletConfig::default() };
     let kubelets = Kubelets::start(client.clone(), config);
@@ -207,19 +211,22 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     let deployments = deploy(&client, pods).await;
     all_ready(&client, deployments, nodes).await;
     println!(
-        "{pods} pods and {nodes} daemons run after {:.1?}, {:.1} CPU s, {:.0} MiB; {}",
+        "{pods} pods and {nodes} daemons run after {:.1?}, {:.1} CPU s; {}",
         began.elapsed(),
         plane.cpu() - busy,
-        plane.memory().0,
         lateness.told()
     );
+    memory(&plane);
     plane.settle().await;
 
     let with = cores(&plane, 10).await;
     println!("idle, heartbeats and controllers: {:.1}% of a core; {}", with * 100.0, lateness.told());
+    memory(&plane);
     change(&client, nodes, deployments, &lateness).await;
+    memory(&plane);
     roll(&client, nodes, deployments.min(ROLLED.div_ceil(REPLICAS)), &plane, &lateness).await;
     plane.settle().await;
+    memory(&plane);
     scheduler.abort();
 
     let without = async |plane: &Plane| {
@@ -244,9 +251,9 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     if let Plane::Ours { metrics, .. } = &plane {
         println!("{} failures, {:?}", metrics.failures(), metrics.last_error());
     }
+    memory(&plane);
     list(&client).await;
-    let (now, most) = plane.memory();
-    println!("memory: {now:.0} MiB, {most:.0} MiB at most");
+    memory(&plane);
     drop(kubelets);
 }
 
