@@ -16,6 +16,11 @@ pub(crate) struct Fields {
     texts: Texts,
 }
 
+/// They were texts when they were put in.
+fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
 // === impl Texts ===
 
 impl<T: AsRef<str>> FromIterator<T> for Texts {
@@ -33,22 +38,26 @@ impl<T: AsRef<str>> FromIterator<T> for Texts {
 }
 
 impl Texts {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+    fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &*self.0;
         std::iter::from_fn(move || {
             let (length, after) = rest.split_first_chunk::<4>()?;
             let (text, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
             rest = after;
-            Some(std::str::from_utf8(text).unwrap_or_default())
+            Some(text)
         })
+    }
+
+    fn nth(&self, n: usize) -> Option<&str> {
+        self.bytes().nth(n).map(text_of)
     }
 
     /// What follows a text that is a key.
     pub(crate) fn value_of(&self, key: &str) -> Option<&str> {
-        let mut texts = self.iter();
+        let mut texts = self.bytes();
         while let (Some(own), Some(value)) = (texts.next(), texts.next()) {
-            if own == key {
-                return Some(value);
+            if own == key.as_bytes() {
+                return Some(text_of(value));
             }
         }
         None
@@ -73,7 +82,7 @@ impl Fields {
             return self.texts.value_of(field).unwrap_or_default();
         }
         let at = self.names.iter().position(|(name, _)| *name == field);
-        at.and_then(|at| self.texts.iter().nth(at)).unwrap_or_default()
+        at.and_then(|at| self.texts.nth(at)).unwrap_or_default()
     }
 }
 
@@ -85,7 +94,7 @@ mod tests {
     fn texts_of_every_length_are_found_again() {
         let long = "ä".repeat(70_000);
         let texts: Texts = ["app", "", "a\0b", long.as_str(), "tier"].into_iter().collect();
-        assert_eq!(texts.iter().collect::<Vec<_>>(), ["app", "", "a\0b", &long, "tier"]);
+        assert_eq!(texts.bytes().map(text_of).collect::<Vec<_>>(), ["app", "", "a\0b", &long, "tier"]);
         assert_eq!((texts.value_of("app"), texts.value_of("a\0b")), (Some(""), Some(long.as_str())));
         // A value is no key, and a key without a value is none.
         assert_eq!((texts.value_of(""), texts.value_of("tier")), (None, None));

@@ -94,15 +94,16 @@ fn show(what: &str, mut times: Vec<Duration>, lateness: &Lateness) {
 async fn seen_after(
     client: &Client,
     list: &str,
-    act: impl AsyncFnOnce(&Value),
+    act: impl AsyncFnOnce(),
     is: impl Fn(&WatchEvent<Value>) -> bool,
 ) -> Duration {
-    let found = send(client, "GET", &format!("{list}&limit=1"), "application/json", &Value::Null).await.unwrap();
-    let version = found["metadata"]["resourceVersion"].as_str().unwrap();
+    // Versions are of all resources; this list is a short one.
+    let now = send(client, "GET", "/api/v1/namespaces?limit=1", "application/json", &Value::Null).await.unwrap();
+    let version = now["metadata"]["resourceVersion"].as_str().unwrap();
     let watch = http::Request::get(format!("{list}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
     let mut events = Box::pin(client.request_events::<Value>(watch).await.unwrap());
     let start = Instant::now();
-    act(&found["items"][0]).await;
+    act().await;
     while let Ok(Some(event)) = events.try_next().await {
         if is(&event) {
             break;
@@ -122,7 +123,7 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
         };
         let list = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{name}");
         let is_tainted = |event: &WatchEvent<Value>| matches!(event, WatchEvent::Modified(node) if node["spec"]["taints"].to_string().contains("unschedulable"));
-        let act = async |_: &Value| cordon(json!({"unschedulable": true})).await;
+        let act = async || cordon(json!({"unschedulable": true})).await;
         times.push(seen_after(client, &list, act, is_tainted).await);
         cordon(json!({"unschedulable": null})).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -132,12 +133,15 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
     let mut times = Vec::new();
     for n in 0..ROUNDS {
         let list = format!("/api/v1/namespaces/default/pods?labelSelector=app%3Dweb-{}", n % deployments);
-        let act = async |pod: &Value| {
-            let path = format!("/api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap());
+        let pods = send(client, "GET", &format!("{list}&limit=1"), "application/json", &Value::Null).await.unwrap();
+        let path =
+            format!("/api/v1/namespaces/default/pods/{}", pods["items"][0]["metadata"]["name"].as_str().unwrap());
+        // What the list has held up is done before the change.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let act = async || {
             send(client, "DELETE", &path, "application/json", &json!({"gracePeriodSeconds": 0})).await.unwrap();
         };
         times.push(seen_after(client, &list, act, |event| matches!(event, WatchEvent::Added(_))).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     show("a pod is deleted, until its ReplicaSet has another", times, lateness);
 }

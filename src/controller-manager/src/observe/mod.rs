@@ -43,7 +43,9 @@ pub(crate) fn service(core: &mut Core, delta: &Delta<Service>) {
 }
 
 pub(crate) fn endpoints(core: &mut Core, delta: &Delta<KnownEndpoints>) {
-    core.add(Work::Endpoints(delta.key.clone()));
+    if !core.is_own_write {
+        core.add(Work::Endpoints(delta.key.clone()));
+    }
 }
 
 pub(crate) fn slice(core: &mut Core, delta: &Delta<KnownSlice>) {
@@ -57,7 +59,8 @@ pub(crate) fn slice(core: &mut Core, delta: &Delta<KnownSlice>) {
                 core.caches.indexes.slices_of.remove(owner.uid.as_str(), &delta.key);
             }
         }
-        if let Some(service) = view.labels.get("kubernetes.io/service-name") {
+        let service = view.labels.get("kubernetes.io/service-name");
+        if let Some(service) = service.filter(|_| !core.is_own_write) {
             core.add(Work::EndpointSlices(delta.key.beside(service)));
         }
     }
