@@ -113,10 +113,7 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
                 let value: Value = serde_json::from_slice(&body).unwrap_or_default();
                 json(code, text(&table.one(&resource, &value)))
             }
-            Output::PartialMetadata => {
-                let value: Value = serde_json::from_slice(&body).unwrap_or_default();
-                json(code, text(&partial(&value)))
-            }
+            Output::PartialMetadata => json(code, text(&partial_of(&body))),
         },
         Answer::List(list) => match output {
             Output::Json => {
@@ -184,8 +181,25 @@ fn build(code: u16, content_type: &'static str, body: Body) -> Response<Body> {
 
 /// The metadata of an object alone.
 pub(crate) fn partial(value: &Value) -> Value {
-    let metadata = value.get("metadata").cloned().unwrap_or_default();
-    serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
+    only(value.get("metadata").cloned().unwrap_or_default())
+}
+
+/// The same of an object's text, of which nothing else is read.
+pub(crate) fn partial_of(body: &[u8]) -> Value {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        #[serde(default)]
+        metadata: Value,
+    }
+    only(serde_json::from_slice::<Object>(body).map(|object| object.metadata).unwrap_or_default())
+}
+
+fn only(metadata: Value) -> Value {
+    let mut out = serde_json::Map::new();
+    out.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+    out.insert("kind".to_owned(), "PartialObjectMetadata".into());
+    out.insert("metadata".to_owned(), metadata);
+    Value::Object(out)
 }
 
 // === impl ListAnswer ===
@@ -204,7 +218,7 @@ impl ListAnswer {
     }
 
     fn to_partial(&self) -> Value {
-        let items: Vec<Value> = self.page.items.iter().map(|object| partial(&object.value())).collect();
+        let items: Vec<Value> = self.page.items.iter().map(|object| partial_of(&object.body)).collect();
         serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
                            "metadata": self.metadata(), "items": items})
     }

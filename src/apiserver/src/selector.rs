@@ -106,7 +106,7 @@ impl LabelSelector {
 
     pub(crate) fn matches_stored(&self, object: &Object) -> bool {
         let labels = &object.selectable.labels;
-        self.is_everything() || self.matches(|key| labels.iter().find(|(k, _)| **k == *key).map(|(_, v)| &**v))
+        self.is_everything() || self.matches(|key| labels.value_of(key))
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -257,10 +257,7 @@ impl FieldSelector {
             let found = match field.as_str() {
                 "metadata.name" => object.name(),
                 "metadata.namespace" => object.namespace(),
-                field => {
-                    let fields = &object.selectable.fields;
-                    fields.iter().find(|(name, _)| **name == *field).map_or("", |(_, value)| value)
-                }
+                field => object.selectable.fields.get(field),
             };
             (found == wanted) == *equal
         })

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    Endpoints, Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service,
 };
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde::de::DeserializeOwned;
 
+use crate::addresses::{KnownEndpoints, KnownSlice};
 use crate::core::Core;
 use crate::index::{Index, SelectorIndex};
 use crate::key::NamespacedName;
@@ -38,6 +38,19 @@ pub(crate) struct ServiceAccount(pub(crate) AnyObject);
 impl Kept for Pod {
     fn view(&self) -> View<'_> {
         self.metadata.view()
+    }
+
+    fn sharing(mut self, caches: &Caches) -> Self {
+        let view = self.view();
+        let before = caches.pods.get(&view.key());
+        let beside = || {
+            let mut of_owner = caches.indexes.pods_of.get(view.controller()?.uid.as_str());
+            of_owner.next().and_then(|key| caches.pods.get(key))
+        };
+        if let Some(other) = before.or_else(beside).cloned() {
+            self.share(&other);
+        }
+        self
     }
 }
 
@@ -73,7 +86,7 @@ whole!(
     Node,
     Namespace,
     Service,
-    Endpoints,
+    KnownEndpoints,
     ResourceQuota,
     PersistentVolumeClaim,
     PersistentVolume,
@@ -85,7 +98,7 @@ whole!(
     ControllerRevision,
     Job,
     CronJob,
-    EndpointSlice,
+    KnownSlice,
     PodDisruptionBudget,
     StorageClass
 );
@@ -167,8 +180,8 @@ caches! {
     jobs: Job = JOBS, observe::workload::job, [Job CronJob];
     cron_jobs: CronJob = CRON_JOBS, observe::workload::cron_job, [CronJob];
     services: Service = SERVICES, observe::service, [Endpoints EndpointSlice ResourceQuota];
-    endpoints: Endpoints = ENDPOINTS, observe::endpoints, [Endpoints];
-    slices: EndpointSlice = SLICES, observe::slice, [EndpointSlice];
+    endpoints: KnownEndpoints = ENDPOINTS, observe::endpoints, [Endpoints];
+    slices: KnownSlice = SLICES, observe::slice, [EndpointSlice];
     budgets: PodDisruptionBudget = BUDGETS, observe::budget, [Disruption];
     quotas: ResourceQuota = QUOTAS, observe::quota, [ResourceQuota];
     service_accounts: ServiceAccount = SERVICE_ACCOUNTS, observe::service_account, [ServiceAccount];
@@ -214,6 +227,7 @@ impl Core {
         match told {
             Told::Page(items) => {
                 for item in items {
+                    let item = item.sharing(&self.caches);
                     let delta = T::store(&mut self.caches).page(item);
                     self.take(delta);
                 }
@@ -227,6 +241,7 @@ impl Core {
                 self.unpark();
             }
             Told::Changed(object) => {
+                let object = object.sharing(&self.caches);
                 let delta = T::store(&mut self.caches).upsert(object);
                 self.take(delta);
             }
@@ -241,6 +256,7 @@ impl Core {
     fn wrote_kind<T: Cached>(&mut self, text: &str) {
         // What cannot be read here comes by the watch, which reports it.
         if let Ok(object) = serde_json::from_str::<T>(text) {
+            let object = object.sharing(&self.caches);
             let delta = T::store(&mut self.caches).wrote(object);
             self.take(delta);
         }

@@ -29,6 +29,9 @@ use crate::watches::{Message, Told, Watch};
 use crate::work::Work;
 use crate::write::{Effect, Failure, Written};
 
+/// One in so many of the pieces of work that are under way may sum up others.
+const SUMMARIES: usize = 16;
+
 /// Counts what a controller manager does. Clones count the same.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Counts>);
@@ -79,6 +82,8 @@ pub(crate) struct Core {
     pub(crate) refusals: FxHashMap<Work, String>,
     pub(crate) terminated: controllers::pod_gc::Terminated,
     pub(crate) events: Recorder,
+    /// Whether what is taken in is the answer to a write of Endpoints or a slice, which are then as they are wanted.
+    pub(crate) is_own_write: bool,
     /// Caches that have not been listed.
     pub(crate) unsynced: usize,
     /// Work that waits for a cache.
@@ -100,7 +105,7 @@ impl Core {
         heartbeat_sender: mpsc::Sender<Message>,
     ) -> Self {
         Self {
-            queue: WorkQueue::new(options.timings.retry),
+            queue: WorkQueue::new(options.timings.retry, options.concurrent_syncs / SUMMARIES),
             seed: options.seed,
             client,
             options,
@@ -114,6 +119,7 @@ impl Core {
             refusals: FxHashMap::default(),
             terminated: controllers::pod_gc::Terminated::default(),
             events: Recorder::default(),
+            is_own_write: false,
             unsynced: 0,
             parked: Vec::new(),
             metrics,
@@ -218,6 +224,7 @@ impl Core {
     /// Takes in what came of work.
     pub(crate) fn finish(&mut self, work: Work, written: Vec<Written>, mut failure: Option<Failure>) {
         let (by, now) = (work.controller(), self.now());
+        self.is_own_write = matches!(work, Work::Endpoints(_) | Work::EndpointSlices(_));
         for one in written {
             match one {
                 Written::Object { resource, text, tells } => {
@@ -239,6 +246,7 @@ impl Core {
                 Written::Nothing => {}
             }
         }
+        self.is_own_write = false;
         if !self.options.without_events
             && let Some(reason) = failure.as_ref().and_then(Failure::reason)
             && let Some(telling) = failure.as_mut().and_then(Failure::take_telling)

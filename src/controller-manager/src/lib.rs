@@ -33,6 +33,7 @@
 //!   that waits for its first consumer it goes by the annotation of the selected node, as the scheduler writes it.
 //! - There is no autoscaler, no mirror of Endpoints, and no controller of certificates, tokens or clouds.
 
+mod addresses;
 mod cache;
 mod controllers;
 mod core;

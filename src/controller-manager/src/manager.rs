@@ -58,17 +58,24 @@ impl ControllerManager {
         let mut running = FuturesUnordered::new();
         let mut telling = FuturesUnordered::new();
         let mut batch = Vec::with_capacity(SLICE);
+        // Heartbeats that were taken in since anything else was: when all nodes tell theirs at once, changes do not wait for
+        // the last of them.
+        let mut beats = 0;
         loop {
             let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
-            let can_start = !core.queue.is_empty() && running.len() < limit;
+            let can_start = core.queue.has_next() && running.len() < limit;
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
                     core.finish(work, written, failure);
                 }
-                Some(message) = heartbeats.recv() => message(&mut core),
+                Some(message) = heartbeats.recv(), if beats < SLICE => {
+                    beats += 1;
+                    message(&mut core);
+                }
                 count = messages.recv_many(&mut batch, SLICE) => {
+                    beats = 0;
                     for message in batch.drain(..) {
                         message(&mut core);
                     }
@@ -77,13 +84,20 @@ impl ControllerManager {
                     }
                 }
                 () = std::future::ready(()), if can_start => {
+                    beats = 0;
                     for _ in 0..SLICE.min(limit - running.len()) {
                         let Some((work, effect)) = core.start() else { continue };
+                        let is_summary = work.is_summary();
                         let client = client.clone();
                         running.push(async move { (work, effect.carry_out(client).await) });
+                        // Its request may be a large one.
+                        if is_summary {
+                            break;
+                        }
                     }
                     tokio::task::yield_now().await;
                 }
+                () = std::future::ready(()), if beats >= SLICE => beats = 0,
                 Some(_) = telling.next(), if !telling.is_empty() => {}
                 () = std::future::ready(()), if core.events.has_next() && telling.len() < TELLING => {
                     if let Some(write) = core.events.next() {

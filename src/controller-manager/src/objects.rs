@@ -2,12 +2,13 @@
 //! of which there are many.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::key::NamespacedName;
 
@@ -62,12 +63,29 @@ pub(crate) struct Meta {
     pub(crate) namespace: Box<str>,
     pub(crate) uid: Box<str>,
     pub(crate) resource_version: Box<str>,
-    pub(crate) labels: Labels,
+    #[serde(deserialize_with = "shared")]
+    pub(crate) labels: Arc<Labels>,
     pub(crate) annotations: BTreeMap<String, String>,
-    pub(crate) owner_references: Vec<OwnerReference>,
+    #[serde(deserialize_with = "shared_list")]
+    pub(crate) owner_references: Arc<[OwnerReference]>,
     pub(crate) finalizers: Vec<String>,
     pub(crate) creation_timestamp: Option<Time>,
     pub(crate) deletion_timestamp: Option<Time>,
+}
+
+fn shared<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Arc<T>, D::Error> {
+    T::deserialize(reader).map(Arc::new)
+}
+
+fn shared_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Arc<[T]>, D::Error> {
+    Vec::deserialize(reader).map(Arc::from)
+}
+
+/// Takes over what another has the same, so that both share it.
+fn share<T: PartialEq + ?Sized>(own: &mut Arc<T>, other: &Arc<T>) {
+    if **own == **other {
+        own.clone_from(other);
+    }
 }
 
 impl Meta {
@@ -102,19 +120,65 @@ pub(crate) struct Pod {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "WrittenSpec")]
 pub(crate) struct PodSpec {
     pub(crate) node_name: Option<Box<str>>,
     pub(crate) hostname: Option<Box<str>>,
+    pub(crate) affinity: Option<Affinity>,
+    pub(crate) template: Arc<PodTemplate>,
+}
+
+/// What the pods of one workload have in common, and share.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct PodTemplate {
     pub(crate) subdomain: Option<Box<str>>,
     pub(crate) priority_class_name: Option<Box<str>>,
     pub(crate) active_deadline_seconds: Option<i64>,
     pub(crate) tolerations: Vec<Toleration>,
     pub(crate) containers: Vec<Container>,
     pub(crate) init_containers: Vec<Container>,
+    /// Those that use a claim.
     pub(crate) volumes: Vec<Volume>,
     pub(crate) overhead: BTreeMap<String, Quantity>,
-    pub(crate) affinity: Option<Affinity>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenSpec {
+    node_name: Option<Box<str>>,
+    hostname: Option<Box<str>>,
+    subdomain: Option<Box<str>>,
+    priority_class_name: Option<Box<str>>,
+    active_deadline_seconds: Option<i64>,
+    tolerations: Vec<Toleration>,
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    volumes: Vec<Volume>,
+    overhead: BTreeMap<String, Quantity>,
+    affinity: Option<Affinity>,
+}
+
+impl From<WrittenSpec> for PodSpec {
+    fn from(spec: WrittenSpec) -> Self {
+        let mut volumes = spec.volumes;
+        volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
+        let template = PodTemplate {
+            subdomain: spec.subdomain,
+            priority_class_name: spec.priority_class_name,
+            active_deadline_seconds: spec.active_deadline_seconds,
+            tolerations: spec.tolerations,
+            containers: spec.containers,
+            init_containers: spec.init_containers,
+            volumes,
+            overhead: spec.overhead,
+        };
+        Self {
+            node_name: spec.node_name,
+            hostname: spec.hostname,
+            affinity: spec.affinity,
+            template: Arc::new(template),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -169,21 +233,56 @@ struct NodeAffinity {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "WrittenStatus")]
 pub(crate) struct PodStatus {
-    pub(crate) phase: Option<Box<str>>,
-    pub(crate) conditions: Vec<PodCondition>,
-    #[serde(rename = "podIP")]
+    pub(crate) phase: Phase,
+    /// Its condition `Ready`.
+    pub(crate) ready: Option<Ready>,
     pub(crate) pod_ip: Option<Box<str>>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Phase {
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+    #[default]
+    #[serde(other)]
+    Pending,
+}
+
+/// Whether a pod is ready, and since when.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ready {
+    pub(crate) is_true: bool,
+    pub(crate) since: Option<Time>,
+}
+
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodCondition {
+struct WrittenStatus {
+    phase: Option<Phase>,
+    conditions: Vec<WrittenCondition>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<Box<str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenCondition {
     #[serde(rename = "type")]
-    pub(crate) type_: Box<str>,
-    pub(crate) status: Box<str>,
-    pub(crate) last_transition_time: Option<Time>,
+    type_: Box<str>,
+    status: Box<str>,
+    last_transition_time: Option<Time>,
+}
+
+impl From<WrittenStatus> for PodStatus {
+    fn from(status: WrittenStatus) -> Self {
+        let ready = status.conditions.into_iter().find(|condition| &*condition.type_ == "Ready");
+        let ready = ready.map(|one| Ready { is_true: &*one.status == "True", since: one.last_transition_time });
+        Self { phase: status.phase.unwrap_or_default(), ready, pod_ip: status.pod_ip }
+    }
 }
 
 /// What is kept of a Lease.
@@ -207,13 +306,20 @@ impl Pod {
         self.metadata.view()
     }
 
-    pub(crate) fn phase(&self) -> &str {
-        self.status.phase.as_deref().unwrap_or("Pending")
+    /// Takes over what another pod has the same, so that both share it.
+    pub(crate) fn share(&mut self, other: &Self) {
+        share(&mut self.metadata.labels, &other.metadata.labels);
+        share(&mut self.metadata.owner_references, &other.metadata.owner_references);
+        share(&mut self.spec.template, &other.spec.template);
+    }
+
+    pub(crate) const fn phase(&self) -> Phase {
+        self.status.phase
     }
 
     /// Whether all its containers have ended.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.phase(), "Succeeded" | "Failed")
+        matches!(self.phase(), Phase::Succeeded | Phase::Failed)
     }
 
     pub(crate) fn is_terminating(&self) -> bool {
@@ -234,18 +340,14 @@ impl Pod {
         self.spec.node_name.as_deref().filter(|node| !node.is_empty())
     }
 
-    pub(crate) fn condition(&self, type_: &str) -> Option<&PodCondition> {
-        self.status.conditions.iter().find(|condition| &*condition.type_ == type_)
-    }
-
     pub(crate) fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|ready| &*ready.status == "True")
+        self.status.ready.as_ref().is_some_and(|ready| ready.is_true)
     }
 
     /// When it will have been ready for so many seconds; `None` if it is not ready.
     pub(crate) fn available_at(&self, min_ready_seconds: i32) -> Option<Timestamp> {
-        let ready = self.condition("Ready").filter(|ready| &*ready.status == "True")?;
-        let since = ready.last_transition_time.as_ref().map_or(Timestamp::MIN, |time| time.0);
+        let ready = self.status.ready.as_ref().filter(|ready| ready.is_true)?;
+        let since = ready.since.as_ref().map_or(Timestamp::MIN, |time| time.0);
         if min_ready_seconds <= 0 {
             return Some(Timestamp::MIN);
         }
@@ -254,10 +356,12 @@ impl Pod {
 
     /// The claims that its volumes name.
     pub(crate) fn claims(&self) -> impl Iterator<Item = String> + '_ {
-        self.spec.volumes.iter().filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(source), _) => Some(source.claim_name.to_string()),
-            (None, Some(_)) => Some(format!("{}-{}", self.metadata.name, volume.name)),
-            (None, None) => None,
+        self.spec.template.volumes.iter().filter_map(|volume| {
+            match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(source), _) => Some(source.claim_name.to_string()),
+                (None, Some(_)) => Some(format!("{}-{}", self.metadata.name, volume.name)),
+                (None, None) => None,
+            }
         })
     }
 
@@ -275,8 +379,8 @@ impl Pod {
     /// `ActivePods` does: not assigned, pending, not ready, younger.
     pub(crate) fn rank(&self) -> (bool, u8, bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
         let phase = match self.phase() {
-            "Running" => 2,
-            "Unknown" => 1,
+            Phase::Running => 2,
+            Phase::Unknown => 1,
             _ => 0,
         };
         let created = self.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -1,4 +1,5 @@
 //! The work queue: each piece of work waits once, is never done twice at a time, and waits longer each time it fails.
+//! What makes and ends pods goes before what sums them up.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,11 +9,21 @@ use tokio::time::Instant;
 
 use crate::work::Work;
 
-/// Upstream's rate-limited, delaying work queue.
+/// Other work that is taken while a summary waits, before it has its turn.
+const TURNS: usize = 8;
+
+/// Upstream's rate-limited, delaying work queue, with two priorities.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     ready: VecDeque<Work>,
-    /// What is in `ready`.
+    /// Of [`Work::is_summary`].
+    summaries: VecDeque<Work>,
+    /// Work that was taken since a summary was, or none waited.
+    turns: usize,
+    /// How many summaries may be processed at a time, and are.
+    most_summaries: usize,
+    summaries_processing: usize,
+    /// What is in `ready` and `summaries`.
     waiting: FxHashSet<Work>,
     /// What was taken and is not done; `true` if it was added again meanwhile.
     processing: FxHashMap<Work, bool>,
@@ -24,9 +35,13 @@ pub(crate) struct WorkQueue {
 }
 
 impl WorkQueue {
-    pub(crate) fn new(retry: (Duration, Duration)) -> Self {
+    pub(crate) fn new(retry: (Duration, Duration), most_summaries: usize) -> Self {
         Self {
             ready: VecDeque::new(),
+            summaries: VecDeque::new(),
+            turns: 0,
+            most_summaries: most_summaries.max(1),
+            summaries_processing: 0,
             waiting: FxHashSet::default(),
             processing: FxHashMap::default(),
             delayed: BTreeMap::new(),
@@ -37,12 +52,16 @@ impl WorkQueue {
         }
     }
 
-    /// Adds work to the end, unless it waits already. Work that is being processed waits until that is done.
+    /// Adds work to the end of its priority, unless it waits already. Work that is being processed waits until that is done.
     pub(crate) fn add(&mut self, work: Work) {
         if let Some(again) = self.processing.get_mut(&work) {
             *again = true;
         } else if self.waiting.insert(work.clone()) {
-            self.ready.push_back(work);
+            if work.is_summary() {
+                self.summaries.push_back(work);
+            } else {
+                self.ready.push_back(work);
+            }
         }
     }
 
@@ -84,17 +103,30 @@ impl WorkQueue {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty()
+    /// Whether there is work that can be taken now.
+    pub(crate) fn has_next(&self) -> bool {
+        !self.ready.is_empty() || self.has_next_summary()
+    }
+
+    fn has_next_summary(&self) -> bool {
+        !self.summaries.is_empty() && self.summaries_processing < self.most_summaries
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.summaries.len()
     }
 
     /// The next work, which is being processed from now on.
     pub(crate) fn take(&mut self) -> Option<Work> {
-        let work = self.ready.pop_front()?;
+        let takes_summary = self.has_next_summary() && (self.ready.is_empty() || self.turns >= TURNS);
+        let work = if takes_summary {
+            self.turns = 0;
+            self.summaries_processing += 1;
+            self.summaries.pop_front()?
+        } else {
+            self.turns = if self.summaries.is_empty() { 0 } else { self.turns + 1 };
+            self.ready.pop_front()?
+        };
         self.waiting.remove(&work);
         self.processing.insert(work.clone(), false);
         Some(work)
@@ -102,7 +134,11 @@ impl WorkQueue {
 
     /// Ends the processing of work.
     pub(crate) fn done(&mut self, work: Work, succeeded: bool) {
-        let again = self.processing.remove(&work).unwrap_or(false);
+        let known = self.processing.remove(&work);
+        if known.is_some() && work.is_summary() {
+            self.summaries_processing = self.summaries_processing.saturating_sub(1);
+        }
+        let again = known.unwrap_or(false);
         if succeeded {
             self.failures.remove(&work);
         } else {
@@ -129,7 +165,7 @@ mod tests {
     }
 
     fn queue() -> WorkQueue {
-        WorkQueue::new((Duration::from_millis(5), Duration::from_secs(1)))
+        WorkQueue::new((Duration::from_millis(5), Duration::from_secs(1)), 2)
     }
 
     #[tokio::test(start_paused = true)]
@@ -145,6 +181,20 @@ mod tests {
         queue.done(work("a"), true);
         queue.done(work("b"), true);
         assert_eq!((queue.take(), queue.take()), (Some(work("a")), None));
+    }
+
+    #[test]
+    fn summaries_wait_for_the_work_that_they_sum_up_and_still_have_their_turn() {
+        let endpoints = |n: usize| Work::Endpoints(NamespacedName::new("default", &n.to_string()));
+        let mut queue = queue();
+        (0..3).for_each(|n| queue.add(endpoints(n)));
+        (0..20).for_each(|n| queue.add(work(&n.to_string())));
+        let taken: Vec<Work> = std::iter::from_fn(|| queue.take()).collect();
+        let at: Vec<usize> = (0..taken.len()).filter(|at| taken[*at].is_summary()).collect();
+        // Two of three: no more may be processed at a time, so that other work is not held up by their requests.
+        assert_eq!((at, taken.len(), queue.has_next(), queue.len()), (vec![8, 17], 22, false, 1));
+        queue.done(endpoints(0), true);
+        assert_eq!((queue.has_next(), queue.take()), (true, Some(endpoints(2))));
     }
 
     #[tokio::test(start_paused = true)]

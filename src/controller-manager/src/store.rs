@@ -1,16 +1,22 @@
 //! The cache of one resource, kept by its watch and by the answers to our own writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::cache::Caches;
 use crate::key::NamespacedName;
 use crate::objects::View;
 
 /// An object with the metadata that all have.
 pub(crate) trait Kept: Clone + PartialEq + Send + Sync + 'static {
     fn view(&self) -> View<'_>;
+
+    /// The same, which shares with what is known already.
+    fn sharing(self, _: &Caches) -> Self {
+        self
+    }
 }
 
 /// What changed in a cache.
@@ -27,7 +33,9 @@ pub(crate) struct Delta<T> {
 /// lags. Versions decide which of the two knows more.
 #[derive(Debug)]
 pub(crate) struct Store<T> {
-    objects: BTreeMap<NamespacedName, Arc<T>>,
+    objects: FxHashMap<NamespacedName, Arc<T>>,
+    /// The names of all, in order.
+    names: BTreeSet<NamespacedName>,
     /// The version up to which the watch has told everything.
     position: u64,
     /// UIDs that we deleted and of which the watch may still tell older states.
@@ -37,7 +45,13 @@ pub(crate) struct Store<T> {
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), position: 0, gone: FxHashSet::default(), synced: false }
+        Self {
+            objects: FxHashMap::default(),
+            names: BTreeSet::new(),
+            position: 0,
+            gone: FxHashSet::default(),
+            synced: false,
+        }
     }
 }
 
@@ -47,7 +61,7 @@ impl<T: Kept> Store<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&NamespacedName, &Arc<T>)> {
-        self.objects.iter()
+        self.names.iter().filter_map(|key| self.objects.get_key_value(key))
     }
 
     /// The objects of a namespace, in order of their names.
@@ -55,9 +69,9 @@ impl<T: Kept> Store<T> {
         &'s self,
         namespace: &'s str,
     ) -> impl Iterator<Item = (&'s NamespacedName, &'s Arc<T>)> {
-        self.objects
-            .range(NamespacedName::new(namespace, "")..)
-            .take_while(move |(key, _)| &*key.namespace == namespace)
+        let first = NamespacedName::new(namespace, "");
+        let names = self.names.range(first..).take_while(move |key| &*key.namespace == namespace);
+        names.filter_map(|key| self.objects.get_key_value(key))
     }
 
     /// Whether the resource has been listed once.
@@ -74,11 +88,11 @@ impl<T: Kept> Store<T> {
     pub(crate) fn listed(&mut self, keys: &BTreeSet<NamespacedName>, version: u64) -> Vec<Delta<T>> {
         self.synced = true;
         self.gone.clear();
-        let missing = self.objects.iter();
+        let missing = self.iter();
         let missing = missing.filter(|(key, object)| !keys.contains(*key) && number(object.view().version) <= version);
         let missing: Vec<NamespacedName> = missing.map(|(key, _)| key.clone()).collect();
         self.position = self.position.max(version);
-        missing.into_iter().map(|key| Delta { old: self.objects.remove(&key), key, new: None }).collect()
+        missing.into_iter().map(|key| Delta { old: self.take_out(&key), key, new: None }).collect()
     }
 
     /// Takes in an object that a watch added or modified.
@@ -125,13 +139,21 @@ impl<T: Kept> Store<T> {
         }
         let new = Arc::new(object);
         let old = self.objects.insert(key.clone(), new.clone());
+        if old.is_none() {
+            self.names.insert(key.clone());
+        }
         Some(Delta { key, old, new: Some(new) })
+    }
+
+    fn take_out(&mut self, key: &NamespacedName) -> Option<Arc<T>> {
+        self.names.remove(key);
+        self.objects.remove(key)
     }
 
     fn forget(&mut self, key: &NamespacedName, uid: &str) -> Option<Delta<T>> {
         // An object of the same name that was created later stays.
         self.objects.get(key).filter(|known| known.view().uid == uid)?;
-        let old = self.objects.remove(key);
+        let old = self.take_out(key);
         Some(Delta { key: key.clone(), old, new: None })
     }
 }

@@ -51,6 +51,11 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// Whether it sums up what others have done, in large objects at times: the pods themselves do not wait for it.
+    pub(crate) fn is_summary(&self) -> bool {
+        matches!(self, Self::Endpoints(_) | Self::EndpointSlices(_) | Self::Budget(_) | Self::Quota(_))
+    }
+
     /// Whose work it is.
     pub(crate) fn controller(&self) -> Controller {
         match self {

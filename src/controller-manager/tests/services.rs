@@ -91,6 +91,45 @@ async fn a_slice_holds_a_hundred_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_or_goes_writes_one_slice() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    service(&world).await;
+    for n in 0..250 {
+        pod(&world, &format!("p{n:03}"), 8080).await;
+        address(&world, &format!("p{n:03}"), &format!("10.0.1.{n}"), "True").await;
+    }
+    world.settle().await;
+    let versions = async || -> Vec<(String, Value, usize)> {
+        let slices = slices(&world).await;
+        let of = |slice: &Value| (name(slice).to_owned(), slice["metadata"]["resourceVersion"].clone());
+        slices.iter().map(|slice| (of(slice).0, of(slice).1, endpoints(slice).len())).collect()
+    };
+    let first = versions().await;
+    world.delete_with("pods/default/p000", &json!({"gracePeriodSeconds": 0})).await;
+    world.settle().await;
+    let second = versions().await;
+    assert_eq!(first.iter().filter(|slice| !second.contains(slice)).count(), 1, "{first:?} {second:?}");
+    // Another takes the place that is free in a slice; none moves.
+    pod(&world, "p000", 8080).await;
+    address(&world, "p000", "10.0.2.0", "True").await;
+    world.settle().await;
+    let third = versions().await;
+    assert_eq!(second.iter().filter(|slice| !third.contains(slice)).count(), 1, "{second:?} {third:?}");
+    let mut sizes: Vec<usize> = third.iter().map(|slice| slice.2).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [50, 100, 100]);
+    // All of one slice go: it goes, too.
+    for n in 0..250 {
+        if n != 7 {
+            world.delete_with(&format!("pods/default/p{n:03}"), &json!({"gracePeriodSeconds": 0})).await;
+        }
+    }
+    world.settle().await;
+    assert_eq!(versions().await.iter().map(|slice| slice.2).collect::<Vec<_>>(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn endpoints_go_with_their_service_and_those_made_by_hand_stay() {
     let world = World::new();
     service(&world).await;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::clock::{Clock, later};
 use crate::node::{Hosted, Registration};
-use crate::pod::{Record, Stage};
+use crate::pod::{Record, Stage, Templates};
 use crate::requests::{self, Amounts};
 use crate::writes::{WriteTarget, Writes};
 use crate::{Command, KubeletConfig, NodeSpec};
@@ -44,6 +44,7 @@ pub(crate) struct Loop {
     clock: Clock,
     nodes: BTreeMap<String, Hosted>,
     pods: FxHashMap<String, Record>,
+    templates: Templates,
     /// The UIDs of pods by the node that they are bound to, hosted here or not.
     by_node: FxHashMap<String, BTreeSet<String>>,
     /// The UIDs that a relist has shown so far.
@@ -80,6 +81,7 @@ impl Loop {
             config,
             nodes: BTreeMap::new(),
             pods: FxHashMap::default(),
+            templates: Templates::default(),
             by_node: FxHashMap::default(),
             listed: None,
             timers: BTreeMap::new(),
@@ -202,10 +204,12 @@ impl Loop {
                 node.registration = Registration::Registered;
                 node.uid = uid;
                 node.lease_due = true;
+                let first = |period| later(now, node.first_after(period));
+                let (report, renewal) = (first(self.config.status_report), first(self.config.lease_renewal));
                 self.writes.want(WriteTarget::Lease(name.to_owned()));
                 self.at(later(now, self.config.ready_delay), Timer::NodeReady(name.to_owned()));
-                self.at(later(now, self.config.status_report), Timer::NodeReport(name.to_owned()));
-                self.at(later(now, self.config.lease_renewal), Timer::LeaseRenewal(name.to_owned()));
+                self.at(report, Timer::NodeReport(name.to_owned()));
+                self.at(renewal, Timer::LeaseRenewal(name.to_owned()));
             }
             Registration::Registered | Registration::Leased => {}
         }
@@ -243,7 +247,9 @@ impl Loop {
         let Some(uid) = pod.metadata.uid.clone() else { return };
         if !self.pods.contains_key(&uid) {
             self.count += 1;
-            let Some((record, problems)) = Record::read(pod, &self.config, self.count) else { return };
+            let Some((record, problems)) = Record::read(pod, &self.config, self.count, &mut self.templates) else {
+                return;
+            };
             if !problems.is_empty() {
                 self.tell(&record, "InvalidAnnotation", problems.join("; "));
             }
@@ -299,14 +305,14 @@ impl Loop {
         let mut ports_clash = false;
         for other in self.by_node.get(&record.node).into_iter().flatten().filter_map(|other| self.pods.get(other)) {
             if other.uid != record.uid && other.uses_node() {
-                requests::add(&mut used, &other.requests);
+                requests::add(&mut used, &other.template.requests);
                 n_pods += 1;
-                ports_clash |= requests::ports_clash(&other.host_ports, &record.host_ports);
+                ports_clash |= requests::ports_clash(&other.template.host_ports, &record.template.host_ports);
             }
         }
-        let verdict = requests::fits(&record.requests, &used, n_pods, &node.allocatable);
+        let verdict = requests::fits(&record.template.requests, &used, n_pods, &node.allocatable);
         let verdict = verdict.and(if ports_clash { Err(requests::Rejection::NodePorts) } else { Ok(()) });
-        let needs_address = !record.host_network && verdict.is_ok();
+        let needs_address = !record.template.host_network && verdict.is_ok();
         let address = needs_address.then(|| self.new_address());
         let Some(record) = self.pods.get_mut(uid) else { return };
         match verdict {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -17,6 +18,9 @@ const VERSION: &str = "v1.35.0";
 
 /// The namespace of the Leases of nodes.
 pub(crate) const LEASES: &str = "kube-node-lease";
+
+/// First reports and renewals are spread over this at most.
+const SPREAD: Duration = Duration::from_secs(300);
 
 /// How far a kubelet is with its Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,14 @@ impl Hosted {
             is_dirty: false,
             lease_due: false,
         }
+    }
+
+    /// When it does for the first time what it does once in a period. Nodes that join together are spread over it, so that
+    /// the heartbeats of thousands do not come at one instant.
+    pub(crate) fn first_after(&self, period: Duration) -> Duration {
+        // By the golden ratio: each comes between those that are there.
+        let part = self.number.saturating_sub(1).wrapping_mul(633) % 1024;
+        period.saturating_sub(period.min(SPREAD) / 1024 * part)
     }
 
     /// Its address, in 172.16.0.0/12.

@@ -1,6 +1,7 @@
 //! One pod on a stand-in: what its containers would be doing now. Pure: the present is an argument.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -46,6 +47,38 @@ pub(crate) struct ContainerName {
     pub(crate) is_sidecar: bool,
 }
 
+/// What the pods of one workload have in common, and share.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Template {
+    pub(crate) requests: Amounts,
+    pub(crate) host_ports: BTreeSet<(String, String, i32)>,
+    pub(crate) host_network: bool,
+    pub(crate) behaviour: Behaviour,
+    pub(crate) restart_policy: RestartPolicy,
+    pub(crate) containers: Vec<ContainerName>,
+    pub(crate) init_containers: Vec<ContainerName>,
+}
+
+/// The templates that were met last: pods of one workload mostly come one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Templates(VecDeque<Arc<Template>>);
+
+/// Templates that are compared with that of a new pod.
+const TEMPLATES: usize = 8;
+
+impl Templates {
+    /// A template as a pod before had it, or this one.
+    pub(crate) fn shared(&mut self, template: Template) -> Arc<Template> {
+        if let Some(known) = self.0.iter().find(|known| ***known == template) {
+            return known.clone();
+        }
+        let new = Arc::new(template);
+        self.0.push_front(new.clone());
+        self.0.truncate(TEMPLATES);
+        new
+    }
+}
+
 /// A pod that is bound to some node.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -56,13 +89,7 @@ pub(crate) struct Record {
     pub(crate) node: String,
     /// The order of arrival: that of admission.
     pub(crate) sequence: u64,
-    pub(crate) requests: Amounts,
-    pub(crate) host_ports: BTreeSet<(String, String, i32)>,
-    pub(crate) host_network: bool,
-    pub(crate) behaviour: Behaviour,
-    pub(crate) restart_policy: RestartPolicy,
-    pub(crate) containers: Vec<ContainerName>,
-    pub(crate) init_containers: Vec<ContainerName>,
+    pub(crate) template: Arc<Template>,
     pub(crate) has_finalizers: bool,
     pub(crate) stage: Stage,
     pub(crate) admitted: Option<Timestamp>,
@@ -85,7 +112,12 @@ pub(crate) struct Record {
 
 impl Record {
     /// A pod as the API server has it, and what is wrong with its annotations. `None` while it is bound to no node.
-    pub(crate) fn read(pod: &Pod, config: &KubeletConfig, sequence: u64) -> Option<(Self, Vec<String>)> {
+    pub(crate) fn read(
+        pod: &Pod,
+        config: &KubeletConfig,
+        sequence: u64,
+        templates: &mut Templates,
+    ) -> Option<(Self, Vec<String>)> {
         let spec = pod.spec.as_ref()?;
         let node = spec.node_name.clone().filter(|node| !node.is_empty())?;
         let (mut behaviour, problems) = annotation::read(pod.metadata.annotations.as_ref());
@@ -103,12 +135,7 @@ impl Record {
             image: container.image.clone().unwrap_or_default(),
             is_sidecar: container.restart_policy.as_deref() == Some("Always"),
         };
-        let mut record = Self {
-            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-            name: pod.metadata.name.clone()?,
-            uid: pod.metadata.uid.clone()?,
-            node,
-            sequence,
+        let template = Template {
             requests: requests::of_pod(spec),
             host_ports: requests::host_ports(spec),
             host_network: spec.host_network == Some(true),
@@ -116,6 +143,14 @@ impl Record {
             restart_policy,
             containers: spec.containers.iter().map(name_of).collect(),
             init_containers: spec.init_containers.iter().flatten().map(name_of).collect(),
+        };
+        let mut record = Self {
+            namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+            name: pod.metadata.name.clone()?,
+            uid: pod.metadata.uid.clone()?,
+            node,
+            sequence,
+            template: templates.shared(template),
             has_finalizers: false,
             stage: Stage::Bound,
             admitted: None,
@@ -163,7 +198,7 @@ impl Record {
             return;
         }
         let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or(0)).unwrap_or(0);
-        let stop = self.behaviour.stops_after.unwrap_or(config.stop_delay).min(Duration::from_secs(grace));
+        let stop = self.template.behaviour.stops_after.unwrap_or(config.stop_delay).min(Duration::from_secs(grace));
         let runs = matches!(self.stage, Stage::Running { .. } | Stage::BackOff { .. });
         let stops_at = if runs { later(now, stop) } else { now };
         self.stops_at = Some(self.stops_at.map_or(stops_at, |known| known.min(stops_at)));
@@ -192,14 +227,18 @@ impl Record {
             }
             self.is_dirty = true;
             self.stage = match self.stage {
-                Stage::Starting { .. } => Stage::Running { since: due, is_ready: self.behaviour.ready_after.is_zero() },
-                Stage::Running { since, is_ready: false } if due == later(since, self.behaviour.ready_after) => {
+                Stage::Starting { .. } => {
+                    Stage::Running { since: due, is_ready: self.template.behaviour.ready_after.is_zero() }
+                }
+                Stage::Running { since, is_ready: false }
+                    if due == later(since, self.template.behaviour.ready_after) =>
+                {
                     Stage::Running { since, is_ready: true }
                 }
                 Stage::Running { since, .. } => self.ended(since, due),
                 Stage::BackOff { .. } => {
                     self.restarts = self.restarts.saturating_add(1);
-                    Stage::Running { since: due, is_ready: self.behaviour.ready_after.is_zero() }
+                    Stage::Running { since: due, is_ready: self.template.behaviour.ready_after.is_zero() }
                 }
                 Stage::Bound | Stage::Finished { .. } => return,
             };
@@ -215,8 +254,8 @@ impl Record {
             Stage::Bound | Stage::Finished { .. } => None,
             Stage::Starting { since } => Some(later(*since, config.start_delay)),
             Stage::Running { since, is_ready } => {
-                let ready = (!is_ready).then(|| later(*since, self.behaviour.ready_after));
-                let exit = self.behaviour.exit.map(|exit| later(*since, exit.after));
+                let ready = (!is_ready).then(|| later(*since, self.template.behaviour.ready_after));
+                let exit = self.template.behaviour.exit.map(|exit| later(*since, exit.after));
                 ready.into_iter().chain(exit).min()
             }
             Stage::BackOff { until, .. } => Some(*until),
@@ -225,9 +264,9 @@ impl Record {
     }
 
     fn ended(&mut self, since: Timestamp, now: Timestamp) -> Stage {
-        let code = self.behaviour.exit.map_or(0, |exit| exit.code);
+        let code = self.template.behaviour.exit.map_or(0, |exit| exit.code);
         self.last_exit = Some((since, now, code));
-        let restarts = match self.restart_policy {
+        let restarts = match self.template.restart_policy {
             RestartPolicy::Always => true,
             RestartPolicy::OnFailure => code != 0,
             RestartPolicy::Never => false,
@@ -248,7 +287,7 @@ impl Record {
         }
         if !matches!(self.stage, Stage::Finished { .. }) {
             // A pod of a Job that was deleted before its end has failed.
-            let succeeded = self.restart_policy == RestartPolicy::Always;
+            let succeeded = self.template.restart_policy == RestartPolicy::Always;
             self.stage = Stage::Finished { succeeded, reason: None, message: None };
             // Nobody but those who hold a finalizer sees the last status.
             self.is_dirty = self.has_finalizers;

@@ -19,7 +19,7 @@ fn pod_address(number: u32) -> String {
 pub(crate) fn of_pod(record: &Record, host_ip: &str, now: Timestamp) -> PodStatus {
     let ip = match (&record.stage, record.ip) {
         (Stage::Bound | Stage::Starting { .. }, _) => None,
-        _ if record.host_network => Some(host_ip.to_owned()),
+        _ if record.template.host_network => Some(host_ip.to_owned()),
         (_, number) => number.map(pod_address),
     };
     let (phase, reason, message) = match &record.stage {
@@ -41,8 +41,9 @@ pub(crate) fn of_pod(record: &Record, host_ip: &str, now: Timestamp) -> PodStatu
         start_time: record.admitted.map(Time),
         conditions: (!was_rejected).then(|| conditions(record, now)),
         container_statuses: (!was_rejected).then(|| containers(record)),
-        init_container_statuses: (!was_rejected && !record.init_containers.is_empty())
-            .then(|| record.init_containers.iter().map(|container| init_container(record, container)).collect()),
+        init_container_statuses: (!was_rejected && !record.template.init_containers.is_empty()).then(|| {
+            record.template.init_containers.iter().map(|container| init_container(record, container)).collect()
+        }),
         ..PodStatus::default()
     }
 }
@@ -54,7 +55,7 @@ fn conditions(record: &Record, now: Timestamp) -> Vec<PodCondition> {
     let unready = if finished { "PodCompleted" } else { "ContainersNotReady" };
     [
         ("PodReadyToStartContainers", has_started && !matches!(record.stage, Stage::Finished { .. }), None),
-        ("Initialized", has_started || record.init_containers.is_empty(), Some("ContainersNotInitialized")),
+        ("Initialized", has_started || record.template.init_containers.is_empty(), Some("ContainersNotInitialized")),
         ("ContainersReady", is_ready, Some(unready)),
         ("Ready", is_ready, Some(unready)),
     ]
@@ -111,7 +112,7 @@ fn containers(record: &Record) -> Vec<ContainerStatus> {
         last_state: last.clone(),
         ..status(record, container, state(record), is_ready)
     };
-    record.containers.iter().map(one).collect()
+    record.template.containers.iter().map(one).collect()
 }
 
 fn init_container(record: &Record, container: &ContainerName) -> ContainerStatus {

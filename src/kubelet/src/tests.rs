@@ -120,6 +120,25 @@ async fn a_node_registers_becomes_ready_and_renews_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_leases_of_nodes_that_join_together_are_not_renewed_together() {
+    let world = World::new();
+    for n in 0..50 {
+        world.kubelets.join(NodeSpec { name: format!("n{n}"), ..NodeSpec::default() });
+    }
+    sleep(25).await;
+    let leases = Api::<Lease>::namespaced(world.client.clone(), "kube-node-lease");
+    let leases = leases.list(&ListParams::default()).await.unwrap().items;
+    let mut renewed: Vec<i64> = leases
+        .iter()
+        .map(|lease| lease.spec.as_ref().unwrap().renew_time.as_ref().unwrap().0.as_millisecond())
+        .collect();
+    renewed.sort_unstable();
+    let most = renewed.iter().map(|at| renewed.iter().filter(|other| (*at..at + 1000).contains(other)).count()).max();
+    assert_eq!(renewed.len(), 50);
+    assert!(most.unwrap() <= 8, "{most:?} of 50 within a second of ten");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_runs_with_an_address_and_is_ready() {
     let world = World::new();
     world.node("a").await;

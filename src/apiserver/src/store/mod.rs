@@ -12,9 +12,11 @@ mod frozen;
 mod object;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use frozen::Frozen;
 pub(crate) use object::{Draft, Object, text_of, without_type};
+pub(crate) use texts::{FieldPaths, Fields};
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,6 +280,25 @@ impl Store {
             }
         }
         Ok(page)
+    }
+
+    /// The present objects of a prefix that are selected, in order of key; at most `limit`, unless it is 0. What is beyond
+    /// them is not counted.
+    pub(crate) fn select(&self, resource: &str, prefix: &str, limit: usize, selects: impl Fn(&Object) -> bool) -> Page {
+        let inner = self.inner.read();
+        let mut page = Page { revision: inner.revision, ..Page::default() };
+        let Some(collection) = inner.collections.get(resource) else { return page };
+        let following = collection.objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let inside = following.take_while(|(key, _)| key.starts_with(prefix)).map(|(_, object)| object);
+        for object in inside.filter(|object| selects(object)) {
+            if limit > 0 && page.items.len() == limit {
+                let after = page.items.last().map(|last| last.key.to_string()).unwrap_or_default();
+                page.rest = Some(Rest { after, remaining: 1 });
+                break;
+            }
+            page.items.push(object.clone());
+        }
+        page
     }
 
     /// The changes after a version, oldest first, at most `limit`.

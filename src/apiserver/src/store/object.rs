@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::texts::{Fields, Texts};
 use crate::meta;
 
 /// An object at a version. Kept as text: it is sent far more often than it is changed.
@@ -20,9 +21,10 @@ pub(crate) struct Object {
 /// What selectors see of an object, and its identity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selectable {
-    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    /// Keys, each with its value after it.
+    pub(crate) labels: Texts,
     /// Fields beyond `metadata.name` and `metadata.namespace`.
-    pub(crate) fields: Box<[(Box<str>, Box<str>)]>,
+    pub(crate) fields: Fields,
     pub(crate) uid: Box<str>,
 }
 
@@ -71,8 +73,8 @@ impl Object {
 
 impl Draft {
     /// Writes an object; `fields` are the values of the resource's selectable fields.
-    pub(crate) fn new(value: &Value, fields: Box<[(Box<str>, Box<str>)]>) -> Self {
-        let labels = meta::labels(value).map(|(key, value)| (key.into(), value.into())).collect();
+    pub(crate) fn new(value: &Value, fields: Fields) -> Self {
+        let labels = meta::labels(value).flat_map(|(key, value)| [key, value]).collect();
         let selectable = Selectable { labels, fields, uid: meta::text(value, "uid").into() };
         let mut text = Vec::with_capacity(USUAL);
         let mut gap = None;

@@ -4,7 +4,7 @@ use super::*;
 
 fn draft(name: &str, note: &str) -> Draft {
     let value = json!({"metadata": {"name": name, "resourceVersion": "", "annotations": {"note": note}}});
-    Draft::new(&value, Box::default())
+    Draft::new(&value, Fields::default())
 }
 
 fn changes(changes: usize) -> HistoryLimit {
@@ -46,6 +46,22 @@ fn pages_show_the_state_of_one_version_while_writes_go_on() {
     assert_eq!(second.rest, None);
     store.compact();
     assert!(store.list("pods", &next).is_err());
+}
+
+#[test]
+fn what_is_selected_ends_with_its_page() {
+    let store = Store::new(changes(10));
+    for name in ["a/1", "a/2", "a/3", "b/2"] {
+        store.create("pods", name, draft(name, "")).unwrap();
+    }
+    let asked = std::cell::Cell::new(0);
+    let page = store.select("pods", "a/", 1, |object| {
+        asked.set(asked.get() + 1);
+        object.name() != "1"
+    });
+    assert_eq!((names(&page), page.rest.as_ref().unwrap().after.as_str(), asked.get()), (vec!["2"], "a/2", 3));
+    let page = store.select("pods", "", 0, |object| object.name() == "2");
+    assert_eq!((names(&page), page.rest.is_none(), page.revision), (vec!["2", "2"], true, 5));
 }
 
 #[test]

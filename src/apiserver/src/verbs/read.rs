@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Scope, strategy};
 use crate::reply::{Answer, ListAnswer};
 use crate::status::{ApiError, Result};
-use crate::store::{Compacted, Page, Range};
+use crate::store::{Compacted, Object, Page, Range};
 use crate::{convert, watch};
 
 impl Scope<'_> {
@@ -26,21 +26,25 @@ impl Scope<'_> {
         options.check_list()?;
         let prefix = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
         let (at, after) = self.position(&prefix)?;
+        let selects = |object: &Object| options.fields.matches_stored(object) && options.labels.matches_stored(object);
         let selects_all = options.labels.is_everything() && options.fields.is_everything();
         let mut page = if selects_all {
             self.page(&Range { prefix: &prefix, after: after.as_deref(), at, limit: options.limit })?
-        } else if let (Some(name), true) =
-            (options.fields.name(), at.is_none() && after.is_none() && !prefix.is_empty())
-        {
+        } else if let (Some(name), true) = (
+            options.fields.name(),
+            at.is_none() && after.is_none() && (!prefix.is_empty() || !self.resource.namespaced),
+        ) {
             // One object is meant.
             let mut page = Page { revision: self.server.inner.store.revision(), ..Page::default() };
             page.items.extend(self.server.inner.store.get(&self.resource.storage, &self.key(name)));
             page
+        } else if at.is_none() && after.is_none() {
+            self.server.inner.store.select(&self.resource.storage, &prefix, options.limit, selects)
         } else {
             self.page(&Range { prefix: &prefix, after: after.as_deref(), at, limit: 0 })?
         };
         if !selects_all {
-            page.items.retain(|object| options.fields.matches_stored(object) && options.labels.matches_stored(object));
+            page.items.retain(|object| selects(object));
             if options.limit > 0 && page.items.len() > options.limit {
                 let remaining = page.items.len() - options.limit;
                 page.items.truncate(options.limit);

@@ -9,6 +9,7 @@ use crate::meta;
 use crate::resource::Resource;
 use crate::schema::decode;
 use crate::server::ApiServer;
+use crate::store::{FieldPaths, Fields};
 
 /// Fields that a write through an endpoint cannot change, and so does not own.
 pub(super) fn resets(resource: &Resource, subresource: &str) -> &'static FieldSet {
@@ -248,7 +249,7 @@ pub(super) fn quality_of_service(pod: &Value) -> &'static str {
 }
 
 /// The selectable fields of a resource, as they are asked for, with the path of each.
-fn selectable(resource: &Resource) -> &'static [(&'static str, &'static [&'static str])] {
+fn selectable(resource: &Resource) -> FieldPaths {
     match resource.storage.as_str() {
         "pods" => &[
             ("spec.nodeName", &["spec", "nodeName"]),
@@ -300,31 +301,28 @@ pub(super) fn is_selectable(resource: &Resource, field: &str) -> bool {
 }
 
 /// The values of an object's selectable fields, in the form in which it is stored.
-pub(super) fn selectable_fields(resource: &Resource, object: &Value) -> Box<[(Box<str>, Box<str>)]> {
+pub(super) fn selectable_fields(resource: &Resource, object: &Value) -> Fields {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         other => other.to_string(),
     };
     if let Some(custom) = resource.custom() {
-        let fields = custom.selectable_fields.iter().map(|path| {
+        let fields = custom.selectable_fields.iter().flat_map(|path| {
             let path = path.trim_start_matches('.');
             let parts: Vec<&str> = path.split('.').collect();
-            (path.into(), meta::at(object, &parts).map(text).unwrap_or_default().into())
+            [path.to_owned(), meta::at(object, &parts).map(text).unwrap_or_default()]
         });
-        return fields.collect();
+        return Fields::named(fields.collect());
     }
-    let fields = selectable(resource).iter().filter_map(|(name, path)| {
-        let found = meta::at(object, path).map(text);
-        let shown = match (*name, found) {
-            // What a bool or a number of Go shows where JSON leaves it out.
-            ("spec.hostNetwork" | "spec.unschedulable", None) => "false".to_owned(),
-            ("status.replicas" | "status.successful", None) => "0".to_owned(),
-            (_, found) => found?,
-        };
-        Some(((*name).into(), shown.into()))
+    let names = selectable(resource);
+    let values = names.iter().map(|(name, path)| match (*name, meta::at(object, path).map(text)) {
+        // What a bool or a number of Go shows where JSON leaves it out.
+        ("spec.hostNetwork" | "spec.unschedulable", None) => "false".to_owned(),
+        ("status.replicas" | "status.successful", None) => "0".to_owned(),
+        (_, found) => found.unwrap_or_default(),
     });
-    fields.collect()
+    Fields::in_order(names, values.collect())
 }
 
 /// Whether two states of an object differ in nothing but what a server sets with every write.

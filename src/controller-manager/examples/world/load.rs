@@ -43,11 +43,7 @@ fn claim(n: usize) -> Value {
 pub(crate) async fn schedule(client: Client, nodes: usize) {
     let mut next = 0;
     loop {
-        let list = send(&client, "GET", UNBOUND, "application/json", &Value::Null).await.unwrap();
-        for pod in list["items"].as_array().into_iter().flatten() {
-            bind(&client, pod, &mut next, nodes).await;
-        }
-        let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+        let version = bind_all(&client, &mut next, nodes).await;
         let request =
             http::Request::get(format!("{UNBOUND}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
         let mut events = Box::pin(client.request_events::<Value>(request).await.unwrap());
@@ -58,6 +54,21 @@ pub(crate) async fn schedule(client: Client, nodes: usize) {
                 WatchEvent::Error(_) => break,
                 _ => {}
             }
+        }
+    }
+}
+
+/// Binds what has no node, some at a time: a list of all may be larger than all else. Gives the version at which none was left.
+async fn bind_all(client: &Client, next: &mut usize, nodes: usize) -> String {
+    loop {
+        // Those that are bound are not in the next list.
+        let page =
+            send(client, "GET", &format!("{UNBOUND}&limit=500"), "application/json", &Value::Null).await.unwrap();
+        for pod in page["items"].as_array().into_iter().flatten() {
+            bind(client, pod, next, nodes).await;
+        }
+        if page["metadata"]["continue"].as_str().is_none_or(str::is_empty) {
+            return page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
         }
     }
 }

@@ -94,15 +94,16 @@ fn show(what: &str, mut times: Vec<Duration>, lateness: &Lateness) {
 async fn seen_after(
     client: &Client,
     list: &str,
-    act: impl AsyncFnOnce(&Value),
+    act: impl AsyncFnOnce(),
     is: impl Fn(&WatchEvent<Value>) -> bool,
 ) -> Duration {
-    let found = send(client, "GET", &format!("{list}&limit=1"), "application/json", &Value::Null).await.unwrap();
-    let version = found["metadata"]["resourceVersion"].as_str().unwrap();
+    // Versions are of all resources; this list is a short one.
+    let now = send(client, "GET", "/api/v1/namespaces?limit=1", "application/json", &Value::Null).await.unwrap();
+    let version = now["metadata"]["resourceVersion"].as_str().unwrap();
     let watch = http::Request::get(format!("{list}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
     let mut events = Box::pin(client.request_events::<Value>(watch).await.unwrap());
     let start = Instant::now();
-    act(&found["items"][0]).await;
+    act().await;
     while let Ok(Some(event)) = events.try_next().await {
         if is(&event) {
             break;
@@ -122,7 +123,7 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
         };
         let list = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{name}");
         let is_tainted = |event: &WatchEvent<Value>| matches!(event, WatchEvent::Modified(node) if node["spec"]["taints"].to_string().contains("unschedulable"));
-        let act = async |_: &Value| cordon(json!({"unschedulable": true})).await;
+        let act = async || cordon(json!({"unschedulable": true})).await;
         times.push(seen_after(client, &list, act, is_tainted).await);
         cordon(json!({"unschedulable": null})).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -132,12 +133,15 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
     let mut times = Vec::new();
     for n in 0..ROUNDS {
         let list = format!("/api/v1/namespaces/default/pods?labelSelector=app%3Dweb-{}", n % deployments);
-        let act = async |pod: &Value| {
-            let path = format!("/api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap());
+        let pods = send(client, "GET", &format!("{list}&limit=1"), "application/json", &Value::Null).await.unwrap();
+        let path =
+            format!("/api/v1/namespaces/default/pods/{}", pods["items"][0]["metadata"]["name"].as_str().unwrap());
+        // What the list has held up is done before the change.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let act = async || {
             send(client, "DELETE", &path, "application/json", &json!({"gracePeriodSeconds": 0})).await.unwrap();
         };
         times.push(seen_after(client, &list, act, |event| matches!(event, WatchEvent::Added(_))).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     show("a pod is deleted, until its ReplicaSet has another", times, lateness);
 }
@@ -178,6 +182,10 @@ async fn list(client: &Client) {
 
 async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     println!("== {}: {nodes} nodes, {pods} pods", plane.name());
+    let memory = |plane: &Plane| {
+        let (now, most) = plane.memory();
+        println!("    memory: {now:.0} MiB, {most:.0} MiB at most so far");
+    };
     let lateness = Lateness::watch();
     let config = KubeletConfig { epoch: jiff::Timestamp::now(), ..KubeletConfig::default() };
     let kubelets = Kubelets::start(client.clone(), config);
@@ -207,19 +215,22 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     let deployments = deploy(&client, pods).await;
     all_ready(&client, deployments, nodes).await;
     println!(
-        "{pods} pods and {nodes} daemons run after {:.1?}, {:.1} CPU s, {:.0} MiB; {}",
+        "{pods} pods and {nodes} daemons run after {:.1?}, {:.1} CPU s; {}",
         began.elapsed(),
         plane.cpu() - busy,
-        plane.memory().0,
         lateness.told()
     );
+    memory(&plane);
     plane.settle().await;
 
     let with = cores(&plane, 10).await;
     println!("idle, heartbeats and controllers: {:.1}% of a core; {}", with * 100.0, lateness.told());
+    memory(&plane);
     change(&client, nodes, deployments, &lateness).await;
+    memory(&plane);
     roll(&client, nodes, deployments.min(ROLLED.div_ceil(REPLICAS)), &plane, &lateness).await;
     plane.settle().await;
+    memory(&plane);
     scheduler.abort();
 
     let without = async |plane: &Plane| {
@@ -244,9 +255,9 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     if let Plane::Ours { metrics, .. } = &plane {
         println!("{} failures, {:?}", metrics.failures(), metrics.last_error());
     }
+    memory(&plane);
     list(&client).await;
-    let (now, most) = plane.memory();
-    println!("memory: {now:.0} MiB, {most:.0} MiB at most");
+    memory(&plane);
     drop(kubelets);
 }
 

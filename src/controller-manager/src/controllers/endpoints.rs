@@ -1,12 +1,13 @@
 //! Endpoints: where the pods of a Service are, in one object.
 
-use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
+use k8s_openapi::api::core::v1::{EndpointPort, EndpointSubset, Endpoints};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::slices::{address, groups, has_selector, hostname, labels, publishes_all, reference, serving};
+use super::slices::{groups, has_selector, labels, pod_address, publishes_all, serving};
+use crate::addresses::{PodAddress, PodSubset};
 use crate::core::Core;
 use crate::key::NamespacedName;
-use crate::objects::{Pod, View};
+use crate::objects::View;
 use crate::resource::ENDPOINTS;
 use crate::write::{Effect, Write};
 
@@ -45,40 +46,34 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     for (ports, pods) in groups(spec, &pods) {
         let addresses = |ready: bool| {
             let of = pods.iter().filter(|pod| (publishes_all(spec) || pod.is_ready()) == ready);
-            let mut addresses: Vec<EndpointAddress> = of.map(|pod| endpoint(key, pod)).collect();
-            addresses.sort_by(|a, b| a.ip.cmp(&b.ip));
-            Some(addresses).filter(|addresses| !addresses.is_empty())
+            let mut addresses: Vec<PodAddress<'_>> = of.map(|pod| pod_address(key, pod)).collect();
+            addresses.sort_by_key(|address| address.ip);
+            addresses
         };
-        let ports: Vec<EndpointPort> = ports
-            .into_iter()
-            .map(|port| EndpointPort {
-                app_protocol: port.app_protocol,
-                // An empty name is left out here.
-                name: port.name.filter(|name| !name.is_empty()),
-                port: port.port.unwrap_or_default(),
-                protocol: port.protocol,
-            })
-            .collect();
-        subsets.push(EndpointSubset {
-            addresses: addresses(true),
-            not_ready_addresses: addresses(false),
-            ports: Some(ports).filter(|ports| !ports.is_empty()),
+        let ports = ports.into_iter().map(|port| EndpointPort {
+            app_protocol: port.app_protocol,
+            // An empty name is left out here.
+            name: port.name.filter(|name| !name.is_empty()),
+            port: port.port.unwrap_or_default(),
+            protocol: port.protocol,
         });
+        subsets.push(PodSubset { ports: ports.collect(), ready: addresses(true), not_ready: addresses(false) });
     }
     let labels = labels(&service, &[MANAGED_BY]);
-    let Some(present) = present else {
-        let mut metadata =
-            ObjectMeta { name: Some(key.name.to_string()), labels: Some(labels), ..ObjectMeta::default() };
-        note_capacity(&mut metadata, is_over);
-        let made = Endpoints { metadata, subsets: Some(subsets).filter(|subsets| !subsets.is_empty()) };
-        return Effect::InOrder(vec![Write::create(&ENDPOINTS, key, &made)]);
+    let mut metadata = match &present {
+        Some(present) => present.metadata.clone(),
+        None => ObjectMeta { name: Some(key.name.to_string()), ..ObjectMeta::default() },
     };
-    let mut new = (*present).clone();
-    (new.subsets, new.metadata.labels) = (Some(subsets).filter(|subsets| !subsets.is_empty()), Some(labels));
-    note_capacity(&mut new.metadata, is_over);
-    let is_same = new.subsets.clone().unwrap_or_default() == present.subsets.clone().unwrap_or_default()
-        && new.metadata == present.metadata;
-    if is_same { Effect::Done } else { Effect::InOrder(vec![Write::replace(&ENDPOINTS, key, &new)]) }
+    metadata.labels = Some(labels);
+    note_capacity(&mut metadata, is_over);
+    let digest = Some(PodSubset::digest(&subsets));
+    if present.as_ref().is_some_and(|present| present.metadata == metadata && present.subsets == digest) {
+        return Effect::Done;
+    }
+    let subsets: Vec<EndpointSubset> = subsets.iter().map(EndpointSubset::from).collect();
+    let wanted = Endpoints { metadata, subsets: Some(subsets).filter(|subsets| !subsets.is_empty()) };
+    let write = if present.is_some() { Write::replace } else { Write::create };
+    Effect::InOrder(vec![write(&ENDPOINTS, key, &wanted)])
 }
 
 fn note_capacity(meta: &mut ObjectMeta, is_over: bool) {
@@ -86,14 +81,5 @@ fn note_capacity(meta: &mut ObjectMeta, is_over: bool) {
         super::template::annotate(meta, OVER_CAPACITY, "truncated");
     } else if let Some(annotations) = &mut meta.annotations {
         annotations.remove(OVER_CAPACITY);
-    }
-}
-
-fn endpoint(service: &NamespacedName, pod: &Pod) -> EndpointAddress {
-    EndpointAddress {
-        ip: address(pod).unwrap_or_default().to_owned(),
-        hostname: hostname(service, pod).map(str::to_owned),
-        node_name: pod.node().map(str::to_owned),
-        target_ref: Some(reference(pod)),
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::template::{count, size};
 use crate::key::NamespacedName;
-use crate::objects::Pod;
+use crate::objects::{Phase, Pod};
 use crate::resource::PODS;
 use crate::write::Write;
 
@@ -67,8 +67,8 @@ impl<'p> Tally<'p> {
                 break;
             }
             // A pod that is deleted before it ended has failed: it may never reach its end.
-            let has_failed = pod.phase() == "Failed" || (pod.is_active_no_more() && !replaces_only_failed);
-            if pod.phase() == "Succeeded" {
+            let has_failed = pod.phase() == Phase::Failed || (pod.is_active_no_more() && !replaces_only_failed);
+            if pod.phase() == Phase::Succeeded {
                 tally.count(pod, spec, true);
             } else if has_failed {
                 tally.count(pod, spec, false);
@@ -182,8 +182,7 @@ impl Backoffs {
 
 /// When a pod ended, or began to.
 fn ended(pod: &Pod) -> Option<Timestamp> {
-    let ready =
-        pod.condition("Ready").filter(|_| pod.has_ended()).and_then(|ready| ready.last_transition_time.as_ref());
+    let ready = pod.status.ready.as_ref().filter(|_| pod.has_ended()).and_then(|ready| ready.since.as_ref());
     ready.or(pod.metadata.deletion_timestamp.as_ref()).map(|time| time.0)
 }
 

@@ -201,14 +201,14 @@ fn pod_usage(pod: &Pod, scopes: &[Scope]) -> Usage {
 }
 
 fn is_in(scope: &Scope, pod: &Pod, is_best_effort: bool) -> bool {
-    let has_deadline = pod.spec.active_deadline_seconds.is_some();
+    let has_deadline = pod.spec.template.active_deadline_seconds.is_some();
     match scope.name.as_str() {
         "BestEffort" => is_best_effort,
         "NotBestEffort" => !is_best_effort,
         "Terminating" => has_deadline,
         "NotTerminating" => !has_deadline,
         "PriorityClass" => {
-            let class = pod.spec.priority_class_name.as_deref().unwrap_or_default();
+            let class = pod.spec.template.priority_class_name.as_deref().unwrap_or_default();
             let is_listed = scope.values.iter().any(|value| value == class);
             match scope.operator.as_str() {
                 "In" => is_listed,
@@ -234,11 +234,11 @@ fn total(pod: &Pod, of: fn(&Container) -> &BTreeMap<String, Text>) -> Usage {
         }
     };
     let mut sum = Usage::new();
-    for container in &pod.spec.containers {
+    for container in &pod.spec.template.containers {
         add(&mut sum, amounts(of(container)));
     }
     let mut sidecars = Usage::new();
-    for container in &pod.spec.init_containers {
+    for container in &pod.spec.template.init_containers {
         let own = amounts(of(container));
         if container.restart_policy.as_deref() == Some("Always") {
             add(&mut sum, own.clone());
@@ -253,7 +253,7 @@ fn total(pod: &Pod, of: fn(&Container) -> &BTreeMap<String, Text>) -> Usage {
         }
     }
     if !sum.is_empty() {
-        add(&mut sum, amounts(&pod.spec.overhead));
+        add(&mut sum, amounts(&pod.spec.template.overhead));
     }
     sum
 }

@@ -1,16 +1,17 @@
 //! EndpointSlices: where the pods of a Service are, a hundred to a slice.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use rustc_hash::FxHashMap;
 
+use crate::addresses::{KnownEndpoint, KnownSlice, PodAddress, PodEndpoint};
 use crate::core::{Core, controlled_by};
 use crate::key::NamespacedName;
-use crate::objects::{Labels, Pod, View};
+use crate::objects::{Labels, Pod, PodTemplate, View};
 use crate::resource::{SERVICES, SLICES};
 use crate::work::Work;
 use crate::write::{Effect, Write};
@@ -26,6 +27,8 @@ const MOST: usize = 100;
 type PortOrder = (Option<String>, Option<i32>, Option<String>);
 /// Pods that serve on the same ports, with these.
 type Group<'p> = (Vec<EndpointPort>, Vec<&'p Arc<Pod>>);
+/// The endpoints of one slice.
+type Content<'p> = Vec<(KnownEndpoint, PodEndpoint<'p>)>;
 
 pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(service) = core.caches.services.get(key).cloned() else { return Effect::Done };
@@ -37,15 +40,14 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let view = View::of(&service.metadata);
     let caches = &core.caches;
     let present = caches.indexes.slices_of.get(view.uid).filter_map(|key| caches.slices.get(key));
-    let mut present: Vec<&Arc<EndpointSlice>> = present
+    let mut present: Vec<&Arc<KnownSlice>> = present
         .filter(|slice| slice.metadata.deletion_timestamp.is_none())
         .filter(|slice| slice.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MANAGED_BY.0)))
         .collect();
     let labels = labels(&service, &[(SERVICE_NAME, &key.name), MANAGED_BY]);
-    let mut wanted: Vec<(Vec<EndpointPort>, Vec<Endpoint>)> = Vec::new();
+    let mut wanted: Vec<(Vec<EndpointPort>, Vec<PodEndpoint<'_>>)> = Vec::new();
     for (ports, pods) in groups(spec, &pods) {
-        let endpoints: Vec<Endpoint> = pods.iter().map(|pod| endpoint(core, key, spec, pod)).collect();
-        wanted.extend(endpoints.chunks(MOST).map(|chunk| (ports.clone(), chunk.to_vec())));
+        wanted.push((ports, pods.iter().map(|pod| endpoint(core, key, spec, pod)).collect()));
     }
     if wanted.is_empty() {
         // Readers tell a Service without endpoints from one that nobody looked at.
@@ -54,27 +56,40 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let all_ports: Vec<Vec<EndpointPort>> = wanted.iter().map(|(ports, _)| ports.clone()).collect();
     let mut writes = Vec::new();
     for (ports, endpoints) in wanted {
-        let of = |slice: &EndpointSlice| slice.ports.clone().unwrap_or_default();
-        let same = present.iter().position(|slice| of(slice) == ports);
-        // One whose ports nobody has any more is as good as a new one.
-        let free = || present.iter().position(|slice| !all_ports.contains(&of(slice)));
-        let (ports, labels) = (Some(ports), Some(labels.clone()));
-        let Some(slice) = same.or_else(free).map(|at| present.remove(at)) else {
-            let prefix = format!("{}-", key.name);
-            let metadata = ObjectMeta {
-                generate_name: Some(prefix.clone()),
-                labels,
-                owner_references: Some(vec![controlled_by(&SERVICES, view)]),
-                ..ObjectMeta::default()
+        let mut slices: Vec<&Arc<KnownSlice>> = present.extract_if(.., |slice| slice.ports == ports).collect();
+        if slices.is_empty() {
+            // One whose ports nobody has any more is as good as a new one.
+            slices.extend(
+                present.iter().position(|slice| !all_ports.contains(&slice.ports)).map(|at| present.remove(at)),
+            );
+        }
+        let contents = distribute(slices.iter().map(|slice| slice.endpoints.as_slice()), endpoints);
+        let is_empty = contents.iter().all(Vec::is_empty);
+        let mut kept = slices.into_iter();
+        for content in contents {
+            let Some(slice) = kept.next() else {
+                let prefix = format!("{}-", key.name);
+                let metadata = ObjectMeta {
+                    generate_name: Some(prefix.clone()),
+                    labels: Some(labels.clone()),
+                    owner_references: Some(vec![controlled_by(&SERVICES, view)]),
+                    ..ObjectMeta::default()
+                };
+                writes.push(Write::create(&SLICES, &key.beside(&prefix), &made(metadata, &ports, &content)));
+                continue;
             };
-            let slice = EndpointSlice { metadata, address_type: "IPv4".to_owned(), endpoints, ports };
-            writes.push(Write::create(&SLICES, &key.beside(&prefix), &slice));
-            continue;
-        };
-        let mut new = (**slice).clone();
-        (new.endpoints, new.ports, new.metadata.labels) = (endpoints, ports, labels);
-        if is_other(&new, slice) {
-            writes.push(Write::replace(&SLICES, &View::of(&slice.metadata).key(), &new));
+            if content.is_empty() && !is_empty {
+                present.push(slice);
+                continue;
+            }
+            let is_same = slice.metadata.labels.as_ref() == Some(&labels)
+                && slice.ports == ports
+                && slice.endpoints.iter().eq(content.iter().map(|(known, _)| known));
+            if !is_same {
+                let metadata = ObjectMeta { labels: Some(labels.clone()), ..slice.metadata.clone() };
+                let key = View::of(&slice.metadata).key();
+                writes.push(Write::replace(&SLICES, &key, &made(metadata, &ports, &content)));
+            }
         }
     }
     for slice in present {
@@ -84,10 +99,48 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     Effect::of(writes)
 }
 
-/// Whether two states of a slice differ; absent and empty lists are the same.
-fn is_other(new: &EndpointSlice, old: &EndpointSlice) -> bool {
-    let ports = |slice: &EndpointSlice| slice.ports.clone().unwrap_or_default();
-    new.endpoints != old.endpoints || ports(new) != ports(old) || new.metadata.labels != old.metadata.labels
+fn made(metadata: ObjectMeta, ports: &[EndpointPort], content: &Content<'_>) -> EndpointSlice {
+    let endpoints = content.iter().map(|(_, endpoint)| Endpoint::from(endpoint)).collect();
+    EndpointSlice { metadata, address_type: "IPv4".to_owned(), endpoints, ports: Some(ports.to_vec()) }
+}
+
+/// What each slice holds: first those that there are, then new ones. As upstream, an endpoint stays in its slice, so that
+/// the change of one writes one slice. New endpoints fill slices that are written anyway, then the fullest of the others
+/// that has room for all that are left, then new slices.
+fn distribute<'s, 'p>(
+    present: impl Iterator<Item = &'s [KnownEndpoint]>,
+    wanted: Vec<PodEndpoint<'p>>,
+) -> Vec<Content<'p>> {
+    let mut left: Vec<Option<(KnownEndpoint, PodEndpoint<'p>)>> =
+        wanted.into_iter().map(|endpoint| Some((KnownEndpoint::from(&endpoint), endpoint))).collect();
+    let uids = left.iter().flatten().map(|(known, _)| known.uid.clone());
+    let at: FxHashMap<Box<str>, usize> = uids.enumerate().map(|(at, uid)| (uid, at)).collect();
+    let mut is_written = Vec::new();
+    let mut slices: Vec<Content<'p>> = Vec::new();
+    for old in present {
+        let places = old.iter().filter_map(|known| at.get(&known.uid).copied());
+        let new: Content<'p> = places.filter_map(|at| left.get_mut(at)?.take()).collect();
+        is_written.push(old.is_empty() || !old.iter().eq(new.iter().map(|(known, _)| known)));
+        slices.push(new);
+    }
+    let mut left: Content<'p> = left.into_iter().flatten().collect();
+    for slice in slices.iter_mut().zip(&is_written).filter_map(|(slice, is_written)| is_written.then_some(slice)) {
+        slice.extend(left.drain(..left.len().min(MOST.saturating_sub(slice.len()))));
+    }
+    while left.len() >= MOST {
+        slices.push(left.drain(..MOST).collect());
+    }
+    if !left.is_empty() {
+        let with_room = slices.iter_mut().filter(|slice| slice.len() + left.len() <= MOST);
+        match with_room.max_by_key(|slice| slice.len()) {
+            Some(fullest) => fullest.append(&mut left),
+            None => slices.push(left),
+        }
+    }
+    if slices.is_empty() {
+        slices.push(Vec::new());
+    }
+    slices
 }
 
 /// Whether a Service has endpoints of our making.
@@ -104,7 +157,7 @@ pub(crate) fn serving(core: &Core, key: &NamespacedName) -> Vec<Arc<Pod>> {
     pods.filter(|pod| !pod.has_ended() && address(pod).is_some()).cloned().collect()
 }
 
-pub(crate) fn address(pod: &Pod) -> Option<&str> {
+fn address(pod: &Pod) -> Option<&str> {
     pod.status.pod_ip.as_deref().filter(|ip| !ip.is_empty())
 }
 
@@ -133,25 +186,41 @@ pub(crate) fn groups<'p>(spec: &ServiceSpec, pods: &'p [Arc<Pod>]) -> Vec<Group<
     if given.is_empty() && !is_headless(spec) {
         return Vec::new();
     }
-    let mut groups: BTreeMap<Vec<PortOrder>, Group<'p>> = BTreeMap::new();
+    let mut groups: Vec<(Vec<PortOrder>, Group<'p>)> = Vec::new();
+    // Pods of one workload mostly share their template, and with it their group.
+    let mut last: Option<(&Arc<PodTemplate>, Option<usize>)> = None;
     for pod in pods {
-        let ports: Vec<EndpointPort> = given.iter().filter_map(|port| resolved(port, pod)).collect();
-        if ports.is_empty() && !given.is_empty() {
-            continue;
+        let known = last.filter(|(template, _)| Arc::ptr_eq(template, &pod.spec.template));
+        let at = known.map_or_else(|| group_of(given, pod, &mut groups), |(_, at)| at);
+        last = Some((&pod.spec.template, at));
+        if let Some((_, group)) = at.and_then(|at| groups.get_mut(at)) {
+            group.1.push(pod);
         }
-        let order = ports.iter().map(|port| (port.name.clone(), port.port, port.protocol.clone())).collect();
-        groups.entry(order).or_insert_with(|| (ports, Vec::new())).1.push(pod);
     }
-    groups.into_values().collect()
+    groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Which group a pod belongs to; none where it names none of the ports.
+fn group_of(given: &[ServicePort], pod: &Pod, groups: &mut Vec<(Vec<PortOrder>, Group<'_>)>) -> Option<usize> {
+    let ports: Vec<EndpointPort> = given.iter().filter_map(|port| resolved(port, pod)).collect();
+    if ports.is_empty() && !given.is_empty() {
+        return None;
+    }
+    let order = ports.iter().map(|port| (port.name.clone(), port.port, port.protocol.clone())).collect();
+    Some(groups.iter().position(|(known, _)| *known == order).unwrap_or_else(|| {
+        groups.push((order, (ports, Vec::new())));
+        groups.len() - 1
+    }))
 }
 
 fn resolved(port: &ServicePort, pod: &Pod) -> Option<EndpointPort> {
     let protocol = port.protocol.as_deref().unwrap_or("TCP");
     let number = match &port.target_port {
         Some(IntOrString::String(name)) => {
-            let sidecars = pod.spec.init_containers.iter();
+            let sidecars = pod.spec.template.init_containers.iter();
             let sidecars = sidecars.filter(|container| container.restart_policy.as_deref() == Some("Always"));
-            let mut ports = pod.spec.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
+            let mut ports = pod.spec.template.containers.iter().chain(sidecars).flat_map(|container| &container.ports);
             let same = ports
                 .find(|own| own.name.as_deref() == Some(name) && own.protocol.as_deref().unwrap_or("TCP") == protocol);
             same?.port
@@ -167,38 +236,33 @@ fn resolved(port: &ServicePort, pod: &Pod) -> Option<EndpointPort> {
     })
 }
 
-fn endpoint(core: &Core, key: &NamespacedName, spec: &ServiceSpec, pod: &Pod) -> Endpoint {
+fn endpoint<'p>(core: &'p Core, key: &NamespacedName, spec: &ServiceSpec, pod: &'p Pod) -> PodEndpoint<'p> {
     let (serving, terminating) = (pod.is_ready(), pod.is_terminating());
-    let node = pod.node();
-    let zone = node.and_then(|node| core.caches.nodes.get(&NamespacedName::new("", node)));
-    let zone = zone.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE).cloned());
-    Endpoint {
-        addresses: address(pod).map(str::to_owned).into_iter().collect(),
-        conditions: Some(EndpointConditions {
-            ready: Some(publishes_all(spec) || (serving && !terminating)),
-            serving: Some(serving),
-            terminating: Some(terminating),
-        }),
-        hostname: hostname(key, pod).map(str::to_owned),
-        node_name: node.map(str::to_owned),
-        target_ref: Some(reference(pod)),
+    let zone = pod.node().and_then(|node| core.caches.nodes.get(&NamespacedName::new("", node)));
+    let zone = zone.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE).map(String::as_str));
+    PodEndpoint {
+        address: pod_address(key, pod),
         zone,
-        ..Endpoint::default()
+        ready: publishes_all(spec) || (serving && !terminating),
+        serving,
+        terminating,
     }
 }
 
-pub(crate) fn reference(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.metadata.namespace.to_string()),
-        name: Some(pod.metadata.name.to_string()),
-        uid: Some(pod.metadata.uid.to_string()),
-        ..ObjectReference::default()
+/// A pod as an address of a Service.
+pub(crate) fn pod_address<'p>(service: &NamespacedName, pod: &'p Pod) -> PodAddress<'p> {
+    PodAddress {
+        ip: address(pod).unwrap_or_default(),
+        hostname: hostname(service, pod),
+        node: pod.node(),
+        namespace: &pod.metadata.namespace,
+        name: &pod.metadata.name,
+        uid: &pod.metadata.uid,
     }
 }
 
 /// A pod's own name below that of a Service.
-pub(crate) fn hostname<'p>(service: &NamespacedName, pod: &'p Pod) -> Option<&'p str> {
-    let is_below = pod.spec.subdomain.as_deref() == Some(&*service.name);
+fn hostname<'p>(service: &NamespacedName, pod: &'p Pod) -> Option<&'p str> {
+    let is_below = pod.spec.template.subdomain.as_deref() == Some(&*service.name);
     pod.spec.hostname.as_deref().filter(|name| is_below && !name.is_empty())
 }

@@ -90,7 +90,8 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
 fn patience(pod: &Pod, node: &Node) -> Patience {
     let mut shortest = Patience::Forever;
     for taint in no_execute(node) {
-        let Some(toleration) = pod.spec.tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
+        let Some(toleration) = pod.spec.template.tolerations.iter().find(|toleration| tolerates(toleration, taint))
+        else {
             return Patience::For(SignedDuration::ZERO);
         };
         let Some(seconds) = toleration.toleration_seconds else { continue };

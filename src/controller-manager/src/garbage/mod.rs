@@ -67,6 +67,15 @@ impl Graph {
         new
     }
 
+    /// Owners as another dependent of theirs has them, or anew.
+    fn shared(&self, owners: &[OwnerReference]) -> Arc<[OwnerReference]> {
+        let beside = owners.first().and_then(|owner| self.dependents(&owner.uid).next());
+        match beside {
+            Some((_, node)) if *node.owners == *owners => node.owners.clone(),
+            _ => owners.into(),
+        }
+    }
+
     fn count(&mut self, resource: &Arc<Resource>, namespace: &Arc<str>, more: bool) -> usize {
         let of = self.counts.entry(namespace.clone()).or_default();
         let count = of.entry(resource.clone()).or_insert(0);
@@ -127,7 +136,7 @@ impl Core {
         let node = Node {
             resource: self.graph.intern(resource),
             key: view.key(),
-            owners: view.owners.into(),
+            owners: self.graph.shared(view.owners),
             is_deleted: view.is_deleted,
             waits,
             orphans,

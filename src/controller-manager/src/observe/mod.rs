@@ -7,11 +7,11 @@ pub(crate) mod workload;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Endpoints, Namespace, ResourceQuota, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::core::Selector;
 
+use crate::addresses::{KnownEndpoints, KnownSlice};
 use crate::cache::ServiceAccount;
 use crate::core::Core;
 use crate::index::{SelectorIndex, selector};
@@ -42,11 +42,13 @@ pub(crate) fn service(core: &mut Core, delta: &Delta<Service>) {
     core.add(Work::Endpoints(delta.key.clone()));
 }
 
-pub(crate) fn endpoints(core: &mut Core, delta: &Delta<Endpoints>) {
-    core.add(Work::Endpoints(delta.key.clone()));
+pub(crate) fn endpoints(core: &mut Core, delta: &Delta<KnownEndpoints>) {
+    if !core.is_own_write {
+        core.add(Work::Endpoints(delta.key.clone()));
+    }
 }
 
-pub(crate) fn slice(core: &mut Core, delta: &Delta<EndpointSlice>) {
+pub(crate) fn slice(core: &mut Core, delta: &Delta<KnownSlice>) {
     for (slice, is_new) in [(&delta.old, false), (&delta.new, true)] {
         let Some(slice) = slice else { continue };
         let view = slice.view();
@@ -57,7 +59,8 @@ pub(crate) fn slice(core: &mut Core, delta: &Delta<EndpointSlice>) {
                 core.caches.indexes.slices_of.remove(owner.uid.as_str(), &delta.key);
             }
         }
-        if let Some(service) = view.labels.get("kubernetes.io/service-name") {
+        let service = view.labels.get("kubernetes.io/service-name");
+        if let Some(service) = service.filter(|_| !core.is_own_write) {
             core.add(Work::EndpointSlices(delta.key.beside(service)));
         }
     }
@@ -81,7 +84,7 @@ pub(crate) fn quota(core: &mut Core, delta: &Delta<ResourceQuota>) {
 /// Notes which pods a Service or a budget selects now.
 fn select_pods(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
     let pods = core.caches.pods.namespace(&key.namespace);
-    let pods = pods.map(|(key, pod)| (key, &pod.metadata.labels));
+    let pods = pods.map(|(key, pod)| (key, &*pod.metadata.labels));
     set_selector(&mut core.caches.indexes.selected, work, key, selector, pods);
 }
 

@@ -142,7 +142,7 @@ fn select(
     (new, new_owned): (Option<&Pod>, bool),
 ) {
     fn labels(pod: Option<&Pod>) -> Option<&Labels> {
-        pod.map(|pod| &pod.metadata.labels)
+        pod.map(|pod| &*pod.metadata.labels)
     }
     for work in core.caches.indexes.selected.change(key, labels(old), labels(new)) {
         if let Work::EndpointSlices(service) = &work {

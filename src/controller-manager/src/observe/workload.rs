@@ -16,7 +16,7 @@ use crate::work::Work;
 fn select_orphans(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
     let pods = core.caches.pods.namespace(&key.namespace);
     let pods = pods.filter(|(_, pod)| pod.view().controller().is_none());
-    let pods = pods.map(|(key, pod)| (key, &pod.metadata.labels));
+    let pods = pods.map(|(key, pod)| (key, &*pod.metadata.labels));
     set_selector(&mut core.caches.indexes.orphans, work, key, selector, pods);
 }
 
