@@ -33,13 +33,7 @@ pub(super) struct Rest {
 impl Rest {
     /// A look is over that asked so many what-ifs in a cluster of so many nodes and pods. Where it found something to do,
     /// the next one is not put off: what is left settles as soon as in a cluster.
-    pub(super) fn after_look(
-        &mut self,
-        (what_ifs, has_found): (usize, bool),
-        size: usize,
-        pace: u32,
-        now: Timestamp,
-    ) {
+    pub(super) fn after_look(&mut self, (what_ifs, has_found): (usize, bool), size: usize, pace: u32, now: Timestamp) {
         let beside = if self.only_empty { BESIDE_EMPTY } else { BESIDE };
         let work = what_ifs.saturating_add(beside).saturating_mul(size).saturating_sub(FREE);
         let work = u64::try_from(work).unwrap_or(u64::MAX);
