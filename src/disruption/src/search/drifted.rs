@@ -173,7 +173,7 @@ impl Search<'_> {
     }
 
     /// What comes from now on goes once the commands so far are done: slots that their nodes leave are free then.
-    fn begin_next_round(&mut self) {
+    pub(super) fn begin_next_round(&mut self) {
         self.batches.begin_next();
         for id in std::mem::take(&mut self.left_slots) {
             self.played.free_slot(self.state, id);
