@@ -231,11 +231,15 @@ impl Relaxed {
                             .into_iter()
                             .for_each(|price| emptied.add_mul(-f64::from(*count), *price));
                     }
-                    scarce_of(sort).into_iter().for_each(|scarce| emptied.add_mul(1.0, scarce));
+                    if let Some(scarce) = scarce_of(sort) {
+                        emptied.add_mul(1.0, scarce);
+                    }
                     constraints.push(constraint!(emptied <= *disruption));
                 }
                 (None, true) => {
-                    scarce_of(sort).into_iter().for_each(|scarce| of_room.add_mul(-1.0, scarce));
+                    if let Some(scarce) = scarce_of(sort) {
+                        of_room.add_mul(-1.0, scarce);
+                    }
                     constraints.push(constraint!(of_room <= sort.cost));
                 }
                 (None, false) => gain -= of_room * sort.count,
