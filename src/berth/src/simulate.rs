@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use berth_simulate::{Report, Simulation, Variation, variants};
 use clap::ValueEnum;
 
@@ -16,7 +16,7 @@ use crate::output::{to_stderr, to_stdout};
 /// none, and 2, printing no report, if an input cannot be used.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The scenario, YAML (see docs/simulate.md)
+    /// The scenario, YAML (see docs/simulate.md); or a report in JSON, to show it as a table or a page
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Run a variant for each value, and compare: reservation.ID=N,N, gate.NAME=BOOL,BOOL, effort=…, consolidation=…,
@@ -41,20 +41,28 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let variations: Vec<Variation> = args.vary.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-    let simulation = Simulation::read(&args.scenario)?;
-    for warning in simulation.warnings() {
-        to_stderr(format_args!("warning: {warning}"));
-    }
-    let all = variants(&simulation, &variations)?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let threads = args.threads.map_or(cores, usize::from);
-    let outcomes = berth_simulate::run_all(&all, threads).context("unable to simulate")?;
-    let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let report = Report::new(&name, outcomes);
+    let report = match Report::read(&args.scenario)? {
+        Some(_) if !variations.is_empty() => bail!("--vary: expected a scenario to vary, found a report"),
+        Some(report) => report,
+        None => simulated(args, &variations)?,
+    };
     to_stdout(|out| match args.output {
         Format::Table => report.write_tables(out),
         Format::Json => report.write_json(out),
         Format::Html => report.write_html(out),
     })?;
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn simulated(args: &Args, variations: &[Variation]) -> Result<Report> {
+    let simulation = Simulation::read(&args.scenario)?;
+    for warning in simulation.warnings() {
+        to_stderr(format_args!("warning: {warning}"));
+    }
+    let all = variants(&simulation, variations)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let threads = args.threads.map_or(cores, usize::from);
+    let outcomes = berth_simulate::run_all(&all, threads).context("unable to simulate")?;
+    let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Ok(Report::new(&name, outcomes))
 }

@@ -21,6 +21,8 @@ pub struct Question<'a> {
     pub node: &'a str,
     /// New nodes are of interest where they cost less than this, in dollars an hour.
     pub below: Money,
+    /// New nodes on slots alone are of interest also where they cost less than this by the price list.
+    pub below_on_slots: Option<Money>,
 }
 
 /// What would become of the pods of a node.
@@ -38,7 +40,8 @@ pub enum Outlook {
         /// The nodes; the pods in them are those of the first node whose pods need the same.
         launches: Vec<Launch>,
     },
-    /// Some need new nodes, which cost as much as [`Question::below`] or more.
+    /// Some need new nodes, which cost as much as [`Question::below`] or more, and on slots alone as much as
+    /// [`Question::below_on_slots`], where that is of interest.
     Dearer {
         /// How many pods need them.
         pods: usize,
@@ -145,7 +148,7 @@ impl Decider {
                 let Some(again) = queue(cluster, &classes, &known.pods) else { return Found::Unknown };
                 let ids: Vec<ClassId> = again.iter().map(|(_, id)| *id).collect();
                 match scheduler.try_without(node, &ids) {
-                    Some(places) => market.ask(node, &again, &places, question.below),
+                    Some(places) => market.ask(node, &again, &places, question),
                     None => Found::Unknown,
                 }
             })
@@ -242,6 +245,10 @@ struct Market<'a> {
     cluster: &'a Cluster,
     universe: &'a Universe,
     floor: Floor<'a>,
+    /// Of free slots, by the price list.
+    floor_on_slots: Floor<'a>,
+    /// Whether the floor is of prices alone.
+    is_of_prices: bool,
     /// Whether nothing that is not on a node has a say in what is launched: nobody waits for a place.
     nobody_waits: bool,
     /// Whether new nodes may be planned as if there were no others: no limits count those that are there.
@@ -262,13 +269,21 @@ impl<'a> Market<'a> {
             cluster,
             universe,
             floor: Floor::new(cluster, universe, launching, &options.solve),
+            floor_on_slots: Floor::of_slots(cluster, universe, launching, &options.solve),
+            is_of_prices: options.solve.node_cost == Money::ZERO,
             nobody_waits: !waits && !has_reservations,
             is_separable: !is_limited && options.solve.max_shares.is_empty(),
             coming_up: coming_up.collect(),
         }
     }
 
-    fn ask(&mut self, node: usize, again: &[(usize, ClassId)], places: &[Option<usize>], below: Money) -> Found {
+    fn ask(
+        &mut self,
+        node: usize,
+        again: &[(usize, ClassId)],
+        places: &[Option<usize>],
+        question: &Question<'_>,
+    ) -> Found {
         let mut left: Left = Vec::new();
         let mut pods = Vec::new();
         for ((pod, id), place) in again.iter().zip(places) {
@@ -293,9 +308,13 @@ impl<'a> Market<'a> {
         };
         let is_elsewhere = left.iter().any(|(id, _)| elsewhere(*id));
         let sure: Left = left.iter().filter(|(id, _)| !is_elsewhere || !elsewhere(*id)).copied().collect();
+        let below = question.below;
         match self.floor.of(&sure) {
             None => Found::NoPlace { node, pods: pods.len() },
             Some(floor) if floor >= below || is_as_good(floor, below) => {
+                if question.below_on_slots.is_some_and(|below| self.may_cost_less_on_slots(&sure, floor, below)) {
+                    return Found::Unknown;
+                }
                 Found::Dearer { node, pods: pods.len(), floor }
             }
             Some(_)
@@ -307,6 +326,13 @@ impl<'a> Market<'a> {
             }
             Some(_) => Found::Open { node, pods, left },
         }
+    }
+
+    /// Whether free slots may hold these pods whose list prices add up to less than that. They do not where some of the pods
+    /// need what is paid for.
+    fn may_cost_less_on_slots(&mut self, pods: &Left, floor: Money, below: Money) -> bool {
+        let is_paid = self.is_of_prices && floor > Money::ZERO;
+        !is_paid && self.floor_on_slots.of(pods).is_some_and(|floor| floor < below)
     }
 
     fn spec(&self, id: ClassId) -> Option<&'a berth_model::PodSpec> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, ReservationPhase, labels};
+use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, labels};
 use berth_model::{KeyedMap, Money};
 use berth_state::{Key, Kind, Object, ObjectRef, State};
 use jiff::{SignedDuration, Timestamp};
@@ -19,6 +19,7 @@ use crate::pdb::Limits;
 use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
 use crate::recheck::UNDECIDED;
+use crate::rooms;
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -61,8 +62,8 @@ pub(crate) struct Candidate {
     pub(crate) expires: Option<(Timestamp, SignedDuration)>,
     /// Whether its NodePool keeps a number of nodes whatever pods need.
     pub(crate) is_static: bool,
-    /// Whether a Reservation holds room on it.
-    pub(crate) holds_room: bool,
+    /// The Reservations that hold room on it: what keeps none of them where it is moves with the pods.
+    pub(crate) held: Vec<ObjectRef>,
     /// When it was made, by which drifted nodes are ordered.
     pub(crate) created: Option<Timestamp>,
     /// What keeps it whatever the method.
@@ -160,7 +161,7 @@ impl Survey {
         now: Timestamp,
     ) -> Self {
         let claims = Claims::of(state);
-        let held = held(state);
+        let rooms = rooms::by_node(state);
         let mut survey = Survey::default();
         for (_, node, observed) in state.all_with_observed::<Node>() {
             let node = newest_node(node, observed);
@@ -175,7 +176,7 @@ impl Survey {
                 pool: pool.map(|pool| &**pool),
                 pool_name: name,
                 pods: pods.as_deref().unwrap_or_default(),
-                held: held.get(node_name).map_or(&[], Vec::as_slice),
+                rooms: rooms.get(node_name).map_or(&[], Vec::as_slice),
                 kept: options.kept.get(node_name).map(String::as_str),
                 with_reserved: options.reserved_capacity,
                 with_static: options.static_capacity,
@@ -277,20 +278,6 @@ fn newest_node<'s>(node: &'s Node, observed: Option<&'s Arc<Node>>) -> &'s Node 
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(node)
 }
 
-/// The Reservations that hold room, by node.
-fn held(state: &State) -> BTreeMap<&str, Vec<&str>> {
-    let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for known in state.all::<Reservation>() {
-        let Some(status) = &known.status else { continue };
-        if matches!(status.phase, ReservationPhase::Available | ReservationPhase::Waiting)
-            && let Some(node) = status.node_name.as_deref()
-        {
-            held.entry(node).or_default().push(known.metadata.name.as_deref().unwrap_or_default());
-        }
-    }
-    held
-}
-
 /// NodeClaims by what their nodes know of them.
 struct Claims<'s> {
     by_provider_id: KeyedMap<&'s str, &'s NodeClaim>,
@@ -330,7 +317,7 @@ struct Facts<'a> {
     pool: Option<&'a NodePool>,
     pool_name: &'a str,
     pods: &'a [&'a Pod],
-    held: &'a [&'a str],
+    rooms: &'a [&'a Reservation],
     /// Why the caller keeps it.
     kept: Option<&'a str>,
     with_reserved: bool,
@@ -365,14 +352,14 @@ impl Facts<'_> {
             cost: DisruptionCost::of_node(moved.iter().copied()),
             n_evictions: moved.len(),
             // Pods that cost nothing to move do not count, as in Karpenter.
-            is_empty: DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
+            is_empty: self.rooms.is_empty() && DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
             expires: self.claim.and_then(expiry),
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
-            holds_room: !self.held.is_empty(),
+            held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
             created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
             blocked: self.blocked(limits),
-            unripe: self.unripe(node_labels, moved.is_empty()),
+            unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, prices),
         }
     }
@@ -472,9 +459,7 @@ impl Facts<'_> {
             }
         }
         reasons.extend(of_pods.into_iter().map(|(reason, count)| Reason { reason, count }));
-        if !self.held.is_empty() {
-            reasons.push(reason(format!("node holds Reservation {}", self.held.join(", "))));
-        }
+        reasons.extend(self.rooms.iter().filter_map(|room| rooms::stays(room, pool, self.pods)).map(reason));
         reasons
     }
 

@@ -24,7 +24,7 @@ pub enum Method {
     SingleNodeConsolidation,
 }
 
-/// Where each pod that moves comes next: a node, or one of the replacements, by name.
+/// Where each pod, and each Reservation's room, that moves comes next: a node, or one of the replacements, by name.
 pub type Places = Vec<(Key, String)>;
 
 /// Nodes that go together, and what is launched in their place first.

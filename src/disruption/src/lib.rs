@@ -28,6 +28,7 @@ mod program;
 mod recheck;
 mod removal;
 mod replicas;
+mod rooms;
 mod search;
 mod simulate;
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::{Operator, labels};
-use berth_decisions::{DecideError, Decider, Launch, quantities};
+use berth_api::{Operator, Reservation, labels};
+use berth_decisions::{Binding, DecideError, Decider, Launch, quantities};
 use berth_model::{Cluster, InstanceType, Offering};
 use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Time};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
@@ -19,7 +19,7 @@ use crate::pods;
 #[derive(Debug, Default)]
 pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
-    /// Where each pod that moved came, by name of the node.
+    /// Where each pod and Reservation that moved came, by name of the node.
     places: Places,
     /// Reservations of which a slot was taken.
     slots: Vec<String>,
@@ -61,6 +61,16 @@ impl Played {
         self.freed.extend(other.freed);
     }
 
+    /// A Reservation has a node at once. With CPUs or devices of the node to itself, or where it waits for room, it takes more
+    /// than one write: then it has none yet.
+    fn hold(&mut self, state: &mut State, binding: &Binding) {
+        let known = state.get_as::<Reservation>("", &binding.object.key.name);
+        let Some(known) = known.filter(|_| binding.annotations.is_empty() && !binding.waits) else { return };
+        let patch = Patch::hold(known, &binding.node.key.name);
+        self.assume(state, &binding.object, patch);
+        self.places.push((binding.object.key.clone(), binding.node.key.name.to_string()));
+    }
+
     pub(crate) fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
         self.assumed.extend(state.assume(object, patch).map(|write| write.assumption));
     }
@@ -81,6 +91,13 @@ pub(crate) fn play(
     };
     // By name: one that moved before is made anew, and has no uid yet.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
+    for room in gone.iter().flat_map(|candidate| &candidate.held) {
+        if let Some(known) = state.get_as::<Reservation>("", &room.key.name) {
+            let patch = Patch::unhold(known);
+            played.assume(state, room, patch);
+        }
+        moved.insert(room.key.clone());
+    }
     for candidate in gone {
         let name = candidate.node.key.name.clone();
         let on_it: Vec<(ObjectRef, bool)> = state
@@ -114,6 +131,10 @@ pub(crate) fn play(
     let decision = decider.decide(state, options, now)?;
     for binding in &decision.bindings {
         if moved.contains(&binding.object.key) {
+            if binding.object.key.kind == Kind::Reservation {
+                played.hold(state, binding);
+                continue;
+            }
             let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
             played.assume(state, &binding.object, patch);
             // Who draws from a Reservation takes its room.
@@ -123,6 +144,10 @@ pub(crate) fn play(
         }
     }
     let is_placed = |pod: &Key| {
+        if pod.kind == Kind::Reservation {
+            let held = state.get_as::<Reservation>("", &pod.name).and_then(|held| held.status.as_ref());
+            return held.is_some_and(|status| status.node_name.is_some());
+        }
         let bound = state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.namespace, &pod.name);
         bound.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
     };

@@ -21,7 +21,7 @@ pub fn surplus(state: &mut State, pool: &str, options: &Options, now: Time) -> V
     let of_pool = survey.candidates.iter().filter(|candidate| candidate.pool == pool);
     let mut with_node: Vec<&Candidate> = of_pool.filter(|candidate| candidate.claim.is_some()).collect();
     with_node.sort_by_key(|candidate| {
-        let is_in_use = !candidate.is_empty || candidate.holds_room;
+        let is_in_use = !candidate.is_empty;
         let price = candidate.price.unwrap_or_default();
         let by_price = (Reverse(price.marginal), Reverse(price.list));
         (is_in_use && !candidate.blocked.is_empty(), is_in_use, candidate.cost.parts(), by_price, &candidate.node)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::{DecideError, Decider, Decision, Launch};
-use berth_state::{Key, State, Time};
+use berth_state::{Key, Kind, State, Time};
 
 use crate::candidate::{Candidate, Reason};
 use crate::prices::{Price, Prices};
@@ -85,6 +85,12 @@ pub(crate) fn what_if(
     let mut fork = state.fork();
     // By name: one that moved before, in a command that this one follows, is not the one that is observed any more.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
+    for room in gone.iter().flat_map(|candidate| &candidate.held) {
+        if let Err(error) = fork.unhold(room) {
+            return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }]));
+        }
+        moved.insert(room.key.clone());
+    }
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
             Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
@@ -92,19 +98,21 @@ pub(crate) fn what_if(
         }
     }
     let decision = decider.decide(fork.state(), options, now)?;
-    let mut without_place: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut without_place: BTreeMap<String, usize> = BTreeMap::new();
     for refusal in &decision.refusals {
-        let count = refusal.objects.iter().filter(|object| moved.contains(&object.key)).count();
-        if count > 0 {
-            let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());
-            *without_place.entry(why).or_default() += count;
+        let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());
+        for object in refusal.objects.iter().filter(|object| moved.contains(&object.key)) {
+            if object.key.kind == Kind::Reservation {
+                let text = format!("the room of Reservation {} would find no other place: {why}", object.key.name);
+                without_place.insert(text, 0);
+            } else {
+                *without_place.entry(format!("not all pods would schedule: {why}")).or_default() += 1;
+            }
         }
     }
     if !without_place.is_empty() {
         let reasons = without_place.into_iter();
-        let reasons =
-            reasons.map(|(why, count)| Reason { reason: format!("not all pods would schedule: {why}"), count });
-        return Ok(Verdict::Fails(reasons.collect()));
+        return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason { reason, count }).collect()));
     }
     let n_refused = n_refused(&decision);
     if n_refused > baseline.n_refused {
@@ -117,7 +125,8 @@ pub(crate) fn what_if(
     }
     let all = price_of(&decision, prices);
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
-    let takes_moved = |launch: &Launch| launch.pods.iter().any(|pod| moved.contains(&pod.key));
+    let takes_moved =
+        |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
     let has_more = decision.launches.len() > baseline.n_launches;
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     Ok(Verdict::Fits(Replacement { launches, price, has_more }))

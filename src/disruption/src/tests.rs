@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use berth_api::{NodePool, Reservation};
+use berth_api::NodePool;
 use berth_model::Money;
 use berth_state::{Event, Kind, Object, State, Time};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -18,6 +18,7 @@ mod fixed;
 mod karpenter;
 mod live;
 mod rolls;
+mod rooms;
 mod survey;
 mod whole;
 
@@ -363,25 +364,14 @@ fn a_marked_pod_keeps_its_node(#[case] more: Value, #[case] expected: &str) {
 }
 
 #[test]
-fn a_budget_of_the_pods_and_a_reservation_keep_their_nodes() {
+fn a_budget_of_the_pods_keeps_their_node() {
     let budget = typed::<PodDisruptionBudget>(json!({"metadata": {"name": "p", "namespace": "default"},
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "p"}}}}));
-    let held = typed::<Reservation>(json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
-        "metadata": {"name": "room", "uid": "r"}, "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}],
-            "template": {"spec": {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}}},
-        "status": {"phase": "Available", "nodeName": "b", "allocatable": {"cpu": "1"}}}));
-    let objects = [
-        free_pool(ON_DEMAND),
-        node("a", "huge", "on-demand"),
-        pod("p", "a", "1", &json!({})),
-        Object::from(budget),
-        node("b", "huge", "on-demand"),
-        Object::from(held),
-    ];
+    let objects =
+        [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({})), Object::from(budget)];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(disruption.commands, []);
     assert_eq!(reasons(&disruption, "a"), [("pdb default/p prevents pod evictions".to_owned(), 1)]);
-    assert_eq!(reasons(&disruption, "b"), [("node holds Reservation room".to_owned(), 0)]);
 }
 
 #[rstest]

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::candidate::{Candidate, Reason, Survey};
 use crate::prices::{Price, Prices};
 use crate::simulate::{self, Baseline, Replacement, what_if};
-use crate::worth::{SAVES_NOTHING, below, disrupted, worth};
+use crate::worth::{SAVES_NOTHING, below, below_on_slots, disrupted, worth};
 
 /// What consolidation would make of a node by itself, every other node staying.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,17 +114,24 @@ pub(crate) fn forecasts(
     (prices, survey): (&Prices, &Survey),
     now: Time,
 ) -> Result<(BTreeMap<ObjectRef, Verdict>, Tally), DecideError> {
+    // Where Reservations' room has to move, too, only a whole decision can tell.
+    let (with_rooms, candidates): (Vec<&Candidate>, Vec<&Candidate>) =
+        candidates.iter().partition(|candidate| !candidate.held.is_empty());
     let questions: Vec<Question<'_>> = candidates
         .iter()
-        .map(|candidate| Question { node: &candidate.node.key.name, below: below(candidate, options) })
+        .map(|candidate| Question {
+            node: &candidate.node.key.name,
+            below: below(candidate, options),
+            below_on_slots: below_on_slots(candidate, options, survey),
+        })
         .collect();
-    let (outlooks, tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
+    let (outlooks, mut tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
     let verdict = |(candidate, outlook): (&&Candidate, Outlook)| {
         let verdict = match outlook {
             Outlook::Unknown => Verdict::Unknown,
-            // Between slots list prices are compared, which the bound does not know.
-            Outlook::Dearer { .. } if candidate.is_reserved() && survey.wants_slot_of(candidate) => Verdict::Unknown,
-            Outlook::Dearer { .. } if candidate.is_reserved() => stays(SAVES_NOTHING, candidate.n_evictions),
+            Outlook::Dearer { .. } if candidate.is_reserved() && !survey.wants_slot_of(candidate) => {
+                stays(SAVES_NOTHING, candidate.n_evictions)
+            }
             Outlook::Dearer { floor, .. } => {
                 let saved = candidate.price.unwrap_or_default().marginal - floor;
                 if saved > Money::ZERO && options.eviction_price > Money::ZERO {
@@ -150,7 +157,9 @@ pub(crate) fn forecasts(
         };
         (candidate.node.clone(), verdict)
     };
-    Ok((candidates.iter().zip(outlooks).map(verdict).collect(), tally))
+    tally.unknown += with_rooms.len();
+    let with_rooms = with_rooms.into_iter().map(|candidate| (candidate.node.clone(), Verdict::Unknown));
+    Ok((candidates.iter().zip(outlooks).map(verdict).chain(with_rooms).collect(), tally))
 }
 
 fn stays(reason: &str, count: usize) -> Verdict {

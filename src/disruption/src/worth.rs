@@ -107,6 +107,13 @@ pub(crate) fn below(candidate: &Candidate, options: &Options) -> Money {
     candidate.price.unwrap_or_default().marginal - disrupted(options.eviction_price, candidate.cost)
 }
 
+/// Of a node on a slot that another could use: what free slots must cost less than by the price list.
+pub(crate) fn below_on_slots(candidate: &Candidate, options: &Options, survey: &Survey) -> Option<Money> {
+    let list = candidate.price.unwrap_or_default().list;
+    let is_wanted = candidate.is_reserved() && survey.wants_slot_of(candidate);
+    is_wanted.then(|| list - disrupted(options.eviction_price, candidate.cost))
+}
+
 /// A price for each unit of disruption.
 pub(crate) fn disrupted(price: Money, cost: DisruptionCost) -> Money {
     let parts = price.pico().saturating_mul(i128::from(cost.parts()));

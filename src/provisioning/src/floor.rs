@@ -31,13 +31,23 @@ pub struct Floor<'a> {
     universe: &'a Universe,
     tables: Arc<[ColumnTable]>,
     node_cost: Money,
-    /// Whether slots of reservations count as not there.
-    only_paid: bool,
+    supply: Supply,
     classes: FxHashMap<ClassId, Known>,
     /// Columns that admit a class, by pool: few sets for many classes.
     groups: Vec<Vec<FixedBitSet>>,
     group_ids: FxHashMap<Vec<FixedBitSet>, u32>,
     weights: FxHashMap<Vec<u32>, Vec<Weights>>,
+}
+
+/// Which columns count as there, and by which price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Supply {
+    /// All, by what choosing them costs.
+    All,
+    /// Those that are paid for, as if there were no reservations.
+    Paid,
+    /// Free slots of reservations, by the price list.
+    Slots,
 }
 
 /// What is known of a class.
@@ -58,7 +68,7 @@ impl<'a> Floor<'a> {
             universe,
             tables: Arc::clone(&launching.tables),
             node_cost: options.node_cost,
-            only_paid: false,
+            supply: Supply::All,
             classes: FxHashMap::default(),
             groups: Vec::new(),
             group_ids: FxHashMap::default(),
@@ -68,7 +78,12 @@ impl<'a> Floor<'a> {
 
     /// The same as if there were no reservations.
     pub fn of_paid(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
-        Floor { only_paid: true, ..Floor::new(cluster, universe, launching, options) }
+        Floor { supply: Supply::Paid, ..Floor::new(cluster, universe, launching, options) }
+    }
+
+    /// The same of free slots alone, by the price list, as one slot is compared with others.
+    pub fn of_slots(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
+        Floor { supply: Supply::Slots, ..Floor::new(cluster, universe, launching, options) }
     }
 
     /// What each of these sets of pods is worth at the dual prices, the same for all, at which all together are worth most.
@@ -158,7 +173,12 @@ impl<'a> Floor<'a> {
     }
 
     fn is_there(&self, column: &Column) -> bool {
-        if self.only_paid && column.price <= Money::ZERO {
+        let is_meant = match self.supply {
+            Supply::All => true,
+            Supply::Paid => column.price > Money::ZERO,
+            Supply::Slots => column.slots.is_some() && column.price <= Money::ZERO,
+        };
+        if !is_meant {
             return false;
         }
         let slots = column.slots.map(|slots| self.cluster.slots.get(slots.index()));
@@ -166,7 +186,7 @@ impl<'a> Floor<'a> {
     }
 
     fn price(&self, column: &Column) -> Money {
-        column.price + self.node_cost
+        if self.supply == Supply::Slots { column.list_price } else { column.price + self.node_cost }
     }
 
     /// Weights under which no column that admits any of these groups is worth more than it costs.

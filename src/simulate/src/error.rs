@@ -27,7 +27,7 @@ pub enum SimulateError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// Something of a trace cannot be used.
+    /// Something of a trace, or of a report, cannot be used.
     #[error("{file}: {place}: {message}")]
     Trace {
         /// The file.

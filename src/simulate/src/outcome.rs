@@ -1,14 +1,14 @@
 //! What came of a simulation.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::load::Simulation;
 use crate::meter::Meter;
 use crate::waits::{Reason, Waits};
 
 /// What came of a simulation. Serialised, it is the JSON of `berth simulate`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
     /// The variant; empty for the scenario as it is written.
@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 /// What was paid over the whole time, in dollars.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
     /// `nodes` and `reservations`.
@@ -50,7 +50,7 @@ pub struct Cost {
 }
 
 /// What became of a reservation, in hours of slots.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservationUse {
     /// Its id.
@@ -72,7 +72,7 @@ pub struct ReservationUse {
 }
 
 /// Pods, those of DaemonSets aside.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pods {
     /// How many there were.
@@ -92,7 +92,7 @@ pub struct Pods {
 }
 
 /// How long pods waited for a node, in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitRow {
     /// Why; `all` for all of them.
@@ -108,7 +108,7 @@ pub struct WaitRow {
 }
 
 /// Nodes that were launched.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Nodes {
     /// How many were launched.
@@ -130,7 +130,7 @@ pub struct Nodes {
 }
 
 /// Pods that have no node at the end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unplaced {
     /// What was said last.
@@ -142,7 +142,7 @@ pub struct Unplaced {
 }
 
 /// How things stand at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
     /// Seconds after the start.

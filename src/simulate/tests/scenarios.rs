@@ -148,6 +148,18 @@ fn fewer_slots_are_told_with_the_difference_in_dollars() {
     report.write_html(&mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
     assert!(page.contains("<svg") && !page.contains("<script") && !page.contains("http://"), "no plot, or not alone");
+    // What was written as JSON is read as the same report.
+    let mut written = Vec::new();
+    report.write_json(&mut written).unwrap();
+    let written = String::from_utf8(written).unwrap();
+    let again = Report::read(&folder.write("report.json", &written)).unwrap().expect("a report");
+    let mut page_again = Vec::new();
+    again.write_html(&mut page_again).unwrap();
+    assert_eq!(String::from_utf8(page_again).unwrap(), page);
+    let broken = folder.write("broken.json", &written.replacen("\"cost\"", "\"costs\"", 1));
+    let error = Report::read(&broken).unwrap_err().to_string();
+    assert!(error.contains("broken.json: line ") && error.contains("missing field `cost`"), "{error}");
+    assert_eq!(Report::read(&folder.write("scenario.json", "{\"kind\": \"Scenario\"}")).unwrap(), None);
 }
 
 #[test]

@@ -115,6 +115,12 @@ impl<'a> Fork<'a> {
         self.change(reservation, patch)
     }
 
+    /// A Reservation looks for a node as if it had none.
+    pub fn unhold(&mut self, reservation: &ObjectRef) -> Result<(), ForkError> {
+        let patch = Patch::unhold(&*self.reservation(reservation)?);
+        self.change(reservation, patch)
+    }
+
     /// A Reservation holds nothing any more.
     pub fn release(&mut self, reservation: &ObjectRef) -> Result<(), ForkError> {
         let patch = Patch::release(&*self.reservation(reservation)?);

@@ -60,6 +60,14 @@ impl Patch {
         Patch::Status(Box::new(status))
     }
 
+    /// A Reservation that looks for a node as if it had none.
+    pub fn unhold(reservation: &berth_api::Reservation) -> Self {
+        let mut status = reservation.status.clone().unwrap_or_default();
+        status.phase = ReservationPhase::Pending;
+        status.node_name = None;
+        Patch::Status(Box::new(status))
+    }
+
     /// The object as it is with this change; `None` where it is gone.
     pub(crate) fn applied_to(&self, object: Option<Object>) -> Option<Object> {
         match self {

@@ -48,6 +48,21 @@ impl Core {
         self.assume_and_write(Job::Hold(name), &binding.object, Patch::Status(Box::new(next)), write);
     }
 
+    /// The room of Reservations whose nodes are to go moves to others, in one write each, so that nobody else can take it
+    /// meanwhile; whether some is to move.
+    pub(super) fn move_rooms(&mut self, places: &berth_disruption::Places, now: Timestamp) -> bool {
+        let mut has_any = false;
+        for (key, node) in places.iter().filter(|(key, _)| key.kind == berth_state::Kind::Reservation) {
+            has_any = true;
+            let Some(known) = self.view.reservations.get(&key.name.to_string()) else { continue };
+            let object = key.clone().with_uid(known.metadata.uid.as_deref());
+            let node = berth_state::Key::new(berth_state::Kind::Node, "", node).with_uid(None);
+            let annotations = std::collections::BTreeMap::new();
+            self.hold(&Binding { object, node, draws_from: None, annotations, waits: false }, now);
+        }
+        has_any
+    }
+
     fn write_once(&mut self, job: Job, write: Write) {
         if !self.queue.is_running(&job) {
             self.write(job, write);

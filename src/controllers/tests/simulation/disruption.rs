@@ -15,7 +15,7 @@ use crate::world::World;
 use crate::{RATES, cloud_faults, held, repeat, seeds};
 
 /// A NodePool of these capacity types whose disruption is set so.
-fn pool_with(capacity_types: &[&str], disruption: &Value) -> Value {
+pub(crate) fn pool_with(capacity_types: &[&str], disruption: &Value) -> Value {
     let mut pool = pool("web", capacity_types);
     let only = json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]});
     pool["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap().push(only);
@@ -34,7 +34,7 @@ async fn world(capacity_types: &[&str], disruption: &Value) -> World {
 }
 
 /// The reservation of m5.xlarge holds this many from now on.
-fn set_slots(world: &World, total: u32) {
+pub(crate) fn set_slots(world: &World, total: u32) {
     let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
     world.cloud.set_reservation("cr-web", FakeReservation { total, ..before });
 }

@@ -7,7 +7,8 @@ use berth_cloudprovider_fake::cloud::CloudFaults;
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::scenarios::{catalogue, pool, state_of, web};
+use crate::disruption::{events, pool_with, set_slots};
+use crate::scenarios::{catalogue, fleet, pool, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
 
@@ -125,4 +126,36 @@ async fn a_reservation_for_several_owners_counts_what_they_draw() {
         .settles(5, async |world| status(world).await.is_some_and(|status| status.current_owners.is_empty()))
         .await;
     assert!(returned, "{:#?}", status(&world).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_room_of_a_reservation_moves_to_a_slot_before_its_node_goes() {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(60);
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand", "reserved"], &json!({}))).await;
+    world.create::<Reservation>(room("2", |room| room["spec"]["allocateOnce"] = json!(false))).await;
+    let before = is(&world, ReservationPhase::Available).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "on-demand", 1)]));
+    set_slots(&world, 1);
+    // At every moment it holds room on a node that is there.
+    let moved = world
+        .settles(20, async |world| {
+            let held = status(world).await.unwrap_or_default();
+            assert_eq!(held.phase, ReservationPhase::Available, "{held:#?} {}", state_of(world).await);
+            let names: Vec<_> = world.nodes().await.into_iter().map(|node| node.metadata.name).collect();
+            assert!(names.contains(&held.node_name), "{held:#?} {}", state_of(world).await);
+            world.fleet() == fleet(&[("m5.xlarge", "cr-web", 1)]) && names.len() == 1
+        })
+        .await;
+    assert!(moved, "{} {:?}", state_of(&world).await, events(&world, "DisruptionBlocked").await);
+    assert_ne!(status(&world).await.unwrap().node_name, before.node_name);
+    // Its owners draw from it where it is now.
+    world.deploy(web(1)).await;
+    let drawn =
+        world.settles(5, async |world| status(world).await.is_some_and(|own| own.current_owners.len() == 1)).await;
+    assert!(drawn, "{:#?}", status(&world).await);
+    assert_eq!(world.claims().await.len(), 1, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
 }

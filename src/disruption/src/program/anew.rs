@@ -4,6 +4,8 @@
 //! dual price of that packing program. Shared nodes are in that price, so that whole sets of nodes are replaced by whole
 //! sets of others; which nodes these are, the provisioner decides.
 
+use std::collections::BTreeSet;
+
 use berth_model::{Cluster, PodSpec};
 use berth_packing::{BinType, Budget, ExistingNode, Item, Offer, Problem, prices};
 
@@ -40,7 +42,7 @@ const MARGIN: f64 = 0.01;
 impl Program {
     /// Lets pods of these specs, by sort, come to new nodes.
     pub(super) fn add_new_nodes(&mut self, cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) {
-        let offers = offers(cluster, specs, survey, options, 0);
+        let offers = offers(cluster, specs, (survey, &BTreeSet::new()), options);
         let (free, paid): (Vec<Offer>, Vec<Offer>) = offers.into_iter().partition(|offer| offer.cost <= 0.0);
         self.price_pods(&paid);
         self.add_slots(&free);

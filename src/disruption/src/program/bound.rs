@@ -1,12 +1,12 @@
 //! What no consolidation of a cluster leaves at less than: the program of a problem that is easier in every respect.
 //!
 //! Every node that nothing keeps may go, pods ask for their requests where labels and taints admit them, and whatever the
-//! NodePools may launch can be had. Who may draw from a Reservation is left out, and so are pods that nobody makes again.
+//! NodePools may launch can be had, on slots that nodes leave as well. Who may draw from a Reservation is left out, and so are pods that nobody makes again.
 //! Spot is launched only where a rule lets some node make way for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{BoundPod, Cluster, KeyedMap, Money, PodSpec, Sym};
+use berth_model::{BoundPod, Cluster, KeyedMap, Money, PodSpec, SlotId, Slots, Sym};
 use berth_packing::{Consolidation, ExistingNode};
 use berth_state::{State, Time};
 
@@ -44,11 +44,15 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
         .iter()
         .filter_map(|candidate| Some((cluster.symbols.get(&candidate.node.key.name)?, candidate)))
         .collect();
+    let mut may_come_free: BTreeSet<SlotId> = BTreeSet::new();
     let mut problem = Consolidation { price: options.eviction_price.dollars(), ..Consolidation::default() };
     let nodes: Vec<&berth_model::Node> = cluster.nodes.iter().collect();
     for node in &nodes {
         let candidate = by_name.get(&node.name).copied();
         let may_go = candidate.is_some_and(|candidate| candidate.blocked.is_empty());
+        let reservation = candidate.filter(|_| may_go).and_then(|candidate| candidate.reservation.as_deref());
+        let slots = reservation.and_then(|id| slots_of(cluster, id));
+        may_come_free.extend(slots);
         let mut free = node.free.clone();
         let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
         for pod in &node.pods {
@@ -65,16 +69,21 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
             holds: if may_go { holds.into_iter().collect() } else { Vec::new() },
             free: free.amounts().to_vec(),
             pool: may_go.then_some(0),
+            supply: slots.map(|slots| slots.0),
         });
     }
     let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
     problem.items = sorts.into_items(&nodes)?;
-    // Drifted nodes may move to slots that others of them leave.
-    let n_left = survey.candidates.iter().filter(|known| known.blocked.is_empty() && known.drift.is_some()).count();
-    let n_left = u32::try_from(n_left).unwrap_or(u32::MAX);
-    let offers = offers(cluster, &specs, survey, options, n_left);
+    let offers = offers(cluster, &specs, (survey, &may_come_free), options);
     let now = problem.bins.iter().map(|bin| bin.cost).sum();
     Some(LowerBound { least: berth_packing::lower_bound(&problem, &offers), now })
+}
+
+/// The slots of a reservation.
+fn slots_of(cluster: &Cluster, id: &str) -> Option<SlotId> {
+    let is_its = |slots: &Slots| slots.is_reservation && cluster.symbols.text(slots.id) == id;
+    let at = cluster.slots.iter().position(is_its)?;
+    u32::try_from(at).ok().map(SlotId)
 }
 
 /// Whether another pod comes in its place that finds room nowhere but on nodes.

@@ -115,6 +115,7 @@ impl Program {
                 holds: holds.into_iter().collect(),
                 free: room.amounts().to_vec(),
                 pool,
+                supply: None,
             });
             program.names.push(symbols.text(node.name).to_owned());
             program.pods.push(if pool.is_some() { pods } else { Vec::new() });

@@ -2,10 +2,12 @@
 //!
 //! Spot is launched only where a rule lets some node make way for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::labels;
-use berth_model::{CapacityType, Cluster, ColumnTable, Money, NodePool, PodSpec, Requirements, first_untolerated};
+use berth_model::{
+    CapacityType, Cluster, ColumnTable, Money, NodePool, PodSpec, Requirements, SlotId, first_untolerated,
+};
 use berth_packing::Offer;
 use fixedbitset::FixedBitSet;
 
@@ -19,13 +21,12 @@ const MOST_COMPARED: usize = 4_000;
 type Alike = (Vec<i64>, Vec<u32>, Option<u32>);
 
 /// Whatever the NodePools may launch for pods of these specs, alike ones once at the least price,
-/// as far as there are any; of each reservation so many more slots count as free.
+/// as far as there are any; of slots that may come free also where none is free yet.
 pub(super) fn offers(
     cluster: &Cluster,
     specs: &[&PodSpec],
-    survey: &Survey,
+    (survey, may_come_free): (&Survey, &BTreeSet<SlotId>),
     options: &Options,
-    more_slots: u32,
 ) -> Vec<Offer> {
     let free = || survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty());
     let is_paid = |candidate: &Candidate| candidate.price.unwrap_or_default().marginal > Money::ZERO;
@@ -46,8 +47,9 @@ pub(super) fn offers(
                 continue;
             }
             let supply = column.slots.and_then(|id| cluster.slots.get(id.index()));
-            let stock = supply.map(|supply| supply.free.saturating_add(more_slots));
-            if stock == Some(0) {
+            let stock = supply.map(|supply| supply.free);
+            // Of slots that nodes are on there may be some once these have gone.
+            if stock == Some(0) && !column.slots.is_some_and(|slots| may_come_free.contains(&slots)) {
                 continue;
             }
             let price = column.price.dollars();
@@ -57,10 +59,10 @@ pub(super) fn offers(
         }
     }
     let mut offers: Vec<Offer> = Vec::with_capacity(known.len());
-    for ((room, items, _), (cost, stock)) in known {
+    for ((room, items, supply), (cost, stock)) in known {
         let mut admits = FixedBitSet::with_capacity(specs.len());
         admits.extend(items.into_iter().map(|item| item as usize));
-        offers.push(Offer { cost, room, admits, stock });
+        offers.push(Offer { cost, room, admits, stock, supply });
     }
     without_worse(offers)
 }

@@ -155,7 +155,9 @@ impl Search<'_> {
 
     /// Lets a node go whose pods find no place but on its own slot, where its NodePool says that it may go first.
     fn replace_in_slot(&mut self, candidate: &Candidate) -> Result<bool, DecideError> {
-        let Some(id) = candidate.reservation.as_ref().filter(|_| candidate.may_leave_first) else { return Ok(false) };
+        // A Reservation's room has a place before its node goes.
+        let may_leave_first = candidate.may_leave_first && candidate.held.is_empty();
+        let Some(id) = candidate.reservation.as_ref().filter(|_| may_leave_first) else { return Ok(false) };
         let Some(replacement) = self.try_with_slot(candidate, id)? else { return Ok(false) };
         let price = candidate.price.unwrap_or_default();
         let savings = price.marginal - replacement.price.marginal;
@@ -171,7 +173,7 @@ impl Search<'_> {
     }
 
     /// What comes from now on goes once the commands so far are done: slots that their nodes leave are free then.
-    fn begin_next_round(&mut self) {
+    pub(super) fn begin_next_round(&mut self) {
         self.batches.begin_next();
         for id in std::mem::take(&mut self.left_slots) {
             self.played.free_slot(self.state, id);

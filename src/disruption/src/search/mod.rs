@@ -147,7 +147,14 @@ impl<'s> Search<'s> {
         self.drifted()?;
         // Together they were asked about before, where nothing has changed since.
         let has_asked = !self.options.asked.is_empty();
-        while (!has_asked && self.several()?) || self.single()? {}
+        loop {
+            while (!has_asked && self.several()?) || self.single()? {}
+            // A plan goes on with the round in which the slots are free that nodes have left.
+            if self.options.only_now || self.left_slots.is_empty() || self.is_spent() {
+                break;
+            }
+            self.begin_next_round();
+        }
         let keeps_free = self.may_need_free_nodes();
         self.empty(|candidate| !keeps_free || !is_free(candidate))
     }

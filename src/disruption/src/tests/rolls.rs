@@ -122,3 +122,30 @@ fn where_pods_find_no_other_place_a_node_goes_before_its_replacement_if_its_pool
     objects.push(Object::from(budget));
     assert_eq!(lines(&disrupted(&objects, &FULL, &Options::default())), ["n00", "n02"].map(in_slot));
 }
+
+#[test]
+fn a_slot_that_a_smaller_one_frees_is_used_in_the_next_round_of_a_plan() {
+    let [slot, ..] = on_slot("a", 0, &Value::Null);
+    let Object::Node(mut slot) = slot else { panic!("a node") };
+    let of = [("node.kubernetes.io/instance-type", "huge"), ("berth.sh/capacity-reservation-id", "cr-huge")];
+    let known = std::sync::Arc::make_mut(&mut slot);
+    known.metadata.labels.get_or_insert_default().extend(of.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    // Who may not be on a node with the pod on the slot, and fits no small one.
+    let apart = json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "p"}}}]}}}});
+    let objects = [
+        free_pool(WITH_SLOTS),
+        slot.into(),
+        pod("p", "a", "1500m", &json!({})),
+        node("b", "medium", "on-demand"),
+        pod("q", "b", "3", &apart),
+    ];
+    let slots = [("small", 0, "cr-small", 1), ("huge", 0, "cr-huge", 0)];
+    let disruption = disrupted(&objects, &slots, &Options { bound: true, ..Options::default() });
+    let expected =
+        ["0 SingleNodeConsolidation a > small cr-small $0.0000", "1 SingleNodeConsolidation b > huge cr-huge $0.4000"];
+    assert_eq!(lines(&disruption), expected);
+    assert_eq!((disruption.settled_hourly_cost, disruption.lower_bound), (Money::ZERO, Some(Money::ZERO)));
+    // A process that acts waits until the slot is counted as free.
+    assert_eq!(lines(&disrupted(&objects, &slots, &now_only())), expected[..1]);
+}

@@ -3,7 +3,8 @@
 //! The program without whole numbers: each bin stays or is emptied, in any shares; items of emptied bins go to the room of
 //! those that stay, or to new bins. Its dual has a price for each item, and for each bin what its room is worth at these
 //! prices. Any prices give a bound (Lagrangian relaxation): a bin costs at least the lesser of what it costs less the
-//! worth of its room, and of what emptying it disrupts plus the prices of its items. A general solver finds good
+//! worth of its room, and of what emptying it disrupts plus the prices of its items. Where new bins of a supply are few, one
+//! more of them has a price, too, which emptying a bin of that supply earns. A general solver finds good
 //! prices; the bound is then summed up anew from them, so that its errors make it lower and never wrong.
 
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Offer {
     pub admits: FixedBitSet,
     /// How many there are; `None` for any number.
     pub stock: Option<u32>,
+    /// What it has its stock from: those of one supply share the stock, to which each emptied bin of the supply adds one.
+    pub supply: Option<u32>,
 }
 
 /// What no consolidation costs less than: the bins that stay, those that are new, and the price of what is disrupted.
@@ -43,8 +46,8 @@ struct Sort {
     cost: f64,
     /// What emptying it disrupts, and how many it holds of each item; `None` where it stays.
     holds: Option<(f64, Vec<(u32, u32)>)>,
-    /// The most that may be used of a new bin.
-    stock: Option<f64>,
+    /// The stock that a new bin is of, or that emptying one adds to, by index.
+    stock: Option<usize>,
     is_new: bool,
     room: Vec<f64>,
     /// Items that it has room for, and how many of each can come to it.
@@ -55,6 +58,8 @@ struct Relaxed {
     /// Sizes by item, in shares of the largest room.
     sizes: Vec<Vec<f64>>,
     sorts: Vec<Sort>,
+    /// New bins that there are of each stock.
+    stocks: Vec<f64>,
     /// More than any item is worth.
     dearest: f64,
 }
@@ -74,6 +79,7 @@ struct Alike<'p> {
     holds: &'p [(u32, u32)],
     may_go: bool,
     free: &'p [i64],
+    supply: Option<u32>,
     takes: Vec<(u32, u64)>,
 }
 
@@ -124,6 +130,7 @@ impl Relaxed {
                 holds: &bin.holds,
                 may_go: bin.pool.is_some(),
                 free: &bin.free,
+                supply: bin.supply,
                 takes: takes(&bin.free, if bin.pool.is_some() { &bin.holds } else { &[] }, &admits),
             };
             alike.entry(key).or_insert((0.0, bin)).0 += 1.0;
@@ -132,6 +139,20 @@ impl Relaxed {
             let float = |times: u64| float(i64::try_from(times).unwrap_or(i64::MAX));
             takes.into_iter().map(|(item, times)| (item, float(times))).collect()
         };
+        let mut stocks: Vec<f64> = Vec::new();
+        let mut by_supply: BTreeMap<u32, usize> = BTreeMap::new();
+        let of_offers: Vec<Option<usize>> = offers
+            .iter()
+            .map(|offer| {
+                let stock = offer.stock.map(f64::from)?;
+                let next = stocks.len();
+                let at = offer.supply.map_or(next, |supply| *by_supply.entry(supply).or_insert(next));
+                if at == next {
+                    stocks.push(stock);
+                }
+                Some(at)
+            })
+            .collect();
         let mut sorts: Vec<Sort> = Vec::with_capacity(alike.len() + offers.len());
         for (key, (count, bin)) in alike {
             let disruption = problem.price * bin.disruption;
@@ -139,23 +160,23 @@ impl Relaxed {
                 count,
                 cost: bin.cost,
                 holds: key.may_go.then(|| (disruption, bin.holds.clone())),
-                stock: None,
+                stock: key.supply.filter(|_| key.may_go).and_then(|supply| by_supply.get(&supply).copied()),
                 is_new: false,
                 room: in_shares(&bin.free),
                 takes: counted(key.takes),
             });
         }
-        sorts.extend(offers.iter().map(|offer| Sort {
+        sorts.extend(offers.iter().zip(of_offers).map(|(offer, stock)| Sort {
             count: 1.0,
             cost: offer.cost,
             holds: None,
-            stock: offer.stock.map(f64::from),
+            stock,
             is_new: true,
             room: in_shares(&offer.room),
             takes: counted(takes(&offer.room, &[], &|item| offer.admits.contains(item))),
         }));
         let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
-        Relaxed { sizes: problem.items.iter().map(|item| in_shares(&item.size)).collect(), sorts, dearest }
+        Relaxed { sizes: problem.items.iter().map(|item| in_shares(&item.size)).collect(), sorts, stocks, dearest }
     }
 
     /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none.
@@ -168,6 +189,12 @@ impl Relaxed {
         let prices: Vec<Variable> =
             self.sizes.iter().map(|_| variables.add(variable().min(0.0).max(self.dearest))).collect();
         let mut gain = Expression::default();
+        // What one more of each stock saves.
+        let scarce: Vec<Variable> = self.stocks.iter().map(|_| variables.add(variable().min(0.0))).collect();
+        for (stock, scarce) in self.stocks.iter().zip(&scarce) {
+            gain.add_mul(-*stock, *scarce);
+        }
+        let scarce_of = |sort: &Sort| sort.stock.and_then(|at| scarce.get(at)).copied();
         let mut constraints = Vec::with_capacity(cells + 2 * self.sorts.len());
         let mut worths: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
         for sort in &self.sorts {
@@ -204,13 +231,14 @@ impl Relaxed {
                             .into_iter()
                             .for_each(|price| emptied.add_mul(-f64::from(*count), *price));
                     }
+                    if let Some(scarce) = scarce_of(sort) {
+                        emptied.add_mul(1.0, scarce);
+                    }
                     constraints.push(constraint!(emptied <= *disruption));
                 }
                 (None, true) => {
-                    if let Some(stock) = sort.stock {
-                        let over = variables.add(variable().min(0.0));
-                        gain.add_mul(-stock, over);
-                        of_room.add_mul(-1.0, over);
+                    if let Some(scarce) = scarce_of(sort) {
+                        of_room.add_mul(-1.0, scarce);
                     }
                     constraints.push(constraint!(of_room <= sort.cost));
                 }
@@ -251,18 +279,25 @@ impl Relaxed {
         let scale = unlimited.filter(|(sort, worth)| **worth > sort.cost).map(|(sort, worth)| sort.cost / worth);
         let scale = scale.fold(1.0, f64::min);
         let price = |item: u32| scale * duals.items.get(item as usize).copied().unwrap_or(0.0);
+        // One more of a stock saves as much as the best of its bins is worth more than it costs.
+        let mut scarce = vec![0.0_f64; self.stocks.len()];
+        for (sort, worth) in self.sorts.iter().zip(&worths).filter(|(sort, _)| sort.is_new) {
+            let over = scale * worth - sort.cost;
+            sort.stock.and_then(|at| scarce.get_mut(at)).into_iter().for_each(|most| *most = most.max(over));
+        }
         let least = self.sorts.iter().zip(&worths).map(|(sort, worth)| {
             let stays = sort.cost - scale * worth;
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {
                     let items: f64 = holds.iter().map(|(item, count)| price(*item) * f64::from(*count)).sum();
-                    sort.count * stays.min(disruption + items)
+                    let freed = sort.stock.and_then(|at| scarce.get(at)).copied().unwrap_or(0.0);
+                    sort.count * stays.min(disruption + items - freed)
                 }
-                (None, true) => sort.stock.unwrap_or(0.0) * stays.min(0.0),
+                (None, true) => 0.0,
                 (None, false) => sort.count * stays,
             }
         });
-        least.sum()
+        least.sum::<f64>() - self.stocks.iter().zip(&scarce).map(|(stock, scarce)| stock * scarce).sum::<f64>()
     }
 
     /// No items that a bin has room for are worth more together.

@@ -41,6 +41,8 @@ pub struct ExistingNode {
     pub free: Vec<i64>,
     /// The pool that it counts in, by index into [`Consolidation::most`]; `None` where it stays.
     pub pool: Option<u32>,
+    /// The supply of new bins to which emptying it adds one; `None` where it adds to none.
+    pub supply: Option<u32>,
 }
 
 impl Consolidation {

@@ -13,7 +13,7 @@ fn all(n: usize) -> FixedBitSet {
 }
 
 fn bin(cost: f64, disruption: f64, holds: &[(u32, u32)], free: i64) -> ExistingNode {
-    ExistingNode { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0) }
+    ExistingNode { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0), supply: None }
 }
 
 fn item(size: i64, n_bins: usize) -> Movable {
@@ -165,6 +165,7 @@ fn problem(numbers: &[u64]) -> Consolidation {
             holds,
             free: vec![i64::try_from(below(9)).unwrap(), i64::try_from(below(9)).unwrap()],
             pool: (below(6) > 0).then_some(0),
+            supply: None,
         }
     });
     let bins = bins.collect();
@@ -244,7 +245,7 @@ proptest! {
         let bound = lower_bound(&problem, &[]);
         prop_assert!(bound <= all - best(&problem) + 1e-9, "{bound} {all}");
         prop_assert!(bound >= -1e-9);
-        let dear = Offer { cost: 1_000.0, room: vec![100, 100], admits: self::all(3), stock: None };
+        let dear = Offer { cost: 1_000.0, room: vec![100, 100], admits: self::all(3), stock: None, supply: None };
         let with_dear = lower_bound(&problem, std::slice::from_ref(&dear));
         prop_assert!(with_dear <= all - best(&problem) + 1e-9, "{with_dear} {all}");
         // One that costs nothing, in numbers: what all costs is the price of what is disrupted at least.
@@ -265,12 +266,29 @@ fn the_bound_is_the_optimum_where_items_fill_rooms_to_the_last() {
     let bound = lower_bound(&problem, &[]);
     assert!((bound - 7.0).abs() < 1e-4, "two at 3, two emptied at 0.5: {bound}");
     // A new bin with eight places for 1 takes all: that and four emptied at 0.5.
-    let offer = Offer { cost: 1.0, room: vec![8], admits: all(1), stock: None };
+    let offer = Offer { cost: 1.0, room: vec![8], admits: all(1), stock: None, supply: None };
     let with_new = lower_bound(&problem, std::slice::from_ref(&offer));
     assert!((with_new - 3.0).abs() < 1e-4, "{with_new}");
     // None in stock is none.
     let none = lower_bound(&problem, &[Offer { stock: Some(0), ..offer }]);
     assert!((none - bound).abs() < 1e-4, "{none}");
+}
+
+#[test]
+fn a_bin_that_is_emptied_adds_to_the_stock_that_it_is_of() {
+    let problem = |supply: Option<u32>| {
+        let of_stock = ExistingNode { supply, ..bin(0.0, 2.0, &[(0, 2)], 0) };
+        let bins = vec![of_stock, bin(3.0, 2.0, &[(0, 2)], 0)];
+        Consolidation { items: vec![item(1, 2)], bins, price: 0.25, most: vec![2] }
+    };
+    let offer = Offer { cost: 0.0, room: vec![8], admits: all(1), stock: Some(0), supply: Some(7) };
+    let offers = [offer.clone(), Offer { room: vec![7], ..offer }];
+    // Nothing can be emptied.
+    let bound = lower_bound(&problem(None), &offers);
+    assert!((bound - 3.0).abs() < 1e-4, "{bound}");
+    // The first makes way for a new bin, which holds what was in both: each is emptied at 0.5.
+    let bound = lower_bound(&problem(Some(7)), &offers);
+    assert!((bound - 1.0).abs() < 1e-4, "{bound}");
 }
 
 #[test]

@@ -89,8 +89,10 @@ fn if_it_went(removal: &Removal, story: &mut Explanation) {
         story.add("Would move", format!("{} to {}", pod.key.full_name(), node.key.name));
     }
     for launch in &removal.launches {
-        let pods: Vec<String> = launch.pods.iter().map(|pod| pod.key.full_name()).collect();
-        story.add("Would be launched", format!("{} for {}", launched_as(launch), pods.join(", ")));
+        let pods = launch.pods.iter().map(|pod| pod.key.full_name());
+        let rooms = launch.reservations.iter().map(|room| format!("Reservation {}", room.key.name));
+        let guests: Vec<String> = rooms.chain(pods).collect();
+        story.add("Would be launched", format!("{} for {}", launched_as(launch), guests.join(", ")));
     }
     if removal.launches.is_empty() {
         for pod in &removal.left {

@@ -6,13 +6,16 @@ mod table;
 mod text;
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::SimulateError;
 
 use crate::outcome::Outcome;
 
 /// What came of one or more variants. The first is what the others are compared with.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The scenario's file.
@@ -20,11 +23,12 @@ pub struct Report {
     /// What came of each variant.
     pub variants: Vec<Outcome>,
     /// What each variant costs more than the first, in dollars; empty where there is only one.
+    #[serde(default)]
     pub differences: Vec<Difference>,
 }
 
 /// What a variant costs more than the first one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// The variant.
@@ -45,6 +49,27 @@ impl Report {
         };
         let differences = variants.iter().skip(1).map(difference).collect();
         Self { scenario: scenario.to_owned(), variants, differences }
+    }
+
+    /// A report that was written as JSON before, its differences counted anew; `None` where the file is something else.
+    ///
+    /// # Errors
+    /// The file begins as a report, and is none.
+    pub fn read(path: &Path) -> Result<Option<Self>, SimulateError> {
+        let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+        let is_report =
+            serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|read| read.get("variants").is_some());
+        if !is_report {
+            return Ok(None);
+        }
+        match serde_json::from_str::<Report>(&text) {
+            Ok(report) => Ok(Some(Report::new(&report.scenario, report.variants))),
+            Err(error) => Err(SimulateError::Trace {
+                file: path.display().to_string(),
+                place: format!("line {}", error.line()),
+                message: error.to_string(),
+            }),
+        }
     }
 
     /// Whether in every variant every pod has a node at the end.

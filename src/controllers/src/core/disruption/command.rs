@@ -179,6 +179,8 @@ impl Core {
             now,
         );
         match confirmed {
+            // The room of Reservations moves first; then it is asked once more.
+            Ok(Ok(places)) if self.move_rooms(&places, now) => self.queue.add_at(job, after(now, RETRY)),
             Ok(Ok(places)) => {
                 self.hold_places(id, places.iter().map(|(pod, node)| (pod, node.as_str())));
                 self.set_phase(id, Phase::Leaving);
