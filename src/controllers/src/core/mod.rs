@@ -355,6 +355,7 @@ impl Core {
                 self.pod_events.clear();
                 self.start_state(now);
                 self.recall(now);
+                self.inherit_empty_nodes(now);
                 self.tell_offers(now);
                 self.queue.add(Job::Garbage);
                 self.queue.add(Job::Disrupt);
