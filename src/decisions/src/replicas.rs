@@ -19,14 +19,15 @@ pub fn pool_of(metadata: &ObjectMeta) -> Option<&str> {
 
 /// What to launch for `count` more nodes of a static NodePool, fewer where its limits or what is on offer leave fewer: what
 /// would be launched for as many pods that ask for nothing and exclude each other from their nodes. So free slots come
-/// first, limits and minValues hold, and DaemonSets have room.
+/// first, limits and minValues hold, and DaemonSets have room. `n_leaving` are nodes that the state does not have any more
+/// and that count against limits yet.
 ///
 /// # Errors
 /// The state does not know every kind yet.
 pub fn replicas(
     state: &mut State,
     pool: &str,
-    count: u32,
+    (count, n_leaving): (u32, u32),
     options: &Options,
     now: Time,
 ) -> Result<Vec<Launch>, DecideError> {
@@ -36,7 +37,7 @@ pub fn replicas(
         |of: &ObjectMeta| of.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)).is_some_and(|name| name == pool);
     let n_claims = state.all::<NodeClaim>().filter(|claim| is_its(&claim.metadata)).count();
     let n_nodes = state.all::<Node>().filter(|node| is_its(&node.metadata)).count();
-    let n_all = u32::try_from(n_claims.max(n_nodes)).unwrap_or(u32::MAX);
+    let n_all = u32::try_from(n_claims.max(n_nodes)).unwrap_or(u32::MAX).saturating_add(n_leaving);
     let mut cluster = state.cluster(now).without_nodes();
     let symbols = &cluster.symbols;
     let is_meant = |other: &berth_model::NodePool| symbols.text(other.name) == pool;

@@ -242,6 +242,8 @@ pub(crate) struct Core {
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
     disrupting: Disrupting,
+    /// By static NodePool that has too many nodes.
+    surplus: BTreeMap<String, replicas::Surplus>,
     /// When a pod last came to a node or left it.
     pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
@@ -309,6 +311,7 @@ impl Core {
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),
+            surplus: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             relabels: BTreeMap::new(),
