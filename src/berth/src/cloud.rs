@@ -30,6 +30,8 @@ pub(crate) struct Args {
     /// The kubeconfig's context (default: the current one)
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    #[command(flatten)]
+    patience: cluster::PatienceArgs,
     /// Where calls are answered, on loopback; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .context("unable to start threads")?;
     let ran = runtime.block_on(async {
         let (client, context) = cluster::connect_long(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-        cluster::expect_definitions(&client, &context).await?;
+        args.patience.ask(async || cluster::expect_definitions(&client, &context).await).await?;
         let now = Timestamp::now();
         let options = HostOptions {
             now,

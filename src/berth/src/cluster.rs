@@ -23,6 +23,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// After how long a cluster that did not answer is asked again: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// Which cluster is read.
 #[derive(Clone, clap::Args)]
 pub(crate) struct ClusterArgs {
@@ -236,16 +240,62 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(shown).collect()
 }
 
-fn told(error: &kube::Error, context: &str) -> anyhow::Error {
+/// That a cluster did not answer, and may do so in a while.
+#[derive(Debug)]
+struct Unanswered(String);
+
+impl std::fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unanswered {}
+
+/// How long a cluster is waited for.
+#[derive(Clone, clap::Args)]
+pub(crate) struct PatienceArgs {
+    /// How long to wait at the start for a cluster that does not answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    wait_for_cluster: u32,
+}
+
+impl PatienceArgs {
+    /// Asks until the cluster answers, or its time is over: API servers are restarted, and may come up later than whoever
+    /// asks them.
+    pub(crate) async fn ask<T>(&self, mut question: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        let patience = Duration::from_secs(u64::from(self.wait_for_cluster));
+        let (start, mut pause) = (tokio::time::Instant::now(), FIRST_PAUSE);
+        loop {
+            let error = match question().await {
+                Err(error) if error.is::<Unanswered>() => error,
+                answer => return answer,
+            };
+            let left = patience.saturating_sub(start.elapsed());
+            if patience.is_zero() {
+                return Err(error);
+            }
+            if left.is_zero() {
+                return Err(error.context(format!("no answer within {patience:?} (--wait-for-cluster)")));
+            }
+            tracing::warn!("{error:#}; it is asked again");
+            tokio::time::sleep(pause.min(left)).await;
+            pause = LONGEST_PAUSE.min(pause.saturating_mul(2));
+        }
+    }
+}
+
+pub(crate) fn told(error: &kube::Error, context: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.code == 401 => {
             anyhow!("cluster of context {context}: it does not accept the kubeconfig's credentials")
         }
         kube::Error::Api(status) => {
-            anyhow!("cluster of context {context}: it answers {}: {}", status.code, status.message)
+            let text = format!("cluster of context {context}: it answers {}: {}", status.code, status.message);
+            if status.code >= 500 || status.code == 429 { Unanswered(text).into() } else { anyhow!(text) }
         }
         kube::Error::Service(cause) => {
-            anyhow!("cluster of context {context}: unable to reach it: {}", one_line(cause.as_ref()))
+            Unanswered(format!("cluster of context {context}: unable to reach it: {}", one_line(cause.as_ref()))).into()
         }
         other => anyhow!("cluster of context {context}: unable to read it: {}", one_line(other)),
     }

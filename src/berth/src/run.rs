@@ -43,6 +43,8 @@ pub(crate) struct Args {
     /// Instance catalogue of the fake cloud, JSON or YAML; without it, the built-in one (see `berth catalog`)
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
+    #[command(flatten)]
+    patience: cluster::PatienceArgs,
     /// The fake cloud that `berth cloud` serves here, instead of one in this process
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["instance_types", "page", "record", "record_trace"])]
     cloud_address: Option<SocketAddr>,
@@ -110,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .context("unable to start threads")?;
     let ran = runtime.block_on(async {
         let (client, context) = cluster::connect_long(args.kubeconfig.as_deref(), args.context.as_deref()).await?;
-        check(&client, &context, args).await?;
+        args.patience.ask(async || check(&client, &context, args).await).await?;
         let now = Timestamp::now();
         let Provider::Fake = args.provider;
         let options = HostOptions {
@@ -180,7 +182,7 @@ async fn check(client: &Client, context: &str, args: &Args) -> Result<()> {
     }
     // Two that do the same undo each other's work.
     let leases = Api::<Lease>::all(client.clone()).list(&ListParams::default()).await;
-    let leases = leases.with_context(|| format!("cluster of context {context}: unable to list leases"))?;
+    let leases = leases.map_err(|error| cluster::told(&error, context).context("unable to list leases"))?;
     let now = Timestamp::now();
     for lease in leases.items.iter().filter(|lease| is_held(lease, now)) {
         let (namespace, name) = (lease.metadata.namespace.as_deref(), lease.metadata.name.as_deref());

@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{berth, root};
@@ -137,6 +139,35 @@ fn a_cluster_that_nobody_reaches_is_one_line() {
     let run = berth(&["plan", "--from-cluster", "--kubeconfig", &file]);
     assert_eq!((run.code, run.stdout.as_str(), run.stderr.lines().count()), (2, "", 1), "{}", run.stderr);
     assert!(run.stderr.starts_with("error: cluster of context mine: unable to reach it"), "{}", run.stderr);
+}
+
+#[test]
+fn controllers_ask_a_cluster_that_is_not_up_yet_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let n = Arc::clone(&asked);
+    let server = serve(move |_| match n.fetch_add(1, Ordering::Relaxed) {
+        0..3 => status(500, "starting"),
+        _ => status(404, "not found"),
+    });
+    let file = kubeconfig(&scratch("starting"), &server);
+    for command in [&["run", "--provider", "fake"][..], &["cloud"]] {
+        asked.store(0, Ordering::Relaxed);
+        let args = [command, &["--kubeconfig", &file]].concat();
+        let run = berth(&args);
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        assert!(run.stderr.contains("does not serve NodePool") && asked.load(Ordering::Relaxed) > 3, "{}", run.stderr);
+        // Not for ever.
+        asked.store(0, Ordering::Relaxed);
+        let run = berth(&[&args[..], &["--wait-for-cluster", "0"]].concat());
+        assert_eq!((run.code, asked.load(Ordering::Relaxed)), (2, 1), "{}", run.stderr);
+        assert!(run.stderr.contains("it answers 500: starting"), "{}", run.stderr);
+    }
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = kubeconfig(&scratch("silent"), &format!("http://127.0.0.1:{port}"));
+    let run = berth(&["run", "--provider", "fake", "--kubeconfig", &file, "--wait-for-cluster", "1"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.starts_with("error: no answer within 1s") && last.contains("unable to reach it"), "{}", run.stderr);
 }
 
 #[test]

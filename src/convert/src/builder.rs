@@ -303,9 +303,11 @@ impl Builder {
         if self.pools.insert(record.pool.name, record).is_some() {
             self.warn_of_repeat("NodePool", name);
         }
-        if let Some(replicas) = object.spec.replicas.filter(|n| *n > 0 && self.expansion == Expansion::Workloads) {
+        let is_told = self.expansion == Expansion::Workloads && !self.options.static_capacity;
+        if let Some(replicas) = object.spec.replicas.filter(|n| *n > 0 && is_told) {
             self.warnings.insert(format!(
-                "NodePool {name}: static, with replicas {replicas}: of these nodes only those in the input are in the plan"
+                "NodePool {name}: static, with replicas {replicas}: with the feature gate StaticCapacity off, of these nodes only \
+                 those in the input are in the plan"
             ));
         }
         Ok(())

@@ -43,5 +43,5 @@ pub use displaced::{Displaced, PodName};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::PlannedNode;
 pub use outlook::{Outlook, Question, Tally};
-pub use replicas::{pool_of, replicas};
+pub use replicas::{plan_replicas, pool_of, replicas};
 pub use terms::{Unit, quantities};

@@ -51,6 +51,7 @@ pub(crate) struct Candidate {
     pub(crate) may_leave_first: bool,
     /// Whether it is on its way out already.
     pub(crate) is_going: bool,
+    pub(crate) is_initialized: bool,
     /// `None` where the catalogue does not have its offering.
     pub(crate) price: Option<Price>,
     pub(crate) cost: DisruptionCost,
@@ -348,6 +349,7 @@ impl Facts<'_> {
                 may.is_some_and(|value| value == "true")
             }),
             is_going: self.is_going(),
+            is_initialized: self.is_initialized(),
             price: prices.of_labels(node_labels),
             cost: DisruptionCost::of_node(moved.iter().copied()),
             n_evictions: moved.len(),

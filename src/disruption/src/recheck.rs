@@ -76,7 +76,9 @@ pub fn renew(
             state.free_slot(id);
         }
         let verdict = match gone {
-            [candidate] if candidate.is_static => static_replacement(state, candidate, options, (prices, survey), now),
+            [candidate] if candidate.is_static => {
+                static_replacement(state, candidate, options, (prices, survey), 0, now)
+            }
             _ => Baseline::of((state, decider), &options.decisions, prices, now)
                 .and_then(|baseline| what_if((state, decider), gone, &options.decisions, (prices, &baseline), now)),
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use berth_api::NodeClassRef;
+use berth_api::{NodeClassRef, NodePool};
 use berth_catalogue::Catalogue;
 use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
@@ -29,6 +29,9 @@ pub(crate) struct Gathered {
     pub(crate) live: Option<Live>,
     /// Time spent converting, reading and parsing aside.
     pub(crate) time: Duration,
+    /// How many nodes each static NodePool is to have, and was to have before the change.
+    pub(crate) replicas: BTreeMap<String, u32>,
+    pub(crate) replicas_before: BTreeMap<String, u32>,
 }
 
 /// Folds objects into a cluster and takes the time.
@@ -49,6 +52,10 @@ pub(crate) struct Gatherer {
     faults: Vec<ManifestError>,
     n_faults: usize,
     live: Option<Live>,
+    /// How many nodes each static NodePool is to have, where they are launched at all.
+    replicas: BTreeMap<String, u32>,
+    replicas_before: BTreeMap<String, u32>,
+    has_static: bool,
 }
 
 /// The node classes that decide what their NodePools may launch.
@@ -81,6 +88,9 @@ impl Gatherer {
             faults: Vec::new(),
             n_faults: 0,
             live: (options.disrupt.is_some() || options.without_node.is_some()).then(Live::default),
+            replicas: BTreeMap::new(),
+            replicas_before: BTreeMap::new(),
+            has_static: options.gates.static_capacity,
         }
     }
 
@@ -92,6 +102,7 @@ impl Gatherer {
     /// What comes now is the change.
     pub(crate) fn begin_change(&mut self) {
         self.is_change = true;
+        self.replicas_before = self.replicas.clone();
     }
 
     /// One object, as the reader delivers it. What is wrong with it is told by [`Gatherer::note`].
@@ -108,6 +119,9 @@ impl Gatherer {
             let _ = fold(scratch, &object);
         }
         self.node_classes.add(object);
+        if let Object::NodePool(pool) = object {
+            self.add_replicas(pool);
+        }
         if let Some(live) = &mut self.live {
             live.add(object);
         }
@@ -117,6 +131,16 @@ impl Gatherer {
             if self.faults.len() < KEPT_FAULTS {
                 self.faults.push(located(source, &error));
             }
+        }
+    }
+
+    /// How many nodes a NodePool is to have: what is given last counts.
+    fn add_replicas(&mut self, pool: &NodePool) {
+        let Some(name) = &pool.metadata.name else { return };
+        let is_there = self.has_static && pool.metadata.deletion_timestamp.is_none();
+        match pool.spec.replicas.filter(|_| is_there).and_then(|replicas| u32::try_from(replicas).ok()) {
+            Some(replicas) => drop(self.replicas.insert(name.clone(), replicas)),
+            None => drop(self.replicas.remove(name)),
         }
     }
 
@@ -213,7 +237,9 @@ impl Gatherer {
             repack::free_slots(&mut scratch.cluster, &converted.cluster);
         }
         let time = self.time + start.elapsed();
-        Ok(Gathered { converted, notes: self.notes, catalogue_notes, before, scratch, live: self.live, time })
+        let (notes, live) = (self.notes, self.live);
+        let (replicas, replicas_before) = (self.replicas, self.replicas_before);
+        Ok(Gathered { converted, notes, catalogue_notes, before, scratch, live, time, replicas, replicas_before })
     }
 }
 

@@ -31,6 +31,7 @@ mod plan;
 mod pool_hints;
 mod provenance;
 mod repack;
+mod replicas;
 mod restrictions;
 mod skipped;
 mod summary;

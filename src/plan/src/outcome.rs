@@ -88,7 +88,9 @@ impl Outcome {
         let groups = plan.solution.claims.iter().enumerate().zip(&assignment.claims);
         let copies =
             groups.flat_map(|((at, group), shares)| (0..group.count).map(move |copy| (at, group, shares, copy)));
-        let launched = copies.zip(names).map(|((at, group, shares, copy), name)| {
+        // Those of static NodePools are among the nodes that pods were bound to.
+        let copies = copies.zip(names).filter(|((_, group, ..), _)| !group.contents.is_empty());
+        let launched = copies.map(|((at, group, shares, copy), name)| {
             (at, launched(&plan.cluster, group, *name), coming(shares, copy, PlannedNode::Claim(at, copy), &[]))
         });
         let launched = launched.collect();
@@ -99,7 +101,7 @@ impl Outcome {
 }
 
 /// The node that a claim is launched as, without its pods.
-fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
+pub(crate) fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
     let known = &cluster.well_known;
     let pool = cluster.node_pools.get(claims.node_pool);
     let of_type = cluster.instance_types.get(claims.instance_type as usize);

@@ -16,6 +16,7 @@ use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::provenance::Provenance;
 use crate::repack::Fleet;
+use crate::replicas::Replicas;
 use crate::terminal::{Paper, Terminal};
 use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Allocation;
@@ -168,21 +169,25 @@ fn reading(options: &Options) -> berth_manifests::Options {
 
 impl Plan {
     fn new(gathered: Gathered, options: &Options, now: Timestamp) -> Result<Self, PlanError> {
-        let Gathered { converted, notes, catalogue_notes, before, scratch, live, time } = gathered;
+        let Gathered { converted, notes, catalogue_notes, before, scratch, live, time, replicas, replicas_before } =
+            gathered;
         // These are only compared.
-        let compared = |converted: Converted| -> Result<Box<Plan>, PlanError> {
+        let compared = |converted: Converted, replicas| -> Result<Box<Plan>, PlanError> {
             let options = Options { bound: false, what_restrictions_cost: false, ..options.clone() };
-            let gathered = Gathered { converted, ..Gathered::default() };
+            let gathered = Gathered { converted, replicas, ..Gathered::default() };
             Ok(Box::new(Plan::new(gathered, &options, now)?))
         };
-        let before = before.map(compared).transpose()?;
-        let scratch = scratch.map(compared).transpose()?;
+        let before = before.map(|before| compared(before, replicas_before)).transpose()?;
+        let scratch = scratch.map(|scratch| compared(scratch, replicas.clone())).transpose()?;
         let mut cluster = converted.cluster;
         let fleet = Fleet::of(&cluster);
         let start = Instant::now();
         let solving = options.solving();
         max_share::check(&cluster, &solving)?;
+        let mut replicas = Replicas::add(&mut cluster, &replicas, &solving);
+        let missing = std::mem::take(&mut replicas.missing);
         let (universe, mut solution, allocation) = berth_decisions::solve(&mut cluster, &solving);
+        replicas.join(&mut cluster, &mut solution, options.node_cost);
         let timings = Timings { convert: time, solve: start.elapsed() };
         let specs: Vec<_> =
             solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
@@ -193,7 +198,11 @@ impl Plan {
             known.as_ref().is_none_or(|known| !warning.ends_with(berth_convert::REPEATED) || known.contains(warning))
         };
         let converted_warnings = converted.warnings.into_iter().filter(is_told);
-        let warnings = notes.into_iter().chain(converted_warnings).chain(unknown_values(&cluster, &options.max_shares));
+        let warnings = notes
+            .into_iter()
+            .chain(missing)
+            .chain(converted_warnings)
+            .chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, mut warnings) = (options.node_cost, warnings.collect::<Vec<String>>());
         let (disruption, removal) = match live {
             Some(live) => live.ask(options, now, &mut warnings)?,

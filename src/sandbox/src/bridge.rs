@@ -191,7 +191,7 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-fn definition(object: &FakeCapacityReservation) -> FakeReservation {
+pub(crate) fn definition(object: &FakeCapacityReservation) -> FakeReservation {
     let spec = &object.spec;
     let count = |count: i64| u32::try_from(count.max(0)).unwrap_or(u32::MAX);
     FakeReservation {

@@ -14,6 +14,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
+use crate::bridge::definition;
 use crate::{SandboxError, apply};
 
 /// What the parts of a cluster are started with.
@@ -227,6 +228,14 @@ async fn begin(
         }
     }
     apply::missing_reservations(client, &definitions).await?;
+    for object in objects {
+        if let Object::FakeCapacityReservation(own) = object
+            && own.validate().is_empty()
+        {
+            // Else what is planned first would not know its slots.
+            cloud.set_reservation(own.id(), definition(own));
+        }
+    }
     let passed_over = apply::objects(client, objects).await?;
     let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
     // Whoever starts with nothing but kubectl wants to see nodes, too.

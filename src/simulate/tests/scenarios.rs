@@ -110,6 +110,20 @@ events:
 }
 
 #[test]
+fn slots_of_a_reservation_among_the_objects_are_there_from_the_start() {
+    let folder = Folder::new("object");
+    let reservation = "- apiVersion: berth.sh/v1alpha1
+  kind: FakeCapacityReservation
+  metadata: {name: cr-more}
+  spec: {instanceTypes: [big], zones: [a], count: 1}
+";
+    let outcome = run(&folder, &scenario("reserved, on-demand", 3, reservation));
+    let used: f64 = outcome.reservations.iter().map(|own| own.used).sum();
+    assert_eq!(outcome.nodes.launched, 3, "{outcome:?}");
+    assert!(is_about(used, 1.5) && outcome.cost.nodes < 1e-6, "{:?} {:?}", outcome.reservations, outcome.cost);
+}
+
+#[test]
 fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
     let folder = Folder::new("cost");
     let outcome = run(&folder, &scenario("reserved, on-demand", 3, ""));

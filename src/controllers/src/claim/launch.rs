@@ -21,7 +21,7 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
         return record(facts, instance);
     }
     let deadline = created(&facts.claim.metadata).map(|created| after(created, facts.timings.launch_timeout));
-    if deadline.is_some_and(|deadline| deadline <= facts.now) {
+    if deadline.is_some_and(|deadline| deadline <= facts.now) && !is_asked_for_first(facts) {
         let message = format!("not launched within {:?}", facts.timings.launch_timeout);
         return Todo::write(facts.delete()).telling(facts.notice("LaunchTimeout", message));
     }
@@ -40,6 +40,14 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
     }
     let todo = attempt(facts);
     deadline.map_or_else(Todo::default, |deadline| super::earlier(todo, deadline))
+}
+
+/// Whether this process is about to ask the cloud for it, and nobody has before. Its age is the API server's time against
+/// our own: where these differ by more than the deadline, nothing would ever be launched.
+fn is_asked_for_first(facts: &Facts<'_>) -> bool {
+    facts.memory.launch == Launch::Unknown
+        && facts.offers.is_some()
+        && facts.memory.own_token.as_deref() == token_text(facts)
 }
 
 fn attempt(facts: &Facts<'_>) -> Todo {

@@ -28,7 +28,10 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
 
 fn not_there(facts: &Facts<'_>) -> Todo {
     let timeout = facts.timings.registration_timeout;
-    let Some(deadline) = created(&facts.claim.metadata).map(|created| after(created, timeout)) else {
+    // When it was launched is by our own clock; when it was created is by the API server's, which may be far from it.
+    let launched =
+        facts.claim.status.as_ref().and_then(|own| conditions::true_since(&own.conditions, conditions::LAUNCHED));
+    let Some(deadline) = launched.or_else(|| created(&facts.claim.metadata)).map(|since| after(since, timeout)) else {
         return Todo::default();
     };
     if deadline <= facts.now {

@@ -331,6 +331,19 @@ fn a_claim_that_is_not_launched_in_time_goes() {
 }
 
 #[test]
+fn a_clock_that_is_far_ahead_of_the_server_s_does_not_keep_a_claim_from_being_launched() {
+    let mut scene = Scene::new();
+    scene.now = 3 * 3600;
+    assert_eq!(scene.write().1, "patch", "its token is written");
+    scene = scene.with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    // It is asked for once; after that its age counts.
+    scene.memory.launched(request, Err(CloudError::OutcomeUnknown { message: "lost".to_owned() }));
+    assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "LaunchTimeout"));
+}
+
+#[test]
 fn a_token_that_was_used_for_another_request_is_not_used_again() {
     let mut scene = Scene::new().with_token(1);
     scene.memory.own_token = Some("uid-c.1".to_owned());
@@ -378,9 +391,19 @@ fn a_claim_is_registered_once_its_node_has_everything() {
 #[test]
 fn a_node_that_never_joins_costs_its_claim() {
     let mut scene = Scene::new().launched();
-    assert_eq!(scene.next(), Next::Wait(at(900)));
-    scene.now = 900;
+    assert_eq!(scene.next(), Next::Wait(at(901)));
+    scene.now = 901;
     assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "RegistrationTimeout"));
+}
+
+#[test]
+fn a_node_has_its_time_to_join_from_its_launch_whatever_the_server_s_clock_says() {
+    let hours = 3 * 3600;
+    let launched = json!({"type": "Launched", "status": "True", "reason": "Launched", "message": "",
+        "lastTransitionTime": text(hours)});
+    let mut scene = Scene::new().with(&json!({"status": {"providerID": "fake:///i-1", "conditions": [launched]}}));
+    scene.now = hours + 1;
+    assert_eq!(scene.next(), Next::Wait(at(hours + 900)));
 }
 
 #[test]

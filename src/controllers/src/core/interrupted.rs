@@ -44,13 +44,15 @@ impl Core {
         }
     }
 
-    /// Takes in which of these instances will be taken back.
+    /// Takes in which of these instances will be taken back: all that will be are among them. What the cloud says no more of,
+    /// as of a retirement that was called off, holds no more.
     pub(super) fn note_interruptions(&mut self, instances: &[Instance], now: Timestamp) {
         let mut is_news = false;
+        let before = std::mem::take(&mut self.interrupted);
         for instance in instances.iter().filter(|instance| instance.state.is_alive()) {
             let Some(interruption) = &instance.interruption else { continue };
-            let before = self.interrupted.insert(instance.provider_id.0.clone(), interruption.clone());
-            if before.as_ref() == Some(interruption) {
+            self.interrupted.insert(instance.provider_id.0.clone(), interruption.clone());
+            if before.get(&instance.provider_id.0) == Some(interruption) {
                 continue;
             }
             tracing::info!(instance = instance.provider_id.0, ?interruption, "the cloud takes an instance back");
@@ -69,19 +71,10 @@ impl Core {
         if is_news {
             self.tell_offers(now);
         }
-        let there = |id: &str| self.view.claims.values().any(|claim| provider_id(claim) == Some(id));
-        let gone: Vec<String> = self.interrupted.keys().filter(|id| !there(id)).cloned().collect();
-        for id in gone {
-            self.interrupted.remove(&id);
-        }
     }
 }
 
 fn is_on_spot(claim: &NodeClaim) -> bool {
     let all = claim.metadata.labels.as_ref();
     all.and_then(|all| all.get(labels::CAPACITY_TYPE)).is_some_and(|kind| kind == "spot")
-}
-
-fn provider_id(claim: &NodeClaim) -> Option<&str> {
-    claim.status.as_ref()?.provider_id.as_deref()
 }

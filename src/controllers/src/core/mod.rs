@@ -242,6 +242,8 @@ pub(crate) struct Core {
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
     disrupting: Disrupting,
+    /// By static NodePool that has too many nodes.
+    surplus: BTreeMap<String, replicas::Surplus>,
     /// When a pod last came to a node or left it.
     pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
@@ -309,6 +311,7 @@ impl Core {
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),
+            surplus: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             relabels: BTreeMap::new(),
@@ -355,6 +358,7 @@ impl Core {
                 self.pod_events.clear();
                 self.start_state(now);
                 self.recall(now);
+                self.inherit_empty_nodes(now);
                 self.tell_offers(now);
                 self.queue.add(Job::Garbage);
                 self.queue.add(Job::Disrupt);

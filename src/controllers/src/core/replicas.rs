@@ -17,6 +17,18 @@ use crate::write::Op;
 /// How soon it is tried again where fewer could be launched than are to be there.
 const RETRY: Duration = Duration::from_secs(30);
 
+/// For how long it holds which nodes go: who they are costs a look at the whole cluster.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
+
+/// The nodes of a static NodePool that are too many.
+#[derive(Debug)]
+pub(super) struct Surplus {
+    wanted: usize,
+    until: Timestamp,
+    /// NodeClaims, the next one last.
+    claims: Vec<String>,
+}
+
 impl Core {
     /// Looks at a NodePool, if it is static: at once, or at some time.
     pub(super) fn look_at_replicas(&mut self, pool: &str, at: Option<Timestamp>) {
@@ -49,7 +61,10 @@ impl Core {
     /// Launches what is missing, or lets the next one go that is too many.
     pub(super) fn step_replicas(&mut self, name: &str, now: Timestamp) {
         let job = Job::Replicas(name.to_owned());
-        let Some((pool, wanted)) = self.replicas_of(name) else { return self.queue.forget(&job) };
+        let Some((pool, wanted)) = self.replicas_of(name) else {
+            self.surplus.remove(name);
+            return self.queue.forget(&job);
+        };
         let serves = pool.spec.template.spec.node_class_ref.as_ref().is_some_and(|class| self.provider.serves(class));
         if self.options.only_lifecycle || !serves {
             return self.queue.forget(&job);
@@ -63,8 +78,9 @@ impl Core {
             *(if self.disrupting.takes(claim) { &mut n_going } else { &mut n_running }) += 1;
         }
         if n_running > wanted {
-            return self.let_one_go(name, now);
+            return self.let_one_go(name, wanted, now);
         }
+        self.surplus.remove(name);
         let n_missing = wanted.saturating_sub(n_running.saturating_add(n_going));
         // A node class that cannot be used says so itself, and when it can be the NodePool is looked at again.
         if n_missing == 0 || !is_usable {
@@ -75,7 +91,7 @@ impl Core {
         }
         let options = berth_decisions::Options { solve: self.options.solve.clone(), ..Default::default() };
         let count = u32::try_from(n_missing).unwrap_or(u32::MAX);
-        let launches = match berth_decisions::replicas(&mut self.state, name, count, &options, now) {
+        let launches = match berth_decisions::replicas(&mut self.state, name, (count, 0), &options, now) {
             Ok(launches) => launches,
             Err(error) => {
                 tracing::debug!(pool = name, %error, "replicas are looked at later");
@@ -104,19 +120,35 @@ impl Core {
     }
 
     /// Deletes the first of those that are too many. Its answer has the next looked at.
-    fn let_one_go(&mut self, pool: &str, now: Timestamp) {
-        let options = self.disruption_options(now);
-        let surplus = berth_disruption::surplus(&mut self.state, pool, &options, now);
-        let claims = surplus.iter().filter_map(|claim| self.view.claims.get(&claim.key.name.to_string()));
-        let mut claims = claims.filter(|claim| {
-            claim.metadata.deletion_timestamp.is_none()
-                && claim.metadata.name.as_deref().is_some_and(|name| !self.disrupting.takes(name))
-        });
-        // One that is not seen yet is by then.
-        let Some(claim) = claims.next().cloned() else { return };
-        let message = format!("NodePool {pool} has more nodes than replicas");
-        self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "ScaledDown", message), now);
-        let delete = on(Kind::NodeClaim, &claim.metadata, Op::Delete { grace: None });
-        self.write(Job::Replicas(pool.to_owned()), delete);
+    fn let_one_go(&mut self, pool: &str, wanted: usize, now: Timestamp) {
+        let job = Job::Replicas(pool.to_owned());
+        let known = self.surplus.remove(pool).filter(|known| known.wanted == wanted && known.until > now);
+        let mut surplus = known.unwrap_or_else(|| Surplus { wanted, until: now, claims: Vec::new() });
+        loop {
+            if surplus.claims.is_empty() {
+                if surplus.until > now {
+                    // What is too many stays while others come up; each of these has the NodePool looked at.
+                    return self.queue.add_at(job, after(now, RETRY));
+                }
+                let options = self.disruption_options(now);
+                let found = berth_disruption::surplus(&mut self.state, pool, wanted, &options, now);
+                let mut claims: Vec<String> = found.iter().map(|claim| claim.key.name.to_string()).collect();
+                claims.reverse();
+                surplus = Surplus { wanted, until: after(now, LOOKED_AT_EVERY), claims };
+                continue;
+            }
+            let claim = surplus.claims.pop().and_then(|name| self.view.claims.get(&name).cloned());
+            let Some(claim) = claim.filter(|claim| {
+                claim.metadata.deletion_timestamp.is_none()
+                    && claim.metadata.name.as_deref().is_some_and(|name| !self.disrupting.takes(name))
+            }) else {
+                continue;
+            };
+            self.surplus.insert(pool.to_owned(), surplus);
+            let message = format!("NodePool {pool} has more nodes than replicas");
+            self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "ScaledDown", message), now);
+            let delete = on(Kind::NodeClaim, &claim.metadata, Op::Delete { grace: None });
+            return self.write(job, delete);
+        }
     }
 }

@@ -228,3 +228,35 @@ fn nodes_are_looked_at_where_their_reservations_end_at_another_time() {
     let other_end = after(now, Duration::from_secs(86_400));
     assert_eq!((asks(reservation(1, None)), asks(reservation(1, Some(other_end)))), (0, 5));
 }
+
+#[test]
+fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
+    use berth_catalogue::CapacityType;
+    use berth_cloudprovider::{InstanceState, InterruptionReason, OfferingKey};
+    let mut core = at_rest(2);
+    let now = after(start(), Duration::from_secs(60));
+    let instance = |interruption: Option<Timestamp>| Instance {
+        provider_id: ProviderId("fake:///0".to_owned()),
+        state: InstanceState::Running,
+        offering: OfferingKey {
+            instance_type: "m5.large".to_owned(),
+            zone: None,
+            capacity_type: CapacityType::OnDemand,
+        },
+        reservation: None,
+        launched_at: start(),
+        token: None,
+        tags: BTreeMap::new(),
+        image_id: None,
+        labels: BTreeMap::new(),
+        capacity: berth_api::ResourceList::new(),
+        allocatable: berth_api::ResourceList::new(),
+        interruption: interruption.map(|at| Interruption { reason: InterruptionReason::Maintenance, at }),
+    };
+    let [early, late] = [3600, 7200].map(|seconds| after(now, Duration::from_secs(seconds)));
+    let ends = [Some(early), Some(late), None].map(|end| {
+        core.note_interruptions(&[instance(end)], now);
+        core.interrupted.values().map(|known| known.at).next()
+    });
+    assert_eq!(ends, [Some(early), Some(late), None]);
+}

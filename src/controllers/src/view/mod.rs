@@ -363,12 +363,14 @@ fn claim_provider_id(claim: &NodeClaim) -> Option<&String> {
 
 /// Whether a NodePool has the same with either version of a NodeClaim.
 fn is_counted_alike(a: &NodeClaim, b: &NodeClaim) -> bool {
-    fn counted(claim: &NodeClaim) -> Option<(bool, bool, &ResourceList)> {
+    fn counted(claim: &NodeClaim) -> Option<(bool, [bool; 2], &ResourceList)> {
         let status = claim.status.as_ref()?;
-        let is_registered = conditions::is_true(&status.conditions, conditions::REGISTERED);
-        Some((status.provider_id.is_some(), is_registered, &status.capacity))
+        let is_up = |type_| conditions::is_true(&status.conditions, type_);
+        let is_up = [conditions::REGISTERED, conditions::INITIALIZED].map(is_up);
+        Some((status.provider_id.is_some(), is_up, &status.capacity))
     }
-    pool_of(&a.metadata) == pool_of(&b.metadata) && counted(a) == counted(b)
+    let is_going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+    pool_of(&a.metadata) == pool_of(&b.metadata) && is_going(a) == is_going(b) && counted(a) == counted(b)
 }
 
 fn move_index<K: Ord + Clone, V: Ord + Clone>(

@@ -97,12 +97,19 @@ fn what_a_pool_has_is_counted_where_its_claims_have_something_else() {
         (json!({"providerID": "i", "conditions": [is("Consolidatable")], "lastPodEventTime": time}), false),
         (json!({"providerID": "i", "conditions": [is("Registered")]}), true),
         (json!({"providerID": "i", "conditions": [is("Registered")], "capacity": {"cpu": "4"}}), true),
-        (launched, true),
+        (launched.clone(), true),
+        (json!({"providerID": "i", "conditions": [is("Initialized")]}), true),
+        (launched.clone(), true),
     ];
+    let count = Concerns::ClaimsOf("general".to_owned());
     for (version, (status, is_counted)) in (1..).zip(statuses) {
         let concerned = view.observe(claim(version, &status));
-        assert_eq!(concerned.contains(&Concerns::ClaimsOf("general".to_owned())), is_counted, "{status}");
+        assert_eq!(concerned.contains(&count), is_counted, "{status}");
     }
+    let going = json!({"metadata": {"name": "c", "uid": "c", "resourceVersion": "9", "deletionTimestamp": time,
+        "labels": {"karpenter.sh/nodepool": "general"}}, "spec": {"requirements": []}, "status": launched});
+    let going = Object::from(serde_json::from_value::<NodeClaim>(going).unwrap());
+    assert!(view.observe(Observed::Applied(going)).contains(&count), "one that is deleted counts no more");
 }
 
 fn listed(kind: Kind, objects: Vec<Object>, unreadable: Vec<Unreadable>) -> Observed {

@@ -1,5 +1,6 @@
 //! Static NodePools: as many nodes as their `replicas` say, whatever pods need.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::NodePool;
@@ -8,7 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::disruption::taints;
+use crate::disruption::{events, taints};
 use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::{World, is_initialized};
@@ -68,8 +69,7 @@ async fn a_static_pool_has_its_replicas_on_slots_first_and_keeps_them() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     comes_to(&world, &five).await;
     // Those without pods go first, and of those the ones that are paid for.
-    let busy: std::collections::BTreeSet<String> =
-        world.pods().await.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+    let busy: BTreeSet<String> = world.pods().await.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
     patch(&world, json!({"replicas": 3})).await;
     let three = world.settles(20, async |world| world.claims().await.len() == 3).await;
     assert!(three, "{}", state_of(&world).await);
@@ -122,6 +122,63 @@ async fn drifted_nodes_of_a_static_pool_are_replaced_one_for_one_within_its_limi
     assert_eq!((least, most), (4, 5), "the fewest and the most nodes: {}", state_of(&world).await);
     run(&world, 4).await;
     assert_eq!(world.violations(), Vec::<String>::new());
+    // None begins for which there is no room within the limit: it would be left alone for longer and longer.
+    let blocked = events(&world, "DisruptionBlocked").await;
+    assert!(blocked.iter().all(|message| !message.contains("came to nothing")), "{blocked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_while_a_static_pool_drifts_launches_nothing_in_vain() {
+    let mut world = world(1, Rates::default(), CloudFaults::default()).await;
+    world.start_controllers(false);
+    world.create::<NodePool>(static_pool(3)).await;
+    comes_to(&world, &[("m5.xlarge", "cr-web", 2), ("m5.xlarge", "on-demand", 1)]).await;
+    world.deploy(web(9)).await;
+    run(&world, 9).await;
+    let mut seen: BTreeSet<Option<String>> = world.claims().await.into_iter().map(|claim| claim.metadata.uid).collect();
+    let before = seen.clone();
+    patch(&world, json!({"template": {"metadata": {"labels": {"generation": "two"}}}})).await;
+    let mut n_kills = 0;
+    let replaced = world
+        .settles(60, async |world| {
+            let claims = world.claims().await;
+            let n_before = seen.len();
+            seen.extend(claims.iter().map(|claim| claim.metadata.uid.clone()));
+            if seen.len() > n_before && n_kills < 4 {
+                n_kills += 1;
+                world.kill();
+            }
+            claims.len() == 3
+                && claims.iter().all(|claim| is_initialized(claim) && !before.contains(&claim.metadata.uid))
+        })
+        .await;
+    assert!(replaced, "{}", state_of(&world).await);
+    assert_eq!((seen.len(), n_kills), (6, world.n_starts() - 1), "{}", state_of(&world).await);
+    assert!(n_kills > 0);
+    run(&world, 9).await;
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_a_static_pool_that_drains_for_long_is_replaced_meanwhile() {
+    let mut world = world(1, Rates::default(), CloudFaults::default()).await;
+    world.start_controllers(false);
+    world.create::<NodePool>(static_pool(2)).await;
+    comes_to(&world, &[("m5.xlarge", "cr-web", 2)]).await;
+    let mut stays = web(2);
+    stays["spec"]["template"]["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"});
+    world.deploy(stays).await;
+    run(&world, 2).await;
+    world.delete_claims().await;
+    let two_more = world
+        .settles(5, async |world| {
+            let claims = world.claims().await;
+            let is_new = |claim: &&berth_api::NodeClaim| claim.metadata.deletion_timestamp.is_none();
+            let n_new = claims.iter().filter(is_new).filter(|claim| is_initialized(claim)).count();
+            n_new == 2 && claims.len() > 2
+        })
+        .await;
+    assert!(two_more, "{}", state_of(&world).await);
 }
 
 async fn plays_in_trouble(seed: u64) -> (crate::trouble::Table, u32) {

@@ -1,11 +1,12 @@
 //! What a process that starts knows of what an earlier one did.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_cloudprovider_fake::cloud::CloudFaults;
 use berth_controllers::{Ceiling, Ceilings};
 
-use crate::scenarios::{catalogue, pool, state_of, web};
+use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
 
@@ -56,5 +57,33 @@ async fn a_pod_for_which_nodes_were_launched_in_vain_is_known_after_a_restart() 
         // It waits, as if nobody had died.
         tokio::time::sleep(Duration::from_secs(50)).await;
         assert!(world.claims().await.is_empty(), "after start {start}: {}", state_of(&world).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_in_a_consolidation_uses_what_it_launched() {
+    for delay in [0, 3, 6, 9, 15] {
+        let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+        world.start_controllers(false);
+        world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+        world.deploy(web(6)).await;
+        run(&world, 6).await;
+        let mut seen: BTreeSet<Option<String>> =
+            world.claims().await.into_iter().map(|claim| claim.metadata.uid).collect();
+        assert_eq!(seen.len(), 1, "{}", state_of(&world).await);
+        world.scale("web", 1).await;
+        let has_begun = world.settles(10, async |world| world.claims().await.len() == 2).await;
+        assert!(has_begun, "{}", state_of(&world).await);
+        tokio::time::sleep(Duration::from_secs(delay)).await;
+        world.kill();
+        let is_done = world
+            .settles(30, async |world| {
+                let claims = world.claims().await;
+                seen.extend(claims.into_iter().map(|claim| claim.metadata.uid));
+                world.fleet() == fleet(&[("m5.large", "on-demand", 1)]) && world.all_run().await == Some(1)
+            })
+            .await;
+        assert!(is_done, "{}", state_of(&world).await);
+        assert_eq!(seen.len(), 2, "killed {delay} seconds after its launch: {}", state_of(&world).await);
     }
 }

@@ -113,7 +113,17 @@ impl Search<'_> {
             return self.try_out(&[candidate]);
         }
         let known = (&self.prices, &self.survey);
-        static_replacement(self.state, candidate, self.options, known, self.now).map(Some)
+        let n_leaving = self.n_leaving(&candidate.pool);
+        static_replacement(self.state, candidate, self.options, known, n_leaving, self.now).map(Some)
+    }
+
+    /// How many nodes of a static NodePool these commands replace where they begin at once: both are there for a while. A plan
+    /// has rounds for that.
+    fn n_leaving(&self, pool: &str) -> u32 {
+        let replaced = self.commands.iter().filter(|command| command.method == Method::Drift && self.options.only_now);
+        let launched = replaced.flat_map(|command| &command.replacements);
+        let of_pool = launched.filter(|(_, launch)| &*launch.node_pool.key.name == pool);
+        u32::try_from(of_pool.count()).unwrap_or(u32::MAX)
     }
 
     /// Whether a NodePool is about to have a free slot of a reservation: a node of it goes, or enough do by these commands.

@@ -66,7 +66,43 @@ fn of_too_many_those_go_first_that_nobody_uses_and_that_cost_most() {
     own.status = None;
     own.metadata.labels = Some([("karpenter.sh/nodepool".to_owned(), "pool".to_owned())].into());
     objects.push(claim.into());
-    let order = surplus(&mut state_of(&objects, &[]), "pool", &with_gate(), now());
-    let names: Vec<&str> = order.iter().map(|claim| &*claim.key.name).collect();
-    assert_eq!(names, ["claim-z", "claim-a", "claim-f", "claim-b", "claim-d", "claim-e", "claim-c"]);
+    let names = |wanted| {
+        let gone = surplus(&mut state_of(&objects, &[]), "pool", wanted, &with_gate(), now());
+        gone.iter().map(|claim| claim.key.name.to_string()).collect::<Vec<_>>()
+    };
+    let all = ["claim-z", "claim-a", "claim-f", "claim-b", "claim-d", "claim-e", "claim-c"];
+    assert_eq!((names(0), names(5), names(9)), (all.map(str::to_owned).into(), names(0)[..2].to_vec(), Vec::new()));
+}
+
+#[test]
+fn no_more_of_a_static_pool_begin_at_once_than_its_limit_has_room_for() {
+    let at_once = Options { only_now: true, ..with_gate() };
+    let counts = [3, 4, 5, 10].map(|limit| disrupted(&objects(3, limit), &[], &at_once).commands.len());
+    assert_eq!(counts, [0, 1, 2, 2]);
+}
+
+#[test]
+fn of_too_many_the_drifted_go_and_not_those_that_take_their_place() {
+    let mut objects = vec![fixed(2, 10), pod("p", "a", "100m", &json!({}))];
+    for (name, kind) in [("a", "spot"), ("b", "spot")] {
+        objects.extend([node(name, "small", kind), claim_of(name, "2026-01-01T10:00:00Z", "Never")]);
+    }
+    let Object::NodeClaim(mut claim) = claim_of("z", "2026-01-01T11:59:00Z", "Never") else { panic!("a NodeClaim") };
+    let own = std::sync::Arc::make_mut(&mut claim);
+    own.status = None;
+    own.metadata.labels = Some([("karpenter.sh/nodepool".to_owned(), "pool".to_owned())].into());
+    objects.push(claim.into());
+    let names = |objects: &[Object], wanted| {
+        let gone = surplus(&mut state_of(objects, &[]), "pool", wanted, &with_gate(), now());
+        gone.iter().map(|claim| claim.key.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&objects, 2), Vec::<String>::new(), "two are up until the third is");
+    assert_eq!(names(&objects, 1), ["claim-b"], "one is up, and the other waits for its replacement");
+    assert_eq!(names(&objects, 0), ["claim-b", "claim-a", "claim-z"]);
+    objects.pop();
+    objects.extend([node("z", "small", "on-demand"), claim_of("z", "2026-01-01T11:59:00Z", "Never")]);
+    assert_eq!(
+        (names(&objects, 2), names(&objects, 1)),
+        (vec!["claim-b".to_owned()], vec!["claim-b".into(), "claim-a".into()])
+    );
 }

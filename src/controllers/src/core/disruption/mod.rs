@@ -6,6 +6,7 @@
 //! taints of earlier ones off, and decides anew.
 
 mod command;
+mod inherited;
 mod look;
 mod rest;
 mod taint;
@@ -14,6 +15,7 @@ mod tell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use inherited::Inherited;
 pub(crate) use look::{Found, Look};
 use rest::Rest;
 
@@ -73,6 +75,8 @@ pub(super) struct Disrupting {
     asked: Option<BTreeSet<String>>,
     /// Until when nodes rest, as looking at them may take only so much.
     rest: Rest,
+    /// Empty nodes that were there at the start.
+    inherited: Inherited,
     /// Why nodes stay, as it was told last, and when.
     told: BTreeMap<String, (String, Timestamp)>,
 }
@@ -210,6 +214,7 @@ impl Core {
             if options.asked.is_empty() {
                 self.disrupting.has_changed = false;
                 self.disrupting.began = Some(now);
+                self.look_at_inherited(now);
             }
         }
         self.disrupting.is_looking = true;
@@ -233,7 +238,7 @@ impl Core {
             crate::view::pool_of(&node.metadata).is_some()
                 && node.metadata.deletion_timestamp.is_none()
                 && taint::disruption_taint(node).is_none()
-                && self.view.pods_on(name).all(|pod| pod.is_of_daemon_set || pod.is_static || pod.is_finished)
+                && !self.has_moving_pods(name)
         })
     }
 
@@ -276,6 +281,9 @@ impl Core {
             return;
         }
         self.disrupting.is_at_rest = self.stays_at_rest(&found);
+        if !found.is_cut_off && self.disrupting.inherited.end_look() {
+            self.disrupting.changed();
+        }
         if found.is_cut_off {
             self.disrupting.asked = Some(found.asked);
             self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
@@ -363,6 +371,13 @@ impl Core {
                 Some("node is not ready".to_owned())
             } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
                 Some("pods of nodes that it replaces are about to come".to_owned())
+            } else if claim_name.is_some_and(|claim| self.disrupting.inherited.has(claim))
+                && !self.has_moving_pods(name)
+            {
+                Some(
+                    "an earlier process may have launched it for pods of other nodes, which are looked at first"
+                        .to_owned(),
+                )
             } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
                 Some("node is nominated for a pending pod".to_owned())
             } else {
