@@ -62,7 +62,7 @@ pub fn surplus(state: &mut State, pool: &str, wanted: usize, options: &Options, 
 
 /// Whether something keeps a node that is in use.
 fn is_protected(candidate: &Candidate) -> bool {
-    (!candidate.is_empty) && !candidate.blocked.is_empty()
+    !candidate.is_empty && !candidate.blocked.is_empty()
 }
 
 /// What takes the place of a drifted node of a static NodePool: one more of it. So many of its nodes that the state does not
