@@ -203,18 +203,14 @@ impl<'s> NodeEdit<'s> {
 
     /// Notes that the decision adds pods of a class, or Reservations.
     pub fn note_added(&mut self, class: ClassId, count: u32) {
-        match self.node.added.iter().position(|(known, _)| *known == class) {
-            Some(at) => {
-                if let Some((_, sum)) = self.node.added.get_mut(at) {
-                    let before = *sum;
-                    *sum = sum.saturating_add(count);
-                    self.note(NodeUndo::Added(at, before));
-                }
-            }
-            None => {
-                self.node.added.push((class, count));
-                self.note(NodeUndo::ClassAdded);
-            }
+        let known = self.node.added.iter().position(|(known, _)| *known == class);
+        if let Some((at, (_, sum))) = known.and_then(|at| Some((at, self.node.added.get_mut(at)?))) {
+            let before = *sum;
+            *sum = sum.saturating_add(count);
+            self.note(NodeUndo::Added(at, before));
+        } else {
+            self.node.added.push((class, count));
+            self.note(NodeUndo::ClassAdded);
         }
     }
 

@@ -69,7 +69,7 @@ impl OnNode {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => (0..3_usize, prop::sample::select(&OnNode::ALL[..]), 0..8_u8).prop_map(|(node, what, n)| Step::Node(node, what, n)),
+        16 => (0..3_usize, prop::sample::select(&OnNode::ALL[..]), 0..4_u8).prop_map(|(node, what, n)| Step::Node(node, what, n)),
         1 => Just(Step::OpenBin),
         1 => (0..4_usize, 0..4_u8).prop_map(|(bin, n)| Step::ChangeBin(bin, n)),
         1 => (0..3_u32, prop::option::of(0..4_u8), 0..5_u32).prop_map(|(counter, zone, n)| Step::Count(counter, zone, n)),
@@ -267,7 +267,7 @@ fn counts_of_many_domains_are_found_added_and_undone() {
 
 proptest! {
     #[test]
-    fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..90)) {
+    fn rolling_back_to_a_mark_restores_the_state_at_that_mark(steps in vec(step(), 1..150)) {
         let (world, mut state) = mk_world();
         let mut marks = vec![(state.mark(), shown(&state))];
         for step in &steps {
