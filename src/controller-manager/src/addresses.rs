@@ -230,3 +230,49 @@ impl From<EndpointSlice> for KnownSlice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::discovery::v1::EndpointHints;
+
+    use super::*;
+
+    const ADDRESS: PodAddress<'_> =
+        PodAddress { ip: "10.0.0.1", hostname: None, node: Some("n"), namespace: "a", name: "web-1", uid: "1" };
+    const ENDPOINT: PodEndpoint<'_> =
+        PodEndpoint { address: ADDRESS, zone: Some("z"), ready: true, serving: true, terminating: false };
+
+    #[test]
+    fn what_is_written_is_known_again() {
+        let written = Endpoint::from(&ENDPOINT);
+        assert_eq!(KnownEndpoint::from(&written), KnownEndpoint::from(&ENDPOINT));
+        let subsets = [PodSubset { ports: vec![SubsetPort::default()], ready: vec![ADDRESS], not_ready: Vec::new() }];
+        let written = subsets.iter().map(EndpointSubset::from).collect();
+        let known = KnownEndpoints::from(Endpoints { metadata: ObjectMeta::default(), subsets: Some(written) });
+        assert_eq!(known.subsets, Some(PodSubset::digest(&subsets)));
+    }
+
+    #[test]
+    fn whatever_differs_is_seen() {
+        let known = KnownEndpoint::from(&Endpoint::from(&ENDPOINT));
+        let address = |change: fn(&mut PodAddress<'_>)| {
+            let mut address = ADDRESS;
+            change(&mut address);
+            PodEndpoint { address, ..ENDPOINT }
+        };
+        let others = [
+            PodEndpoint { ready: false, ..ENDPOINT },
+            PodEndpoint { serving: false, ..ENDPOINT },
+            PodEndpoint { terminating: true, ..ENDPOINT },
+            PodEndpoint { zone: None, ..ENDPOINT },
+            address(|address| address.ip = "10.0.0.2"),
+            address(|address| address.node = None),
+            address(|address| address.hostname = Some("h")),
+            address(|address| address.name = "web-2"),
+        ];
+        assert!(others.iter().all(|other| KnownEndpoint::from(other) != known));
+        // Somebody else wrote what is never written here.
+        let foreign = Endpoint { hints: Some(EndpointHints::default()), ..Endpoint::from(&ENDPOINT) };
+        assert_ne!(KnownEndpoint::from(&foreign), known);
+    }
+}

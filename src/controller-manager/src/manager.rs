@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -56,6 +56,9 @@ impl ControllerManager {
         core.watch_caches();
         core.start_discovery();
         let mut running = FuturesUnordered::new();
+        // A request that sums up others may be a large one, so it is seen to when nothing else is there.
+        let mut summing = FuturesUnordered::new();
+        let mut passed_over = 0;
         let mut telling = FuturesUnordered::new();
         let mut batch = Vec::with_capacity(SLICE);
         // Heartbeats that were taken in since anything else was: when all nodes tell theirs at once, changes do not wait for
@@ -63,7 +66,15 @@ impl ControllerManager {
         let mut beats = 0;
         loop {
             let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
-            let can_start = core.queue.has_next() && running.len() < limit;
+            let under_way = running.len() + summing.len();
+            let can_start = core.queue.has_next() && under_way < limit;
+            passed_over = if summing.is_empty() { 0 } else { passed_over + 1 };
+            if passed_over > SLICE
+                && let Some(Some((work, (written, failure)))) = summing.next().now_or_never()
+            {
+                core.finish(work, written, failure);
+                passed_over = 0;
+            }
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
@@ -85,19 +96,24 @@ impl ControllerManager {
                 }
                 () = std::future::ready(()), if can_start => {
                     beats = 0;
-                    for _ in 0..SLICE.min(limit - running.len()) {
+                    for _ in 0..SLICE.min(limit.saturating_sub(under_way)) {
                         let Some((work, effect)) = core.start() else { continue };
-                        let is_summary = work.is_summary();
-                        let client = client.clone();
-                        running.push(async move { (work, effect.carry_out(client).await) });
-                        // Its request may be a large one.
+                        let (is_summary, client) = (work.is_summary(), client.clone());
+                        let done = async move { (work, effect.carry_out(client).await) }.boxed();
                         if is_summary {
+                            summing.push(done);
                             break;
                         }
+                        running.push(done);
                     }
                     tokio::task::yield_now().await;
                 }
                 () = std::future::ready(()), if beats >= SLICE => beats = 0,
+                Some((work, (written, failure))) = summing.next(), if !summing.is_empty() => {
+                    passed_over = 0;
+                    core.finish(work, written, failure);
+                    tokio::task::yield_now().await;
+                }
                 Some(_) = telling.next(), if !telling.is_empty() => {}
                 () = std::future::ready(()), if core.events.has_next() && telling.len() < TELLING => {
                     if let Some(write) = core.events.next() {

@@ -392,3 +392,48 @@ impl Pod {
         self.metadata.labels.get("controller-revision-hash").map(String::as_str)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(name: &str, app: &str, cpu: &str) -> Pod {
+        let object = json!({
+            "metadata": {"name": name, "labels": {"app": app}, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": "1", "controller": true}]},
+            "spec": {"nodeName": name, "containers": [{"resources": {"requests": {"cpu": cpu}}}],
+                     "volumes": [{"name": "token"}, {"name": "data", "persistentVolumeClaim": {"claimName": "a"}}]},
+            "status": {"phase": "Running", "conditions": [
+                {"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn pods_share_what_they_have_the_same() {
+        let (first, mut same, mut other) = (pod("a", "web", "1"), pod("b", "web", "1"), pod("c", "db", "2"));
+        same.share(&first);
+        other.share(&first);
+        let shared = |pod: &Pod| {
+            let labels = Arc::ptr_eq(&pod.metadata.labels, &first.metadata.labels);
+            let owners = Arc::ptr_eq(&pod.metadata.owner_references, &first.metadata.owner_references);
+            [labels, owners, Arc::ptr_eq(&pod.spec.template, &first.spec.template)]
+        };
+        assert_eq!((shared(&same), shared(&other)), ([true; 3], [false; 3]));
+        assert_eq!(same, pod("b", "web", "1"));
+    }
+
+    #[test]
+    fn of_a_pod_is_kept_what_controllers_read() {
+        let pod = pod("a", "web", "1");
+        assert_eq!(
+            (pod.phase(), pod.is_ready(), pod.claims().collect::<Vec<_>>()),
+            (Phase::Running, false, vec!["a".to_owned()])
+        );
+        assert_eq!(pod.spec.template.volumes.len(), 1);
+        let strange: Pod = serde_json::from_value(json!({"metadata": {}, "status": {"phase": "Odd"}})).unwrap();
+        assert_eq!((strange.phase(), strange.has_ended()), (Phase::Pending, false));
+    }
+}
