@@ -7,6 +7,9 @@ use berth_provisioning::{Claims, Solution};
 
 use crate::outcome::launched;
 
+/// So many nodes of a NodePool are planned at most: more would hardly be meant.
+const MOST: u32 = 20_000;
+
 /// What is launched for static NodePools.
 #[derive(Default)]
 pub(crate) struct Replicas {
@@ -35,7 +38,10 @@ impl Replicas {
             let of_pool = cluster.nodes.iter().filter(|node| node.node_pool.is_some_and(|own| own as usize == at));
             let n_there = u32::try_from(of_pool.count()).unwrap_or(u32::MAX);
             let n_missing = wanted.saturating_sub(n_there);
-            if n_missing > 0 {
+            if n_missing > MOST {
+                let why = format!("a plan has no NodePool that misses more than {MOST}");
+                replicas.missing.push(format!("NodePool {name}: {n_there} of {wanted} replicas: {why}"));
+            } else if n_missing > 0 {
                 let count = (n_missing, n_counted.max(n_there));
                 let (planned, _, solution) = berth_decisions::plan_replicas(cluster, name, count, options);
                 // Requirements of claims may name what nobody had named.

@@ -98,6 +98,7 @@ fn nodes_that_are_there_count_and_limits_hold() {
         (json!({"replicas": 3}), 2, None),
         (json!({"replicas": 1}), 0, None),
         (json!({"replicas": 0}), 0, None),
+        (json!({"replicas": 2_000_000_000}), 0, Some("NodePool fixed: 1 of 2000000000 replicas: a plan has no")),
         (json!({"replicas": 5, "limits": {"nodes": "3"}}), 2, Some("NodePool fixed: 3 of 5 replicas")),
     ] {
         let plan = plan(&[pool("fixed", &spec), node.clone()]);

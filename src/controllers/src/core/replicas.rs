@@ -17,6 +17,8 @@ use crate::write::Op;
 /// How soon it is tried again where fewer could be launched than are to be there.
 const RETRY: Duration = Duration::from_secs(30);
 
+/// How many are planned at a time: nobody knows how many people ask for.
+const AT_ONCE: usize = 1000;
 /// For how long it holds which nodes go: who they are costs a look at the whole cluster.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(5);
 
@@ -90,7 +92,8 @@ impl Core {
             return self.queue.add_at(job, after(now, Duration::from_secs(1)));
         }
         let options = berth_decisions::Options { solve: self.options.solve.clone(), ..Default::default() };
-        let count = u32::try_from(n_missing).unwrap_or(u32::MAX);
+        let n_asked = n_missing.min(AT_ONCE);
+        let count = u32::try_from(n_asked).unwrap_or(u32::MAX);
         let launches = match berth_decisions::replicas(&mut self.state, name, (count, 0), &options, now) {
             Ok(launches) => launches,
             Err(error) => {
@@ -111,7 +114,9 @@ impl Core {
             }
         }
         tracing::info!(pool = name, wanted, n_running, n_launched, "brings a static NodePool to its replicas");
-        if n_launched < n_missing {
+        if n_launched < n_missing && n_launched == n_asked {
+            self.queue.add_at(job, after(now, Duration::from_secs(1)));
+        } else if n_launched < n_missing {
             let why = why.unwrap_or_else(|| "its limits, or what is on offer, leave no more".to_owned());
             let message = format!("{} of {wanted} replicas: {why}", n_running + n_going + n_launched);
             self.tell(Notice::about(Kind::NodePool, &metadata, "ReplicasMissing", message), now);

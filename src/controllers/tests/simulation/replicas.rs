@@ -83,6 +83,18 @@ async fn a_static_pool_has_its_replicas_on_slots_first_and_keeps_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replicas_beyond_all_bounds_are_launched_up_to_the_ceiling() {
+    let mut world = world(1, Rates::default(), CloudFaults::default()).await;
+    let few = berth_controllers::Ceiling { launches_per_hour: Some(30), dollars_per_hour: None };
+    world.options.ceilings = berth_controllers::Ceilings { of_each_pool: few, ..Default::default() };
+    world.start_controllers(false);
+    world.create::<NodePool>(static_pool(2_000_000_000)).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(world.alive().len(), 30, "{}", state_of(&world).await);
+    assert!(!events(&world, "ReplicasMissing").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_the_gate_off_a_static_pool_gets_no_nodes() {
     let mut world = world(1, Rates::default(), CloudFaults::default()).await;
     world.options.convert.static_capacity = false;

@@ -179,10 +179,11 @@ impl Relaxed {
         Relaxed { sizes: problem.items.iter().map(|item| in_shares(&item.size)).collect(), sorts, stocks, dearest }
     }
 
-    /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none.
+    /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none; and where there
+    /// is no item, as nothing has a price then, and the solver takes no program without variables.
     fn solve(&self) -> Option<Duals> {
         let cells: usize = self.sorts.iter().map(|sort| sort.takes.len()).sum();
-        if cells > MOST_CELLS {
+        if cells > MOST_CELLS || self.sizes.is_empty() {
             return None;
         }
         let mut variables = ProblemVariables::new();
