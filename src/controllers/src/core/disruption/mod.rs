@@ -270,8 +270,7 @@ impl Core {
         );
         if let Some(pace) = self.options.timings.look_pace {
             let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
-            let has_found = found.commands.iter().any(|command| command.batch == 0);
-            self.disrupting.rest.after_look((found.what_ifs, has_found), size, pace.get(), now);
+            self.disrupting.rest.after_look(found.what_ifs, size, pace.get(), now);
         }
         if self.disrupting.rest.only_empty {
             // Why others stay is told by who looks at them.
