@@ -45,6 +45,8 @@ pub struct Plan {
     pub(crate) provenance: Provenance,
     /// What the nodes that exist cost.
     pub(crate) fleet: Fleet,
+    /// How many of the cluster's nodes there are; those after them are launched for static NodePools.
+    pub(crate) n_there: usize,
     /// The plan without the change, where there is one.
     pub(crate) before: Option<Box<Plan>>,
     /// The plan as if there were no nodes, where that was asked for.
@@ -180,7 +182,7 @@ impl Plan {
         let before = before.map(|before| compared(before, replicas_before)).transpose()?;
         let scratch = scratch.map(|scratch| compared(scratch, replicas.clone())).transpose()?;
         let mut cluster = converted.cluster;
-        let fleet = Fleet::of(&cluster);
+        let (fleet, n_there) = (Fleet::of(&cluster), cluster.nodes.len());
         let start = Instant::now();
         let solving = options.solving();
         max_share::check(&cluster, &solving)?;
@@ -218,6 +220,7 @@ impl Plan {
             gates: options.gates.clone(),
             provenance: Provenance::of_objects(false),
             fleet,
+            n_there,
             before,
             scratch,
             now,
@@ -236,7 +239,7 @@ impl Plan {
         let (universe, solution, allocation) = berth_decisions::solve(&mut cluster, &options);
         let (notes, warnings, timings) = (Vec::new(), Vec::new(), Timings::default());
         let (node_cost, now) = (Money::ZERO, Timestamp::UNIX_EPOCH);
-        let (fleet, before, scratch) = (Fleet::default(), None, None);
+        let (fleet, n_there, before, scratch) = (Fleet::default(), cluster.nodes.len(), None, None);
         let provenance = Provenance::of_objects(false);
         Plan {
             cluster,
@@ -249,6 +252,7 @@ impl Plan {
             notes,
             provenance,
             fleet,
+            n_there,
             before,
             scratch,
             disruption: None,

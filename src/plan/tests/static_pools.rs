@@ -129,4 +129,15 @@ fn tables_and_pages_tell_them() {
     plan.write_tables(true, berth_plan::Terminal::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("Nodes:         2 to launch") && text.contains("fixed-00001"), "{text}");
+    // Nobody is told that a node exists which is yet to be launched.
+    assert!(
+        text.contains("Nodes to launch for static NodePools that get pods") && !text.contains("Existing nodes that"),
+        "{text}"
+    );
+    assert!(text.contains("fixed-00001 (of a static NodePool, to launch)"), "{text}");
+    let story = plan.explain(&"node/fixed-00001".parse().unwrap(), &Options::default()).unwrap();
+    let mut told = Vec::new();
+    story.write_text(false, berth_plan::Terminal::default(), &mut told).unwrap();
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.starts_with("Node fixed-00001 is to be launched for its static NodePool"), "{told}");
 }

@@ -26,6 +26,7 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     story.outcome = match launched {
         Some(claim) => format!("is to be launched: {}", offering_in_words(&plan, claim)),
         None if node.is_coming_up => "is coming up: nothing can be bound to it yet".to_owned(),
+        None if at >= plan.n_there => "is to be launched for its static NodePool".to_owned(),
         None => "exists".to_owned(),
     };
     story.add("Allocatable", amounts(cluster, &node.allocatable));

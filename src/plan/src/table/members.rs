@@ -28,7 +28,8 @@ pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: 
         let mut also = plan.allocation.on_node(entry.node, MemberKind::Pod, cluster);
         also.extend(plan.allocation.with(assignment, shares, 0, cluster));
         let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
-        write_node(assignment, &format!("{name} (exists)"), shares, 0, &also, &mut is_first, writer)?;
+        let what = if entry.node < plan.n_there { "exists" } else { "of a static NodePool, to launch" };
+        write_node(assignment, &format!("{name} ({what})"), shares, 0, &also, &mut is_first, writer)?;
     }
     Ok(())
 }

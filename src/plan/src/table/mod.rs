@@ -52,7 +52,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, rows: RowLimit, mut writer: W) -> io:
     compared::write_diff(plan, rows, &mut writer)?;
     compared::write_repack(plan, rows, &mut writer)?;
     nodes::write_claims(plan, rows, &mut writer)?;
-    nodes::write_existing(plan, rows, &mut writer)?;
+    nodes::write_used(plan, rows, &mut writer)?;
     reservations::write(plan, rows, &mut writer)?;
     restrictions::write(plan, rows, &mut writer)?;
     unschedulable::write(plan, &assignment, rows, &mut writer)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use berth_model::{CapacityType, MemberKind, Money, ResourceId, Resources};
 use berth_provisioning::{Claims, NodePlan};
@@ -162,8 +163,21 @@ fn write_alternatives<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     writeln!(writer, "Each claim on paid capacity keeps {kept} to choose from, cheapest first.")
 }
 
-/// Writes the table of existing nodes that get pods, where there are any.
-pub(super) fn write_existing<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
+/// Writes the tables of nodes that get pods, those that exist and those that are launched for static NodePools.
+pub(super) fn write_used<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
+    write_used_of(plan, "Existing nodes that get pods", 0..plan.n_there, rows, writer)?;
+    let launched = plan.n_there..usize::MAX;
+    write_used_of(plan, "Nodes to launch for static NodePools that get pods", launched, rows, writer)?;
+    write_preempted(plan, rows, writer)
+}
+
+fn write_used_of<W: Write>(
+    plan: &Plan,
+    heading: &str,
+    nodes: Range<usize>,
+    rows: RowLimit,
+    writer: &mut W,
+) -> io::Result<()> {
     let cluster = &plan.cluster;
     let assignment = Assignment::new(cluster, &plan.universe, &plan.solution);
     let entries = plan.solution.nodes.iter().zip(&assignment.nodes).map(|(node, shares)| {
@@ -174,7 +188,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut
     let n_preempted = |node: usize| plan.allocation.preempted(node).len() as u64;
     let gets_any =
         |(node, drawn): &(&NodePlan, u64)| !node.contents.is_empty() || *drawn > 0 || n_preempted(node.node) > 0;
-    let used: Vec<_> = entries.filter(gets_any).collect();
+    let used: Vec<_> = entries.filter(|(node, _)| nodes.contains(&node.node)).filter(gets_any).collect();
     if used.is_empty() {
         return Ok(());
     }
@@ -216,8 +230,7 @@ pub(super) fn write_existing<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut
         let cells: Vec<String> = first.into_iter().chain(gone).chain([String::new(), String::new()]).collect();
         grid.row(cells);
     }
-    grid.write("Existing nodes that get pods", rows, writer)?;
-    write_preempted(plan, rows, writer)
+    grid.write(heading, rows, writer)
 }
 
 // Who gives way, by node.
