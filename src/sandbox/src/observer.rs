@@ -46,6 +46,7 @@ struct SeenNode {
 #[derive(Debug)]
 struct SeenReservation {
     phase: ReservationPhase,
+    node: String,
     n_owners: usize,
 }
 
@@ -226,13 +227,18 @@ impl Observer {
         let known = self.reservations.get(&name);
         let (phase, n_owners) = (status.phase, status.current_owners.len());
         let node = status.node_name.unwrap_or_default();
-        if known.is_none_or(|known| known.phase != phase) {
+        let is_news = known.is_none_or(|known| known.phase != phase);
+        let moves = known.is_some_and(|known| known.node != node) && phase == ReservationPhase::Available;
+        if is_news || moves {
+            let comes_to = |one: &str, several: &str| Happened::Reservations([one, several].map(str::to_owned));
+            let on_node = |one: &str, several: &str| comes_to(&format!("{one} {node}"), &format!("{several} {node}"));
             let happened = match phase {
                 ReservationPhase::Pending => Happened::ReservationsPending,
-                ReservationPhase::Available => Happened::Reservations { phase: format!("holds room on {node}") },
-                ReservationPhase::Waiting => Happened::Reservations { phase: format!("waits for its room on {node}") },
-                ReservationPhase::Succeeded => Happened::Reservations { phase: "has served its owner".to_owned() },
-                ReservationPhase::Failed => Happened::Reservations { phase: "is over".to_owned() },
+                ReservationPhase::Available if is_news => on_node("holds room on", "hold room on"),
+                ReservationPhase::Available => on_node("moves to", "move to"),
+                ReservationPhase::Waiting => on_node("waits for its room on", "wait for their room on"),
+                ReservationPhase::Succeeded => comes_to("has served its owner", "have served their owners"),
+                ReservationPhase::Failed => comes_to("is over", "are over"),
             };
             moment.add(happened, &name);
         }
@@ -246,7 +252,7 @@ impl Observer {
         let scheduled = status.conditions.into_iter().find(|own| own.type_ == "Scheduled");
         let why = scheduled.map(|own| own.message).unwrap_or_default();
         self.place(format!("Reservation {name}"), "", (phase == ReservationPhase::Pending).then_some(why));
-        self.reservations.insert(name, SeenReservation { phase, n_owners });
+        self.reservations.insert(name, SeenReservation { phase, node, n_owners });
     }
 
     pub(crate) fn reservation_gone(&mut self, name: &str) {

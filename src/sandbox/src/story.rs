@@ -53,8 +53,8 @@ pub(crate) enum Happened {
     NodesLost,
     /// Reservations wait for a node.
     ReservationsPending,
-    /// Reservations have come to a phase: what that means.
-    Reservations { phase: String },
+    /// What has become of Reservations, said of one and of several.
+    Reservations([String; 2]),
 }
 
 /// What happened in one moment: how often, and to which nodes.
@@ -291,7 +291,9 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
             let verb = if n == 1 { "waits for a node" } else { "wait for nodes" };
             ("Reservations", format!("{} {verb}", listed("Reservation", names)))
         }
-        Happened::Reservations { phase } => ("Reservations", format!("{} {phase}", listed("Reservation", names))),
+        Happened::Reservations([one, several]) => {
+            ("Reservations", format!("{} {}", listed("Reservation", names), if n == 1 { one } else { several }))
+        }
         Happened::NodesLost => ("NodesLost", nodes(("no longer answers", "no longer answer"))),
     }
 }
@@ -339,6 +341,24 @@ mod tests {
         assert_eq!(lines(moment(&five)), ["15 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 1 of e"]);
         let six = [five.as_slice(), &[("f", 1)]].concat();
         assert_eq!(lines(moment(&six)), ["16 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 2 of 2 others"]);
+    }
+
+    #[test]
+    fn a_reservation_whose_room_moves_is_told_and_several_are_told_as_several() {
+        let mut observer = crate::observer::Observer::default();
+        let mut told = |names: &[&str], phase: &str, node: &str| {
+            let mut moment = Moment::default();
+            for name in names {
+                let status = serde_json::json!({"phase": phase, "nodeName": node});
+                let object = serde_json::json!({"metadata": {"name": name}, "spec": {"template": {}}, "status": status});
+                observer.reservation(&serde_json::from_value(object).unwrap(), &mut moment);
+            }
+            lines(moment)
+        };
+        assert_eq!(told(&["a", "b"], "Available", "n1"), ["Reservations a and b hold room on n1"]);
+        assert_eq!(told(&["a", "b"], "Available", "n1"), Vec::<String>::new());
+        assert_eq!(told(&["a"], "Available", "n2"), ["Reservation a moves to n2"]);
+        assert_eq!(told(&["a"], "Succeeded", "n2"), ["Reservation a has served its owner"]);
     }
 
     #[test]
