@@ -350,7 +350,8 @@ mod tests {
             let mut moment = Moment::default();
             for name in names {
                 let status = serde_json::json!({"phase": phase, "nodeName": node});
-                let object = serde_json::json!({"metadata": {"name": name}, "spec": {"template": {}}, "status": status});
+                let object =
+                    serde_json::json!({"metadata": {"name": name}, "spec": {"template": {}}, "status": status});
                 observer.reservation(&serde_json::from_value(object).unwrap(), &mut moment);
             }
             lines(moment)
