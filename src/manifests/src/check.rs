@@ -1,11 +1,12 @@
 //! What the API server checks on create, as far as planning depends on it.
 
+mod budget;
 mod metadata;
 mod node;
 mod pod;
 mod resources;
 mod selector;
-mod syntax;
+pub(crate) mod syntax;
 mod workload;
 
 use crate::error::Problem;

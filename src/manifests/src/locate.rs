@@ -39,12 +39,19 @@ pub(crate) fn locate(text: &str, path: &str) -> Option<Position> {
     }
     let (line, column) = (node.referenced.line(), node.referenced.column());
     let shown = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
-    Some(Position { line, column, text: line_shown(shown) })
+    Some(Position { line, column, text: line_shown(shown, column) })
 }
 
-/// A line as messages show it.
-pub(crate) fn line_shown(line: &str) -> String {
-    crate::path::shorten_to(line.trim_end(), MOST_SHOWN)
+/// A line as messages show it: of a long one what is around the column.
+pub(crate) fn line_shown(line: &str, column: u64) -> String {
+    let line = line.trim_end();
+    let column = usize::try_from(column).unwrap_or(usize::MAX);
+    let n_left_out = if line.chars().nth(MOST_SHOWN).is_some() { column.saturating_sub(MOST_SHOWN / 2) } else { 0 };
+    let Some((start, _)) = line.char_indices().nth(n_left_out).filter(|_| n_left_out > 0) else {
+        return crate::path::shorten_to(line, MOST_SHOWN);
+    };
+    let rest = line.get(start..).unwrap_or_default();
+    format!("…{}", crate::path::shorten_to(rest, MOST_SHOWN))
 }
 
 /// The parts of a path: `a.b[0].c[x/y]` is a, b, 0, c and x/y.
@@ -158,6 +165,20 @@ mod tests {
         assert_eq!(at("spec.containers[7]").0, 4);
         assert_eq!(at(""), (1, 1));
         assert_eq!(locate("a: [", "a"), None);
+    }
+
+    #[test]
+    fn of_a_long_line_the_place_of_the_fault_is_shown() {
+        let text = format!("{{a: {}, b: -1, c: {}}}", "x".repeat(300), "y".repeat(300));
+        let place = locate(&text, "b").unwrap();
+        assert!(
+            place.text.starts_with("…xxx") && place.text.contains("b: -1") && place.text.ends_with("yyy…"),
+            "{}",
+            place.text
+        );
+        assert!(place.text.chars().count() <= super::MOST_SHOWN + 2);
+        let near = locate(&text, "a").unwrap();
+        assert!(near.text.starts_with("{a: x") && near.text.ends_with("x…"), "{}", near.text);
     }
 
     #[test]

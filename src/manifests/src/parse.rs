@@ -90,9 +90,9 @@ impl Reading<'_> {
         };
         let message = format!("malformed {language}: {}", crate::path::shorten_long(&error.message));
         let mut problem = Problem::of_object(message);
-        let shown = error.position.and_then(|(line, _)| {
+        let shown = error.position.and_then(|(line, column)| {
             let before = usize::try_from(line).ok()?.checked_sub(1)?;
-            String::from_utf8_lossy(&self.document.text).lines().nth(before).map(line_shown)
+            String::from_utf8_lossy(&self.document.text).lines().nth(before).map(|text| line_shown(text, column))
         });
         problem.place = position.zip(shown).map(|((line, column), text)| Box::new(Position { line, column, text }));
         ManifestError::of_document(self.document.source.clone(), None, position, vec![problem])

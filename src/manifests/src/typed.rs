@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::check::syntax;
 use crate::error::Problem;
 use crate::known_fields::{Open, Watched};
 use crate::nearest::nearest;
@@ -126,8 +127,18 @@ fn misfit(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Misfi
     Misfit { problem: Problem::new(field, message), steps }
 }
 
+/// serde's "unknown variant `a`, expected one of `A`, `B`" as our own checks say it.
+fn unknown_variant(message: &str) -> Option<String> {
+    let (found, known) = message.strip_prefix("unknown variant `")?.rsplit_once("`, expected ")?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    Some(syntax::not_one_of(found, &known))
+}
+
 /// serde's "invalid type: string "x", expected i32" as "found string "x", expected an integer".
 fn in_plain_words(message: &str) -> String {
+    if let Some(message) = unknown_variant(message) {
+        return message;
+    }
     let found = ["invalid type: ", "invalid value: ", "invalid length: "]
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix));

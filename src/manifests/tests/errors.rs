@@ -124,6 +124,15 @@ fn refusals_of_documents(#[case] text: &str, #[case] expected: &str) {
     "spec.containers[0].image: found boolean `false`, expected a string; text in quotes is a string"
 )]
 #[case(
+    "{containers: [{name: a, imagePullPolicy: Alway}]}",
+    "spec.containers[0].imagePullPolicy: found \"Alway\", expected one of Always, IfNotPresent, Never: did you mean Always?"
+)]
+#[case(
+    "{containers: [{name: a, resources: {requests: {memroy: 3Gi}}}]}",
+    "spec.containers[0].resources.requests.memroy: is no resource, expected cpu, memory, ephemeral-storage, \
+     hugepages-SIZE or DOMAIN/NAME: did you mean memory?"
+)]
+#[case(
     "{containers: [{name: a, resource: {}}]}",
     "spec.containers[0].resource: unknown field: did you mean resources?"
 )]
@@ -333,14 +342,14 @@ fn requirements_at_the_proposals_short_place_say_where_they_belong() {
     "Deployment",
     "{replicas: 1, selector: {matchLabels: {a: b}}, ",
     "Never",
-    Some("found \"Never\", expected one of Always")
+    Some("found \"Never\", expected Always")
 )]
 #[case(
     "apps/v1",
     "DaemonSet",
     "{selector: {matchLabels: {a: b}}, ",
     "OnFailure",
-    Some("found \"OnFailure\", expected one of Always")
+    Some("found \"OnFailure\", expected Always")
 )]
 #[case("apps/v1", "StatefulSet", "{selector: {matchLabels: {a: b}}, ", "\"\"", None)]
 #[case("batch/v1", "Job", "{", "Never", None)]
@@ -443,4 +452,28 @@ spec:
     }
     // Nothing is said to be missing that was only of the wrong type.
     assert!(!error.contains("missing"), "{error}");
+}
+
+#[rstest]
+#[case(
+    "minAvailable: 2, maxUnavailable: 1",
+    "spec.maxUnavailable: found beside spec.minAvailable, expected one of the two"
+)]
+#[case("minAvailable: 10.5%", "spec.minAvailable: found \"10.5%\", expected 0 or more pods, or 0% to 100%")]
+#[case("maxUnavailable: 101%", "spec.maxUnavailable: found \"101%\", expected 0 or more pods, or 0% to 100%")]
+#[case("maxUnavailable: -1", "spec.maxUnavailable: found -1, expected 0 or more pods, or 0% to 100%")]
+fn a_budget_that_the_api_server_refuses_is_told(#[case] spec: &str, #[case] message: &str) {
+    let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b, namespace: default}";
+    let told = error(&format!("{budget}\nspec: {{{spec}}}\n"));
+    assert_eq!(told, format!("f.yaml: document 1 (PodDisruptionBudget default/b): {message}"));
+}
+
+#[test]
+fn a_word_of_a_custom_resource_that_is_not_known_is_told_as_all_others_are() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 1000, template: {spec: \
+                {requirements: [{key: a, operator: in, values: [b]}]}}}\n";
+    let told = error(pool);
+    let operator = "spec.template.spec.requirements[0].operator: found \"in\", expected one of In, NotIn, Exists, \
+                    DoesNotExist, Gt, Lt, Gte, Lte: did you mean In?";
+    assert!(told.contains(operator) && !told.contains("variant"), "{told}");
 }

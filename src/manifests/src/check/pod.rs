@@ -12,6 +12,7 @@ use crate::path::{item, shorten};
 
 const TOLERATION_OPERATORS: &[&str] = &["Exists", "Equal", "Lt", "Gt"];
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
+const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const WHEN_UNSATISFIABLE: &[&str] = &["DoNotSchedule", "ScheduleAnyway"];
 
 pub(super) fn check(pod: &Pod, problems: &mut Problems) {
@@ -82,6 +83,9 @@ fn check_names(path: &str, spec: &PodSpec, problems: &mut Problems) {
 fn check_container(path: &str, container: &Container, problems: &mut Problems) {
     if container.name.is_empty() {
         problems.push(Problem::new(format!("{path}.name"), "is missing, expected a name"));
+    }
+    if let Some(policy) = container.image_pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
+        syntax::check_enum(&format!("{path}.imagePullPolicy"), policy, PULL_POLICIES, problems);
     }
     if let Some(resources) = &container.resources {
         resources::check_requirements(&format!("{path}.resources"), resources, problems);

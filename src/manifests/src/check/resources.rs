@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Wire;
 
 use super::{Problems, syntax};
 use crate::error::Problem;
+use crate::nearest::nearest;
 use crate::path::{push_key, shorten};
 
 type Amounts = BTreeMap<String, Wire>;
@@ -25,6 +26,7 @@ pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements, p
         if let Some(amounts) = amounts {
             check_amounts(path, amounts, problems);
             check_whole(path, amounts, problems);
+            check_names(path, amounts, problems);
         }
     }
     let limit_of = |name: &str| resources.limits.as_ref().and_then(|limits| limits.get(name));
@@ -47,6 +49,21 @@ pub(super) fn check_requirements(path: &str, resources: &ResourceRequirements, p
         };
         let message = format!("found {}, expected {expected} {}", shorten(&request.0), shorten(&limit.0));
         problems.push(Problem::new(key_path(&requests_path, name), message));
+    }
+}
+
+/// What a container may ask for: what Kubernetes knows, or something with a domain of its own.
+fn check_names(path: &str, amounts: &Amounts, problems: &mut Problems) {
+    const KNOWN: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+    for name in amounts.keys() {
+        // What is no name at all is told elsewhere.
+        let is_known = name.contains('/') || KNOWN.contains(&name.as_str()) || name.starts_with("hugepages-");
+        if is_known || !syntax::is_qualified_name(name) {
+            continue;
+        }
+        let hint = nearest(name, KNOWN).map_or_else(String::new, |near| format!(": did you mean {near}?"));
+        let expected = "expected cpu, memory, ephemeral-storage, hugepages-SIZE or DOMAIN/NAME";
+        problems.push(Problem::new(key_path(path, name), format!("is no resource, {expected}{hint}")));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::check::Problems;
 use crate::error::Problem;
+use crate::nearest::nearest;
 use crate::path::shorten;
 
 fn is_alphanumeric(byte: Option<&u8>) -> bool {
@@ -77,10 +78,20 @@ pub(super) fn check_value(path: &str, value: &str, problems: &mut Problems) {
     problems.push(Problem::new(path, message));
 }
 
+/// Text that is none of what was expected, and the nearest that is.
+pub(crate) fn not_one_of(found: &str, known: &[&str]) -> String {
+    let hint = nearest(found, known.iter().copied()).map_or_else(String::new, |near| format!(": did you mean {near}?"));
+    let expected = match known {
+        [only] => (*only).to_owned(),
+        known => format!("one of {}", known.join(", ")),
+    };
+    format!("found {:?}, expected {expected}{hint}", shorten(found))
+}
+
 /// Notes text that is not one of `known`.
 pub(super) fn check_enum(path: &str, found: &str, known: &[&str], problems: &mut Problems) {
     if !known.contains(&found) {
-        let message = format!("found {:?}, expected one of {}", shorten(found), known.join(", "));
+        let message = not_one_of(found, known);
         problems.push(Problem::new(path, message));
     }
 }

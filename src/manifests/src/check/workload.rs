@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::JobSpec;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{Problems, metadata, pod, resources, selector, syntax};
+use super::{Problems, budget, metadata, pod, resources, selector, syntax};
 use crate::error::Problem;
 use crate::object::Object;
 
@@ -44,8 +44,8 @@ pub(super) fn check(object: &Object, problems: &mut Problems) {
             }
         }),
         Object::PodDisruptionBudget(object) => {
-            if let Some(labels) = object.spec.as_ref().and_then(|spec| spec.selector.as_ref()) {
-                selector::check_label_selector("spec.selector", labels, problems);
+            if let Some(spec) = &object.spec {
+                budget::check(spec, problems);
             }
         }
         Object::PersistentVolumeClaim(object) => {
