@@ -16,6 +16,7 @@ mod onlookers;
 mod output;
 mod plan;
 mod progress;
+mod recording;
 mod run;
 mod sandbox;
 mod simulate;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use berth_cloudprovider::ProviderId;
-use berth_page::{Explain, Page, PageOptions, Server};
+use berth_page::{Explain, Page, PageOptions, Price, Server};
 use berth_plan::{ObjectRef, Terminal};
 use berth_simulate::{FakeCloud, RecordOptions, record};
 use kube::Client;
@@ -81,19 +81,14 @@ impl Opened {
         story: &Story,
     ) -> Result<Onlookers> {
         let page = (self.recording.is_some() || self.args.page.is_some()).then(|| {
-            let machines = cloud.clone();
-            let price = move |id: &str| {
-                let prices = machines.prices(&ProviderId(id.to_owned()))?;
-                let (own, list) = (prices.own.dollars(), prices.list.dollars());
-                // On a slot, nothing is paid by the hour.
-                Some([own, if own > 0.0 { own } else { list }])
-            };
             let options = PageOptions {
                 title: title.to_owned(),
-                price: Arc::new(price),
+                price: price(cloud),
                 explain: Some(explain(client, title.trim_start_matches("Berth: "), &options)),
                 with_events,
                 records: self.recording.is_some(),
+                tick: berth_page::TICK,
+                slots: None,
             };
             Page::start(client, options)
         });
@@ -192,6 +187,17 @@ fn explain(client: &Client, context: &str, options: &RecordOptions) -> Explain {
             let told = told.await.map_err(|error| error.to_string())?;
             told.map_err(|error| format!("{error:#}"))
         })
+    })
+}
+
+/// What instances of a cloud cost, as paid and without reservations.
+pub(crate) fn price(cloud: &FakeCloud) -> Price {
+    let machines = cloud.clone();
+    Arc::new(move |id| {
+        let prices = machines.prices(&ProviderId(id.to_owned()))?;
+        let (own, list) = (prices.own.dollars(), prices.list.dollars());
+        // On a slot, nothing is paid by the hour.
+        Some([own, if own > 0.0 { own } else { list }])
     })
 }
 

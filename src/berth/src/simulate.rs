@@ -8,6 +8,7 @@ use berth_simulate::{Report, Simulation, Variation, variants};
 use clap::ValueEnum;
 
 use crate::output::{to_stderr, to_stdout};
+use crate::recording::Recording;
 
 /// Let days pass for a cluster in virtual time, and say what they cost
 ///
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    /// Write the cluster as it changes to this file: one page with a slider for its time
+    #[arg(long, value_name = "FILE.html")]
+    record: Option<PathBuf>,
     /// Variants that run at a time, 1 to 64; the report does not depend on them (default: one a core)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
@@ -43,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let variations: Vec<Variation> = args.vary.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let report = match Report::read(&args.scenario)? {
         Some(_) if !variations.is_empty() => bail!("--vary: expected a scenario to vary, found a report"),
+        Some(_) if args.record.is_some() => bail!("--record: expected a scenario to record, found a report"),
         Some(report) => report,
         None => simulated(args, &variations)?,
     };
@@ -60,9 +65,18 @@ fn simulated(args: &Args, variations: &[Variation]) -> Result<Report> {
         to_stderr(format_args!("warning: {warning}"));
     }
     let all = variants(&simulation, variations)?;
+    let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    if let Some(path) = &args.record {
+        let [only] = all.as_slice() else {
+            bail!("--record: expected one variant, found {}: vary one value at a time", all.len());
+        };
+        let mut recording = Recording::create(path, &name, only.duration())?;
+        let outcome = only.run_watched(&mut recording).context("unable to simulate")?;
+        recording.end()?;
+        return Ok(Report::new(&name, vec![outcome]));
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let threads = args.threads.map_or(cores, usize::from);
     let outcomes = berth_simulate::run_all(&all, threads).context("unable to simulate")?;
-    let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(Report::new(&name, outcomes))
 }

@@ -132,3 +132,41 @@ fn a_line_that_cannot_be_written_is_no_success() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(stderr.matches("error: unable to write to standard output: ").count(), 1, "{stderr}");
 }
+
+#[test]
+fn a_recording_of_a_simulation_tells_its_days_and_changes_nothing() {
+    let file = std::env::temp_dir().join(format!("berth-simulated-{}.html", std::process::id()));
+    let path = file.to_str().unwrap();
+    let scenario = "examples/simulate/two-days.yaml";
+    let recorded = berth(&["simulate", scenario, "-o", "json", "--record", path]);
+    let page = std::fs::read_to_string(&file).unwrap_or_default();
+    std::fs::remove_file(&file).ok();
+    assert_eq!(recorded.code, 0, "{}", recorded.stderr);
+    assert_eq!(recorded.stdout, berth(&["simulate", scenario, "-o", "json"]).stdout);
+    // The frames are in the order of their time, up to the last event of two days.
+    let (_, data) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+    let data: serde_json::Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let frames = data["frames"].as_array().unwrap();
+    let times: Vec<u64> = frames.iter().map(|frame| frame["at"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted() && times.len() > 20 && times.len() <= 2_100, "{} frames", times.len());
+    assert!(times.last() == Some(&(48 * 3_600_000)), "{:?}", times.last());
+    let said: Vec<&str> = frames
+        .iter()
+        .flat_map(|frame| frame["said"].as_array().into_iter().flatten())
+        .filter_map(|said| said["message"].as_str())
+        .collect();
+    assert!(said.iter().any(|said| said.ends_with("on cr-web launched")), "{said:?}");
+    assert!(said.contains(&"Deployment default/web is scaled to 14"), "{said:?}");
+    let slots: Vec<[Option<i64>; 2]> = frames
+        .iter()
+        .filter_map(|frame| frame["slots"]["cr-web"].as_object())
+        .map(|slots| [slots["used"].as_i64(), slots["total"].as_i64()])
+        .collect();
+    assert!(slots.contains(&[Some(4), Some(4)]) && slots.last() == Some(&[Some(2), Some(2)]), "{slots:?}");
+    assert!(frames.iter().any(|frame| frame["nodes"].as_object().is_some_and(|nodes| !nodes.is_empty())));
+
+    let varied = berth(&["simulate", scenario, "--record", path, "--vary", "reservation.cr-web=0,2"]);
+    assert_eq!(varied.code, 2);
+    assert!(varied.stderr.contains("--record: expected one variant, found 2"), "{}", varied.stderr);
+    assert!(!file.exists());
+}

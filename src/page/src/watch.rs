@@ -25,13 +25,16 @@ use crate::model::{Node, Room, Said, Slots};
 use crate::pod::{self, Amounts, SeenPod};
 use crate::view::{PodRecord, View};
 
-/// How often a page is told what is different, at most.
-const TICK: Duration = Duration::from_millis(200);
+/// How often people who look on are told what is different, at most.
+pub const TICK: Duration = Duration::from_millis(200);
 /// Differences that wait for a slow reader; whoever is slower is told everything anew.
 pub(crate) const WAITING: usize = 64;
 
 /// What an instance costs, by its provider id, in dollars an hour: as it is paid, and without reservations.
 pub type Price = Arc<dyn Fn(&str) -> Option<[f64; 2]> + Send + Sync>;
+
+/// Slots of a capacity reservation: its id, how many are used, and how many there are.
+pub type SlotsNow = Arc<dyn Fn() -> Vec<(String, u32, u32)> + Send + Sync>;
 
 /// Tells why an object goes where it goes, or nowhere, from the cluster as it is now: asked with `node/NAME`,
 /// `pod/NAMESPACE/NAME` or `reservation/NAME`, it answers in words, or says why it cannot.
@@ -44,12 +47,16 @@ pub struct PageOptions {
     pub title: String,
     /// What instances cost.
     pub price: Price,
+    /// The cloud's slots, where the statuses of FakeCapacityReservations do not tell them.
+    pub slots: Option<SlotsNow>,
     /// Who tells the story of an object; without one, the page tells what was said of it.
     pub explain: Option<Explain>,
     /// Whether the cluster's Events about nodes are part of the story.
     pub with_events: bool,
     /// Whether all that happens is kept, to be written by [`write_recording`](crate::write_recording).
     pub records: bool,
+    /// The shortest time between two differences: [`TICK`] for people who look on.
+    pub tick: Duration,
 }
 
 impl std::fmt::Debug for PageOptions {
@@ -184,7 +191,7 @@ struct Follower {
 
 impl Follower {
     async fn run(mut self, mut watches: BoxStream<'static, Seen>) {
-        let mut ticks = tokio::time::interval(TICK);
+        let mut ticks = tokio::time::interval(self.options.tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -195,9 +202,18 @@ impl Follower {
                 }
                 _ = ticks.tick() => {
                     let Some(shared) = self.shared.upgrade() else { return };
+                    self.count_slots(&mut shared.view.lock());
                     shared.tick();
                 }
             }
+        }
+    }
+
+    /// Asks the cloud for its slots, if it is to be asked.
+    fn count_slots(&self, view: &mut View) {
+        for (id, used, total) in self.options.slots.iter().flat_map(|slots| slots()) {
+            let slots = Slots { used: used.into(), total: total.into(), state: String::new() };
+            view.slots(&id, Some(slots));
         }
     }
 
@@ -249,6 +265,7 @@ impl Follower {
                     view.node(&name, None);
                 }
             }
+            Seen::Slots(Event::Apply(_) | Event::InitApply(_)) if self.options.slots.is_some() => {}
             Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => {
                 let status = own.status.clone().unwrap_or_default();
                 view.slots(own.id(), Some(Slots { used: status.used, total: status.total, state: status.state }));

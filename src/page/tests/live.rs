@@ -73,6 +73,8 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
         })),
         with_events: false,
         records: true,
+        tick: berth_page::TICK,
+        slots: None,
     };
     let page = Page::start(&client, options);
     let server = Server::start(([127, 0, 0, 1], 0).into(), page.clone()).await.unwrap();
@@ -123,6 +125,8 @@ async fn no_address_that_others_reach_is_served() {
         explain: None,
         with_events: false,
         records: false,
+        tick: berth_page::TICK,
+        slots: None,
     };
     let error = Server::start(([0, 0, 0, 0], 0).into(), Page::start(&client, options)).await.unwrap_err();
     assert!(error.to_string().contains("expected an address of this machine alone"), "{error}");

@@ -22,11 +22,13 @@ mod vary;
 mod waits;
 mod world;
 
-pub use berth_cloudprovider_fake::cloud::FakeCloud;
+pub use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud};
 pub use error::SimulateError;
+pub use kube::Client;
 pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use record::{RecordOptions, Recorded, record};
 pub use report::Report;
 pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, openb};
 pub use vary::{Variation, run_all, variants};
+pub use world::Onlooker;

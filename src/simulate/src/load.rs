@@ -56,6 +56,11 @@ pub struct Simulation {
 // === impl Simulation ===
 
 impl Simulation {
+    /// How long it lasts.
+    pub const fn duration(&self) -> Duration {
+        self.duration
+    }
+
     /// Reads a scenario, and all that it refers to; or a trace, which is its own scenario.
     ///
     /// # Errors

@@ -59,6 +59,46 @@ pub(crate) enum Action {
     Pod(Arrival),
 }
 
+// === impl Step ===
+
+impl Step {
+    /// What happens, for people who look on. `None` for the pods of traces, of which there are many.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let offered = |offering: &Offering| {
+            let zone = offering.zone.as_ref().map_or_else(String::new, |zone| format!(" in {zone}"));
+            format!("{} {}{zone}", offering.capacity_type, offering.instance_type)
+        };
+        let machines = |machines: &Machines| {
+            let named = [&machines.node, &machines.node_pool, &machines.instance_type, &machines.zone];
+            let named: Vec<&str> = named.into_iter().flatten().map(String::as_str).collect();
+            let of = if named.is_empty() { String::new() } else { format!(" of {}", named.join(", ")) };
+            format!("{}{of}", machines.count.unwrap_or(1))
+        };
+        Some(match &self.action {
+            Action::Pod(_) => return None,
+            Action::Scale { kind, namespace, name, replicas } => {
+                format!("{kind:?} {namespace}/{name} is scaled to {replicas}")
+            }
+            Action::Apply(objects) => match objects.as_slice() {
+                [only] => format!("{} {} is applied", only.kind(), only.metadata().name.as_deref().unwrap_or_default()),
+                all => format!("{} objects are applied", all.len()),
+            },
+            Action::Delete { kind, name, .. } => format!("{kind} {name} is deleted"),
+            Action::Reservation { id, count, used_by_others } => {
+                let count = count.map(|count| format!("{count} slots"));
+                let others = used_by_others.map(|used| format!("{used} used by others"));
+                let said: Vec<String> = [count, others].into_iter().flatten().collect();
+                format!("capacity reservation {id}: {}", said.join(", "))
+            }
+            Action::Stock(offering, None) => format!("{} is in stock again", offered(offering)),
+            Action::Stock(offering, Some(left)) => format!("{}: {left} left in stock", offered(offering)),
+            Action::Price(offering, price) => format!("{} costs ${} an hour now", offered(offering), price.dollars()),
+            Action::Interrupt(of) => format!("the cloud takes back spot instances: {}", machines(of)),
+            Action::Kill(of) => format!("machines die: {}", machines(of)),
+        })
+    }
+}
+
 /// A paid offering, in one zone or in all that it is in.
 #[derive(Debug, Clone)]
 pub(crate) struct Offering {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool};
 use berth_catalogue::Money;
-use berth_cloudprovider_fake::cloud::{CloudEvent, FakeReservation};
+use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud, FakeReservation};
 use berth_kubelet::KubeletConfig;
 use berth_sandbox::{Bridge, Parts, PartsOptions};
 use berth_slim::PodStatus;
@@ -81,6 +81,31 @@ impl TracePod {
     }
 }
 
+/// Who looks on while the time of a scenario passes. It is called on the simulation's own runtime, whose clock is virtual.
+pub trait Onlooker {
+    /// The cluster is there, with the objects that it begins with.
+    fn begin(&mut self, client: &Client, cloud: &FakeCloud);
+
+    /// Something happened in the cloud, which is what decisions come to.
+    fn happened(&mut self, at: Timestamp, event: &CloudEvent);
+
+    /// An event of the scenario has its effect, in words.
+    fn step(&mut self, what: &str);
+
+    /// The time is over.
+    fn end(&mut self);
+}
+
+/// Nobody.
+struct NoOne;
+
+impl Onlooker for NoOne {
+    fn begin(&mut self, _: &Client, _: &FakeCloud) {}
+    fn happened(&mut self, _: Timestamp, _: &CloudEvent) {}
+    fn step(&mut self, _: &str) {}
+    fn end(&mut self) {}
+}
+
 /// Something that a watch has seen.
 enum Seen {
     Pod(Event<SeenPod>),
@@ -94,20 +119,20 @@ impl Simulation {
     /// # Errors
     /// An object is refused, or something is to be done to what is not there.
     pub fn run(&self) -> Result<Outcome, SimulateError> {
-        self.run_and_tell(|_, _| {})
+        self.run_watched(&mut NoOne)
     }
 
-    /// As [`run`](Self::run), and tells what happens in the cloud, which is what decisions come to: when, and what.
+    /// As [`run`](Self::run), while somebody looks on. That changes nothing of the outcome.
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_and_tell(&self, mut tell: impl FnMut(Timestamp, &CloudEvent)) -> Result<Outcome, SimulateError> {
+    pub fn run_watched(&self, onlooker: &mut dyn Onlooker) -> Result<Outcome, SimulateError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .map_err(SimulateError::Runtime)?;
-        runtime.block_on(World::play(self, &mut tell))
+        runtime.block_on(World::play(self, onlooker))
     }
 }
 
@@ -138,11 +163,9 @@ pub(crate) struct World<'s> {
 // === impl World ===
 
 impl<'s> World<'s> {
-    async fn play(
-        simulation: &'s Simulation,
-        tell: &mut impl FnMut(Timestamp, &CloudEvent),
-    ) -> Result<Outcome, SimulateError> {
+    async fn play(simulation: &'s Simulation, onlooker: &mut dyn Onlooker) -> Result<Outcome, SimulateError> {
         let mut world = Self::start(simulation).await?;
+        onlooker.begin(&world.parts.client, &world.parts.cloud);
         let mut watches = watch_all(&world.parts.client);
         let end = world.start + simulation.duration;
         let interval = (simulation.duration / SAMPLES).max(SHORTEST_SAMPLE);
@@ -155,7 +178,7 @@ impl<'s> World<'s> {
             tokio::select! {
                 biased;
                 Some(event) = world.parts.happened.recv() => {
-                    tell(world.parts.cloud.now(), &event);
+                    onlooker.happened(world.parts.cloud.now(), &event);
                     world.happened(event);
                 }
                 Some(seen) = watches.next() => world.seen(seen).await,
@@ -169,6 +192,9 @@ impl<'s> World<'s> {
                         world.notice_silence(now).await;
                     }
                     while let Some(step) = steps.next_if(|step| world.start + Duration::from_millis(step.at) <= now) {
+                        if let Some(what) = step.in_words() {
+                            onlooker.step(&what);
+                        }
                         act::perform(&mut world, step).await.map_err(|message| {
                             SimulateError::Step { place: simulation.place(step.origin), message }
                         })?;
@@ -185,6 +211,7 @@ impl<'s> World<'s> {
             }
         }
         world.sample();
+        onlooker.end();
         Ok(Outcome::new(simulation, world.parts.cloud.now(), &world.meter, &world.waits, world.samples)
             .with_counts(world.notes, [world.n_interrupted, world.n_died, world.n_refused]))
     }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_cloudprovider::Instance;
-use berth_cloudprovider_fake::cloud::CloudEvent;
 use berth_sandbox::{Ended, Options};
-use berth_simulate::{Outcome, RecordOptions, Report, Simulation, Variation, record, variants};
+use berth_simulate::{
+    Client, CloudEvent, FakeCloud, Onlooker, Outcome, RecordOptions, Report, Simulation, Variation, record, variants,
+};
+use jiff::Timestamp;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
@@ -54,13 +56,28 @@ async fn play_story(to: &Path) -> Launches {
     instances.iter().map(launch).collect()
 }
 
-fn replay(simulation: &Simulation) -> (Launches, Outcome) {
-    let mut launched = Vec::new();
-    let outcome = simulation.run_and_tell(|_, event| {
+/// What was launched.
+#[derive(Default)]
+struct Seen(Vec<Instance>);
+
+impl Onlooker for Seen {
+    fn begin(&mut self, _: &Client, _: &FakeCloud) {}
+
+    fn happened(&mut self, _: Timestamp, event: &CloudEvent) {
         if let CloudEvent::Launched { instance, .. } = event {
-            launched.push((**instance).clone());
+            self.0.push((**instance).clone());
         }
-    });
+    }
+
+    fn step(&mut self, _: &str) {}
+
+    fn end(&mut self) {}
+}
+
+fn replay(simulation: &Simulation) -> (Launches, Outcome) {
+    let mut seen = Seen::default();
+    let outcome = simulation.run_watched(&mut seen);
+    let mut launched = seen.0;
     launched.sort_by_key(|instance| (instance.launched_at, instance.provider_id.0.clone()));
     (launched.iter().map(launch).collect(), outcome.unwrap())
 }

@@ -9,8 +9,18 @@ const LARGE = 120;
 function time(at) {
   const seconds = Math.floor(at / 1000);
   const two = (value) => String(value).padStart(2, "0");
-  const hours = Math.floor(seconds / 3600);
-  return (hours ? hours + ":" + two(Math.floor(seconds / 60) % 60) : Math.floor(seconds / 60)) + ":" + two(seconds % 60);
+  const days = Math.floor(seconds / 86400);
+  const hours = Math.floor(seconds / 3600) % 24;
+  return (days ? days + "d " : "") + (days || hours ? hours + ":" + two(Math.floor(seconds / 60) % 60) : Math.floor(seconds / 60)) + ":" + two(seconds % 60);
+}
+
+// A plot's times are whole minutes, hours or days where they are far apart.
+const STEPS = [1, 2, 5, 10, 15, 30].flatMap((n) => [n, n * 60]).concat([3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000]).sort((a, b) => a - b);
+function tick(at) {
+  const days = Math.floor(at / 86400);
+  const rest = at % 86400;
+  if (!days) return at >= 3600 ? time(at * 1000).slice(0, -3) : time(at * 1000);
+  return days + "d" + (rest ? " " + Math.floor(rest / 3600) + "h" : "");
 }
 
 function element(tag, text, className) {
@@ -259,7 +269,7 @@ function drawPlots() {
       plots[index] = new uPlot({
         width, height: 170, cursor: { y: false },
         scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high * 1.08, unit ? 0.1 : 1)] } },
-        axes: [{ ...axis, values: (_, all) => all.map((value) => time(value * 1000)) }, { ...axis, size: 54, values: (_, all) => all.map((value) => (unit ? unit + Number(value.toFixed(3)) : Number.isInteger(value) ? whole.format(value) : "")) }],
+        axes: [{ ...axis, incrs: STEPS, values: (_, all) => all.map(tick) }, { ...axis, size: 54, values: (_, all) => all.map((value) => (unit ? unit + Number(value.toFixed(3)) : Number.isInteger(value) ? whole.format(value) : "")) }],
         series: [{ label: "at", value: (_, value) => (value == null ? "–" : time(value * 1000)) }, ...series],
       }, data, figure);
       return;
