@@ -211,3 +211,29 @@ fn a_page_grows_with_what_differs_and_not_with_nodes() {
     assert!(many.contains("<dt>Nodes to launch</dt><dd>10,000</dd>"));
     assert!(many.len() < few.len() + 1000, "{} and {}", few.len(), many.len());
 }
+
+#[test]
+fn nodes_that_a_static_pool_misses_are_not_drawn_as_existing_ones() {
+    const POOL: &str = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: fixed}\nspec:\n  replicas: 1\n  \
+                        template: {spec: {nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}, \
+                        requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]}}\n---\n\
+                        apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, resources: \
+                        {requests: {cpu: 2}}}]}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: old, labels: \
+                        {kubernetes.io/hostname: old, kubernetes.io/os: linux}}\nstatus: {allocatable: {cpu: 1, pods: 10}, \
+                        conditions: [{type: Ready, status: 'True'}]}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: b}\n\
+                        spec: {nodeSelector: {kubernetes.io/hostname: old}, containers: [{name: c}]}\n";
+    let file = std::env::temp_dir().join(format!("berth-static-{}.yaml", std::process::id()));
+    std::fs::write(&file, POOL).unwrap();
+    let run = berth(&["plan", "-f", file.to_str().unwrap(), "--feature-gates", "StaticCapacity=true", "-o", "html"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let data = data(&run.stdout);
+    let mut nodes: Vec<(&str, bool)> = data["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| (node["o"].as_str().unwrap(), node["l"].as_bool().unwrap_or(false)))
+        .collect();
+    nodes.sort_unstable();
+    assert_eq!(nodes, [("fixed-00001", true), ("old", false)]);
+}

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::plan_json;
+use common::{berth, plan_json};
 
 const CATALOGUE: &str = "examples/catalogues/four-slots.yaml";
 
@@ -216,4 +216,11 @@ fn an_owner_that_goes_to_another_reservation_of_its_new_node_is_listed_there() {
     let plan = run(&(small + &reservation("large", "", "") + &owner("a", "1", "", "")));
     assert_eq!(plan["summary"]["placed"], 1);
     assert_eq!(placed(&plan["nodeClaims"][0]).1, ["default/a of large"]);
+}
+
+#[test]
+fn a_node_that_is_launched_for_a_reservation_alone_is_among_those_that_wide_lists() {
+    let run = berth(&["plan", "-f", "examples/room", "--wide", "--now", "2026-01-01T00:00:00Z"]);
+    let (_, nodes) = run.stdout.split_once("\nPods by node\n").unwrap();
+    assert!(nodes.contains("Reservation "), "{nodes}");
 }

@@ -1,4 +1,4 @@
-//! Who goes where, pod by pod.
+//! Who goes where, pod by pod and Reservation by Reservation.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use berth_model::MemberKind;
 
 use crate::Plan;
 
-/// Writes the pods of every node, new ones by the names that claims have in the JSON contract.
+/// Writes the pods and Reservations of every node, new ones by the names that claims have in the JSON contract.
 pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: &mut W) -> io::Result<()> {
     let cluster = &plan.cluster;
     let mut is_first = true;
@@ -21,15 +21,16 @@ pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: 
             let zone = group.zone.map_or("-", |zone| cluster.symbols.text(zone));
             let (pool, instance_type) = (plan.pool_name(group.node_pool), plan.type_name(group.instance_type));
             let head = format!("{pool}-{number:05} ({instance_type}, {zone}, {})", group.capacity_type.name());
-            write_node(assignment, &head, shares, node, &drawn, &mut is_first, writer)?;
+            write_node(assignment, &head, shares, node, [&drawn, &[]], &mut is_first, writer)?;
         }
     }
     for (entry, shares) in plan.solution.nodes.iter().zip(&assignment.nodes) {
         let mut also = plan.allocation.on_node(entry.node, MemberKind::Pod, cluster);
         also.extend(plan.allocation.with(assignment, shares, 0, cluster));
+        let held = plan.allocation.on_node(entry.node, MemberKind::Reservation, cluster);
         let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
         let what = if entry.node < plan.n_there { "exists" } else { "of a static NodePool, to launch" };
-        write_node(assignment, &format!("{name} ({what})"), shares, 0, &also, &mut is_first, writer)?;
+        write_node(assignment, &format!("{name} ({what})"), shares, 0, [&also, &held], &mut is_first, writer)?;
     }
     Ok(())
 }
@@ -39,19 +40,23 @@ fn write_node<W: Write>(
     head: &str,
     shares: &[Share],
     node: u32,
-    also: &[Also<'_>],
+    [also, held]: [&[Also<'_>]; 2],
     is_first: &mut bool,
     writer: &mut W,
 ) -> io::Result<()> {
-    let own = shares.iter().filter(|share| assignment.kind(**share) == MemberKind::Pod);
-    let mut names = own.flat_map(|share| assignment.members(share.of_node(node))).map(|member| member.to_string());
-    let mut also = also.iter().map(|also| also.name.to_owned());
-    let Some(first) = names.next().or_else(|| also.next()) else { return Ok(()) };
+    let of_kind = |kind| {
+        let own = shares.iter().filter(move |share| assignment.kind(**share) == kind);
+        own.flat_map(|share| assignment.members(share.of_node(node))).map(|member| member.to_string())
+    };
+    let pods = of_kind(MemberKind::Pod).chain(also.iter().map(|also| also.name.to_owned()));
+    let held = of_kind(MemberKind::Reservation).chain(held.iter().map(|held| held.name.to_owned()));
+    let mut names = pods.chain(held.map(|name| format!("Reservation {name}")));
+    let Some(first) = names.next() else { return Ok(()) };
     if std::mem::take(is_first) {
         writeln!(writer, "\nPods by node")?;
     }
     write!(writer, "{head}\n  {first}")?;
-    for name in names.chain(also) {
+    for name in names {
         write!(writer, ", {name}")?;
     }
     writeln!(writer)

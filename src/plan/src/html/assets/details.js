@@ -120,7 +120,7 @@ function showDetails(bin, query) {
   close.type = "button";
   close.addEventListener("click", () => details.close());
   const what = placesOf(bin).map(([kind, name]) => (kind ? `${kind} ${name}` : name));
-  if (!bin.isNew) what.unshift("existing node", ...(bin.type ? [bin.type] : []));
+  if (!bin.isNew) what.unshift(bin.isLaunched ? "node of a static NodePool, to be launched" : "existing node", ...(bin.type ? [bin.type] : []));
   if (bin.reservation) what.push(`capacity reservation ${bin.reservation}`);
   const parts = [title, close, element("p", "", what.join(" · "))];
   if (bin.isNew) {

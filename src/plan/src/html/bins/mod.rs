@@ -205,7 +205,7 @@ fn numbers(contents: &[(ClassId, u32)]) -> Vec<(u32, u32)> {
     contents.iter().map(|&(class, count)| (class.0, count)).collect()
 }
 
-/// Existing nodes that get pods.
+/// Existing nodes that get pods, and those that are launched for static NodePools.
 struct Nodes<'a>(&'a Plan, &'a Assignment<'a>, &'a Bound<'a>);
 
 #[derive(Serialize)]
@@ -229,6 +229,9 @@ struct NodeJson<'a> {
     contents: Vec<(u32, u32)>,
     #[serde(rename = "n")]
     firsts: Vec<u32>,
+    /// It is launched for a static NodePool, and not there yet.
+    #[serde(rename = "l", skip_serializing_if = "std::ops::Not::not")]
+    is_launched: bool,
     /// Who gives way.
     #[serde(rename = "e", skip_serializing_if = "<[_]>::is_empty")]
     preempted: &'a [Box<str>],
@@ -264,6 +267,7 @@ fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Sh
         allocatable: node.allocatable.amounts(),
         contents: contents.collect(),
         firsts: shares.iter().map(|share| share.first).chain(also.iter().map(|(.., first)| *first)).collect(),
+        is_launched: entry.node >= plan.n_there,
         preempted,
     })
 }
