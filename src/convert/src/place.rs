@@ -24,16 +24,16 @@ pub(crate) fn place_pods(
     let mut places = Vec::with_capacity(pods.size_hint().0);
     let mut n_elsewhere = 0_usize;
     for (pod, fate) in pods {
+        let who = Who {
+            namespace: pod.namespace,
+            name: &pod.name,
+            uid: pod.uid.as_deref(),
+            labels: pod.labels,
+            references: pod.references,
+        };
         match fate {
             Fate::Pending => {
                 let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
-                let who = Who {
-                    namespace: pod.namespace,
-                    name: &pod.name,
-                    uid: pod.uid.as_deref(),
-                    labels: pod.labels,
-                    references: pod.references,
-                };
                 let spec = ownership.spec_for(spec, who, cluster);
                 if let Some(daemon) = pod.owner.and_then(&daemon_of) {
                     existing.expect_daemon(spec, daemon, cluster);
@@ -50,13 +50,6 @@ pub(crate) fn place_pods(
             Fate::Bound(position) => {
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                 let daemon = pod.owner.and_then(&daemon_of);
-                let who = Who {
-                    namespace: pod.namespace,
-                    name: &pod.name,
-                    uid: pod.uid.as_deref(),
-                    labels: pod.labels,
-                    references: pod.references,
-                };
                 // One that says from which Reservation it draws is bound to no other, even if that one is spent.
                 let candidate = if pod.draws_from.is_some() || pod.is_terminating {
                     PreAllocatable::default()

@@ -197,7 +197,7 @@ impl Relaxed {
         }
         let scarce_of = |sort: &Sort| sort.stock.and_then(|at| scarce.get(at)).copied();
         let mut constraints = Vec::with_capacity(cells + 2 * self.sorts.len());
-        let mut worths: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
+        let mut room_prices: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
         for sort in &self.sorts {
             let worth: Vec<Variable> = sort.room.iter().map(|_| variables.add(variable().min(0.0))).collect();
             let mut of_room = Expression::default();
@@ -245,7 +245,7 @@ impl Relaxed {
                 }
                 (None, false) => gain -= of_room * sort.count,
             }
-            worths.push(worth);
+            room_prices.push(worth);
         }
         let mut model = variables.maximise(gain).using(clarabel);
         model
@@ -263,30 +263,30 @@ impl Relaxed {
         };
         Some(Duals {
             items: prices.iter().map(value).collect::<Option<_>>()?,
-            resources: worths.iter().map(|worth| worth.iter().map(value).collect()).collect::<Option<_>>()?,
+            resources: room_prices.iter().map(|worth| worth.iter().map(value).collect()).collect::<Option<_>>()?,
         })
     }
 
     /// The bound that prices of items give.
     fn value(&self, duals: &Duals) -> f64 {
-        let worths: Vec<f64> = self
+        let room_values: Vec<f64> = self
             .sorts
             .iter()
             .enumerate()
             .map(|(at, sort)| self.worth(sort, &duals.items, duals.resources.get(at)))
             .collect();
         // No new bin that any number can be had of is worth more than it costs.
-        let unlimited = self.sorts.iter().zip(&worths).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
+        let unlimited = self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
         let scale = unlimited.filter(|(sort, worth)| **worth > sort.cost).map(|(sort, worth)| sort.cost / worth);
         let scale = scale.fold(1.0, f64::min);
         let price = |item: u32| scale * duals.items.get(item as usize).copied().unwrap_or(0.0);
         // One more of a stock saves as much as the best of its bins is worth more than it costs.
         let mut scarce = vec![0.0_f64; self.stocks.len()];
-        for (sort, worth) in self.sorts.iter().zip(&worths).filter(|(sort, _)| sort.is_new) {
+        for (sort, worth) in self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new) {
             let over = scale * worth - sort.cost;
             sort.stock.and_then(|at| scarce.get_mut(at)).into_iter().for_each(|most| *most = most.max(over));
         }
-        let least = self.sorts.iter().zip(&worths).map(|(sort, worth)| {
+        let least = self.sorts.iter().zip(&room_values).map(|(sort, worth)| {
             let stays = sort.cost - scale * worth;
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {
