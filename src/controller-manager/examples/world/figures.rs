@@ -43,16 +43,20 @@ pub(crate) struct Since {
 
 impl Since {
     pub(crate) fn now() -> Self {
-        Self { clock: Instant::now(), cpu: thread_cpu() }
+        let cpu = thread_cpu();
+        Self { clock: Instant::now(), cpu }
     }
 
     pub(crate) fn taken(&self) -> Taken {
-        Taken { clock: self.clock.elapsed(), cpu: thread_cpu().saturating_sub(self.cpu) }
+        let clock = self.clock.elapsed();
+        Taken { clock, cpu: thread_cpu().saturating_sub(self.cpu) }
     }
 }
 
 /// CPU time of this thread; nothing where the kernel does not tell it.
 fn thread_cpu() -> Duration {
+    // What is told is brought up to date when the kernel looks at who runs next.
+    std::thread::yield_now();
     let told = read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(told.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
