@@ -160,14 +160,14 @@ async fn ask(client: &Client, nodes: usize, lateness: &Lateness) {
 }
 
 /// Writes a second while everything goes on.
-async fn write_all(client: &Client, plane: &Plane) {
+async fn write_all(client: &Client, plane: &Plane, nodes: usize) {
     let pod = |n: usize| {
         let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}});
         json!({"metadata": {"name": format!("written-{n}")}, "spec": {"containers": [container]}})
     };
     let map = |n: usize| json!({"metadata": {"name": format!("written-{n}")}, "data": {"n": n.to_string()}});
     for (plural, object) in [("pods", &pod as &dyn Fn(usize) -> Value), ("configmaps", &map)] {
-        plane.settle().await;
+        plane.settle(nodes).await;
         let (before, busy, began) = (version(client).await, plane.cpu(), Instant::now());
         write(client, &format!("/api/v1/namespaces/default/{plural}"), WRITTEN, object).await;
         let (seconds, busy) = (began.elapsed().as_secs_f64(), (plane.cpu() - busy).max(0.01));
@@ -221,7 +221,7 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     define_claims(&client).await;
     let quota = json!({"metadata": {"name": "all"}, "spec": {"hard": {"pods": "1000000", "requests.cpu": "1000000"}}});
     create(&client, "/api/v1/namespaces/default/resourcequotas", &quota).await;
-    plane.settle().await;
+    plane.settle(nodes).await;
     let (busy, began) = (plane.cpu(), Instant::now());
     claim_nodes(&client, nodes).await;
     println!(
@@ -240,7 +240,7 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
         lateness.told()
     );
     memory(&plane);
-    plane.settle().await;
+    plane.settle(nodes).await;
 
     let with = cores(&plane, 10).await;
     println!("idle, heartbeats and controllers: {:.1}% of a core; {}", with * 100.0, lateness.told());
@@ -248,10 +248,10 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     ask(&client, nodes, &lateness).await;
     change(&client, nodes, deployments, &lateness).await;
     memory(&plane);
-    write_all(&client, &plane).await;
-    plane.settle().await;
+    write_all(&client, &plane, nodes).await;
+    plane.settle(nodes).await;
     roll(&client, nodes, deployments.min(ROLLED.div_ceil(REPLICAS)), &plane, &lateness).await;
-    plane.settle().await;
+    plane.settle(nodes).await;
     memory(&plane);
     scheduler.abort();
 
@@ -267,7 +267,7 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
         );
         lateness.told();
         let began = Instant::now();
-        plane.settle().await;
+        plane.settle(nodes).await;
         println!(
             "controllers started anew have settled after {:.1?}; {}",
             began.elapsed().saturating_sub(Duration::from_secs(1)),
