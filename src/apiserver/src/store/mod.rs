@@ -244,16 +244,15 @@ impl Store {
                 return Err(Compacted { oldest: collection.compacted });
             }
             let mut frozen = collection.frozen.lock();
-            let state = match frozen.at(at) {
-                Some(state) => state,
-                None => {
-                    let state = collection.past(at)?;
-                    // Who asks for a page goes on, most likely.
-                    if range.limit > 0 {
-                        frozen.keep(at, state.clone());
-                    }
-                    state
+            let state = if let Some(state) = frozen.at(at) {
+                state
+            } else {
+                let state = collection.past(at)?;
+                // Who asks for a page goes on, most likely.
+                if range.limit > 0 {
+                    frozen.keep(at, state.clone());
                 }
+                state
             };
             frozen::fill(&mut page, &state, range);
             return Ok(page);
