@@ -139,7 +139,7 @@ fn pages_of_the_past_show_what_there_was_whatever_has_changed_since() {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let key = format!("{}/{}", ["a", "b"][(dice >> 40) as usize % 2], (dice >> 50) % 9);
         match store.get("pods", &key) {
-            Some(known) if (dice >> 33) % 2 == 0 => {
+            Some(known) if (dice >> 33).is_multiple_of(2) => {
                 store.delete("pods", &key, known.revision, draft("x", "")).unwrap();
             }
             Some(known) => drop(store.update("pods", &key, known.revision, draft("x", "")).unwrap()),
