@@ -1,18 +1,17 @@
 //! What is kept of Endpoints and EndpointSlices: they repeat every pod, so what they say is kept as digests, and objects are
-//! made only of what is written.
+//! neither made nor read whole: their texts are.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use k8s_openapi::api::core::v1::{
-    EndpointAddress, EndpointPort as SubsetPort, EndpointSubset, Endpoints, ObjectReference,
-};
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use k8s_openapi::api::core::v1::EndpointPort as SubsetPort;
+use k8s_openapi::api::discovery::v1::EndpointPort;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Endpoints with a digest of their subsets.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "Endpoints")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownEndpoints {
     pub(crate) metadata: ObjectMeta,
     /// `None` where they say what is never written here.
@@ -20,8 +19,7 @@ pub(crate) struct KnownEndpoints {
 }
 
 /// An EndpointSlice with a digest of each endpoint.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "EndpointSlice")]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownSlice {
     pub(crate) metadata: ObjectMeta,
     pub(crate) ports: Vec<EndpointPort>,
@@ -65,16 +63,198 @@ pub(crate) struct PodSubset<'p> {
     pub(crate) not_ready: Vec<PodAddress<'p>>,
 }
 
+// What is written, as text: the fields that are ours of Endpoints, of EndpointSlices and of what they consist of.
+
+/// Endpoints as they are written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EndpointsText<'p> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: &'p ObjectMeta,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subsets: Vec<SubsetText<'p>>,
+}
+
+/// An EndpointSlice as it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SliceText<'p> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: &'p ObjectMeta,
+    address_type: &'static str,
+    endpoints: Vec<EndpointText<'p>>,
+    ports: &'p [EndpointPort],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubsetText<'p> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<AddressText<'p>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_ready_addresses: Vec<AddressText<'p>>,
+    #[serde(skip_serializing_if = "<[SubsetPort]>::is_empty")]
+    ports: &'p [SubsetPort],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AddressText<'p> {
+    ip: &'p str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hostname: Option<&'p str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_name: Option<&'p str>,
+    target_ref: TargetText<'p>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndpointText<'p> {
+    addresses: [&'p str; 1],
+    conditions: ConditionsText,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hostname: Option<&'p str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_name: Option<&'p str>,
+    target_ref: TargetText<'p>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone: Option<&'p str>,
+}
+
+#[derive(Serialize)]
+struct ConditionsText {
+    ready: bool,
+    serving: bool,
+    terminating: bool,
+}
+
+#[derive(Serialize)]
+struct TargetText<'p> {
+    kind: &'static str,
+    namespace: &'p str,
+    name: &'p str,
+    uid: &'p str,
+}
+
+// What is read. Texts are borrowed from the answer or event; fields that are never written here are only seen to be there.
+
+/// A text, borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct ReadText<'t>(#[serde(borrow)] Cow<'t, str>);
+
+#[derive(Deserialize)]
+struct ReadEndpoints<'t> {
+    metadata: ReadMeta,
+    #[serde(borrow, default)]
+    subsets: Option<Vec<ReadSubset<'t>>>,
+}
+
+#[derive(Deserialize)]
+struct ReadSlice<'t> {
+    metadata: ReadMeta,
+    #[serde(default)]
+    ports: Option<Vec<EndpointPort>>,
+    #[serde(borrow, default)]
+    endpoints: Option<Vec<ReadEndpoint<'t>>>,
+}
+
+/// Metadata without who owns which field: that is the server's matter.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct ReadMeta(#[serde(deserialize_with = "lean")] ObjectMeta);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadSubset<'t> {
+    #[serde(borrow, default)]
+    addresses: Option<Vec<ReadAddress<'t>>>,
+    #[serde(borrow, default)]
+    not_ready_addresses: Option<Vec<ReadAddress<'t>>>,
+    #[serde(default)]
+    ports: Option<Vec<SubsetPort>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadAddress<'t> {
+    #[serde(borrow)]
+    ip: Cow<'t, str>,
+    #[serde(borrow, default)]
+    hostname: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    node_name: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    target_ref: Option<ReadTarget<'t>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadEndpoint<'t> {
+    #[serde(borrow, default)]
+    addresses: Option<Vec<ReadText<'t>>>,
+    #[serde(default)]
+    conditions: Option<ReadConditions>,
+    #[serde(borrow, default)]
+    hostname: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    node_name: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    target_ref: Option<ReadTarget<'t>>,
+    #[serde(borrow, default)]
+    zone: Option<ReadText<'t>>,
+    #[serde(default)]
+    deprecated_topology: Option<IgnoredAny>,
+    #[serde(default)]
+    hints: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct ReadConditions {
+    #[serde(default)]
+    ready: Option<bool>,
+    #[serde(default)]
+    serving: Option<bool>,
+    #[serde(default)]
+    terminating: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadTarget<'t> {
+    #[serde(borrow, default)]
+    kind: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    namespace: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    name: Option<ReadText<'t>>,
+    #[serde(borrow, default)]
+    uid: Option<ReadText<'t>>,
+    #[serde(default)]
+    api_version: Option<IgnoredAny>,
+    #[serde(default)]
+    field_path: Option<IgnoredAny>,
+    #[serde(default)]
+    resource_version: Option<IgnoredAny>,
+}
+
 fn digest(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Who owns which field is the server's matter.
-fn lean(mut metadata: ObjectMeta) -> ObjectMeta {
+fn lean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut metadata = ObjectMeta::deserialize(deserializer)?;
     metadata.managed_fields = None;
-    metadata
+    Ok(metadata)
+}
+
+fn text<'r>(read: Option<&'r ReadText<'_>>) -> Option<&'r str> {
+    read.map(|text| &*text.0)
 }
 
 // === impl PodAddress ===
@@ -82,83 +262,70 @@ fn lean(mut metadata: ObjectMeta) -> ObjectMeta {
 impl<'p> PodAddress<'p> {
     fn read(
         ip: &'p str,
-        hostname: Option<&'p str>,
-        node: Option<&'p str>,
-        target: &'p ObjectReference,
+        hostname: Option<&'p ReadText<'_>>,
+        node: Option<&'p ReadText<'_>>,
+        target: Option<&'p ReadTarget<'_>>,
     ) -> Option<Self> {
-        let ObjectReference { api_version: None, field_path: None, kind, name, namespace, resource_version: None, uid } =
-            target
+        let ReadTarget { kind, namespace, name, uid, api_version: None, field_path: None, resource_version: None } =
+            target?
         else {
             return None;
         };
-        (kind.as_deref() == Some("Pod")).then_some(())?;
-        let (namespace, name) = (namespace.as_deref()?, name.as_deref()?);
-        Some(Self { ip, hostname, node, namespace, name, uid: uid.as_deref()? })
+        (text(kind.as_ref()) == Some("Pod")).then_some(())?;
+        Some(Self {
+            ip,
+            hostname: text(hostname),
+            node: text(node),
+            namespace: text(namespace.as_ref())?,
+            name: text(name.as_ref())?,
+            uid: text(uid.as_ref())?,
+        })
     }
 
-    fn reference(&self) -> ObjectReference {
-        ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: Some(self.namespace.to_owned()),
-            name: Some(self.name.to_owned()),
-            uid: Some(self.uid.to_owned()),
-            ..ObjectReference::default()
-        }
+    const fn target(&self) -> TargetText<'p> {
+        TargetText { kind: "Pod", namespace: self.namespace, name: self.name, uid: self.uid }
     }
-}
 
-impl From<&PodAddress<'_>> for EndpointAddress {
-    fn from(address: &PodAddress<'_>) -> Self {
-        Self {
-            ip: address.ip.to_owned(),
-            hostname: address.hostname.map(str::to_owned),
-            node_name: address.node.map(str::to_owned),
-            target_ref: Some(address.reference()),
-        }
+    fn written(&self) -> AddressText<'p> {
+        AddressText { ip: self.ip, hostname: self.hostname, node_name: self.node, target_ref: self.target() }
     }
 }
 
 // === impl PodEndpoint ===
 
 impl<'p> PodEndpoint<'p> {
-    fn read(endpoint: &'p Endpoint) -> Option<Self> {
-        let Endpoint { addresses, conditions, deprecated_topology: None, hints: None, .. } = endpoint else {
+    fn read(endpoint: &'p ReadEndpoint<'_>) -> Option<Self> {
+        let ReadEndpoint { addresses, conditions, deprecated_topology: None, hints: None, .. } = endpoint else {
             return None;
         };
-        let [ip] = addresses.as_slice() else { return None };
+        let [ip] = addresses.as_deref()? else { return None };
         let conditions = conditions.as_ref()?;
-        let (hostname, node) = (endpoint.hostname.as_deref(), endpoint.node_name.as_deref());
+        let (hostname, node) = (endpoint.hostname.as_ref(), endpoint.node_name.as_ref());
         Some(Self {
-            address: PodAddress::read(ip, hostname, node, endpoint.target_ref.as_ref()?)?,
-            zone: endpoint.zone.as_deref(),
+            address: PodAddress::read(&ip.0, hostname, node, endpoint.target_ref.as_ref())?,
+            zone: text(endpoint.zone.as_ref()),
             ready: conditions.ready?,
             serving: conditions.serving?,
             terminating: conditions.terminating?,
         })
     }
-}
 
-impl From<&PodEndpoint<'_>> for Endpoint {
-    fn from(endpoint: &PodEndpoint<'_>) -> Self {
-        Self {
-            addresses: vec![endpoint.address.ip.to_owned()],
-            conditions: Some(EndpointConditions {
-                ready: Some(endpoint.ready),
-                serving: Some(endpoint.serving),
-                terminating: Some(endpoint.terminating),
-            }),
-            hostname: endpoint.address.hostname.map(str::to_owned),
-            node_name: endpoint.address.node.map(str::to_owned),
-            target_ref: Some(endpoint.address.reference()),
-            zone: endpoint.zone.map(str::to_owned),
-            ..Self::default()
+    const fn written(&self) -> EndpointText<'p> {
+        let Self { address, zone, ready, serving, terminating } = *self;
+        EndpointText {
+            addresses: [address.ip],
+            conditions: ConditionsText { ready, serving, terminating },
+            hostname: address.hostname,
+            node_name: address.node,
+            target_ref: address.target(),
+            zone,
         }
     }
 }
 
 // === impl PodSubset ===
 
-impl PodSubset<'_> {
+impl<'p> PodSubset<'p> {
     /// A digest of subsets; absent and empty ones are the same.
     pub(crate) fn digest(subsets: &[Self]) -> u64 {
         let port = |port: &SubsetPort| (port.name.clone(), port.port, port.protocol.clone(), port.app_protocol.clone());
@@ -167,33 +334,52 @@ impl PodSubset<'_> {
         digest(all.collect::<Vec<_>>())
     }
 
-    fn read(subset: &EndpointSubset) -> Option<PodSubset<'_>> {
-        Some(PodSubset {
+    fn read(subset: &'p ReadSubset<'_>) -> Option<Self> {
+        Some(Self {
             ports: subset.ports.clone().unwrap_or_default(),
             ready: read_addresses(subset.addresses.as_deref())?,
             not_ready: read_addresses(subset.not_ready_addresses.as_deref())?,
         })
     }
-}
 
-fn read_addresses(addresses: Option<&[EndpointAddress]>) -> Option<Vec<PodAddress<'_>>> {
-    let mut out = Vec::new();
-    for one in addresses.unwrap_or_default() {
-        let (hostname, node) = (one.hostname.as_deref(), one.node_name.as_deref());
-        out.push(PodAddress::read(&one.ip, hostname, node, one.target_ref.as_ref()?)?);
+    fn written(&'p self) -> SubsetText<'p> {
+        SubsetText {
+            addresses: self.ready.iter().map(PodAddress::written).collect(),
+            not_ready_addresses: self.not_ready.iter().map(PodAddress::written).collect(),
+            ports: &self.ports,
+        }
     }
-    Some(out)
 }
 
-impl From<&PodSubset<'_>> for EndpointSubset {
-    fn from(subset: &PodSubset<'_>) -> Self {
-        let made = |addresses: &[PodAddress<'_>]| {
-            Some(addresses.iter().map(EndpointAddress::from).collect::<Vec<_>>()).filter(|made| !made.is_empty())
-        };
+fn read_addresses<'p>(addresses: Option<&'p [ReadAddress<'_>]>) -> Option<Vec<PodAddress<'p>>> {
+    let one = |one: &'p ReadAddress<'_>| {
+        PodAddress::read(&one.ip, one.hostname.as_ref(), one.node_name.as_ref(), one.target_ref.as_ref())
+    };
+    addresses.unwrap_or_default().iter().map(one).collect()
+}
+
+// === impl EndpointsText, SliceText ===
+
+impl<'p> EndpointsText<'p> {
+    pub(crate) fn new(metadata: &'p ObjectMeta, subsets: &'p [PodSubset<'p>]) -> Self {
+        let subsets = subsets.iter().map(PodSubset::written).collect();
+        Self { api_version: "v1", kind: "Endpoints", metadata, subsets }
+    }
+}
+
+impl<'p> SliceText<'p> {
+    pub(crate) fn new(
+        metadata: &'p ObjectMeta,
+        ports: &'p [EndpointPort],
+        endpoints: impl Iterator<Item = &'p PodEndpoint<'p>>,
+    ) -> Self {
         Self {
-            addresses: made(&subset.ready),
-            not_ready_addresses: made(&subset.not_ready),
-            ports: Some(subset.ports.clone()).filter(|ports| !ports.is_empty()),
+            api_version: "discovery.k8s.io/v1",
+            kind: "EndpointSlice",
+            metadata,
+            address_type: "IPv4",
+            endpoints: endpoints.map(PodEndpoint::written).collect(),
+            ports,
         }
     }
 }
@@ -206,34 +392,37 @@ impl From<&PodEndpoint<'_>> for KnownEndpoint {
     }
 }
 
-impl From<&Endpoint> for KnownEndpoint {
-    fn from(endpoint: &Endpoint) -> Self {
-        let uid = endpoint.target_ref.as_ref().and_then(|target| target.uid.as_deref());
+impl From<&ReadEndpoint<'_>> for KnownEndpoint {
+    fn from(endpoint: &ReadEndpoint<'_>) -> Self {
+        let uid = endpoint.target_ref.as_ref().and_then(|target| text(target.uid.as_ref()));
         Self { uid: uid.unwrap_or_default().into(), digest: PodEndpoint::read(endpoint).map(digest) }
     }
 }
 
-impl From<Endpoints> for KnownEndpoints {
-    fn from(endpoints: Endpoints) -> Self {
-        let subsets: Option<Vec<PodSubset<'_>>> = endpoints.subsets.iter().flatten().map(PodSubset::read).collect();
-        let subsets = subsets.map(|subsets| PodSubset::digest(&subsets));
-        Self { subsets, metadata: lean(endpoints.metadata) }
+impl<'de> Deserialize<'de> for KnownEndpoints {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = ReadEndpoints::deserialize(deserializer)?;
+        let subsets: Option<Vec<PodSubset<'_>>> = read.subsets.iter().flatten().map(PodSubset::read).collect();
+        Ok(Self { subsets: subsets.map(|subsets| PodSubset::digest(&subsets)), metadata: read.metadata.0 })
     }
 }
 
-impl From<EndpointSlice> for KnownSlice {
-    fn from(slice: EndpointSlice) -> Self {
-        Self {
-            metadata: lean(slice.metadata),
-            ports: slice.ports.unwrap_or_default(),
-            endpoints: slice.endpoints.iter().map(KnownEndpoint::from).collect(),
-        }
+impl<'de> Deserialize<'de> for KnownSlice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = ReadSlice::deserialize(deserializer)?;
+        Ok(Self {
+            endpoints: read.endpoints.iter().flatten().map(KnownEndpoint::from).collect(),
+            ports: read.ports.unwrap_or_default(),
+            metadata: read.metadata.0,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::discovery::v1::EndpointHints;
+    use k8s_openapi::api::core::v1::Endpoints;
+    use k8s_openapi::api::discovery::v1::EndpointSlice;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -242,19 +431,49 @@ mod tests {
     const ENDPOINT: PodEndpoint<'_> =
         PodEndpoint { address: ADDRESS, zone: Some("z"), ready: true, serving: true, terminating: false };
 
+    fn slice(endpoint: &PodEndpoint<'_>) -> Value {
+        json!(SliceText::new(&ObjectMeta::default(), &[EndpointPort::default()], [endpoint].into_iter()))
+    }
+
+    /// What is known of the one endpoint of a slice.
+    fn known(slice: &Value) -> KnownEndpoint {
+        let mut slice: KnownSlice = serde_json::from_str(&slice.to_string()).unwrap();
+        slice.endpoints.remove(0)
+    }
+
     #[test]
     fn what_is_written_is_known_again() {
-        let written = Endpoint::from(&ENDPOINT);
-        assert_eq!(KnownEndpoint::from(&written), KnownEndpoint::from(&ENDPOINT));
-        let subsets = [PodSubset { ports: vec![SubsetPort::default()], ready: vec![ADDRESS], not_ready: Vec::new() }];
-        let written = subsets.iter().map(EndpointSubset::from).collect();
-        let known = KnownEndpoints::from(Endpoints { metadata: ObjectMeta::default(), subsets: Some(written) });
+        assert_eq!(known(&slice(&ENDPOINT)), KnownEndpoint::from(&ENDPOINT));
+        // A quotation mark is escaped in the text.
+        let ready = PodAddress { hostname: Some("h\"h"), ..ADDRESS };
+        let subsets = [PodSubset { ports: vec![SubsetPort::default()], ready: vec![ready], not_ready: vec![ADDRESS] }];
+        let text = json!(EndpointsText::new(&ObjectMeta::default(), &subsets)).to_string();
+        let known: KnownEndpoints = serde_json::from_str(&text).unwrap();
         assert_eq!(known.subsets, Some(PodSubset::digest(&subsets)));
+        let none: KnownEndpoints = serde_json::from_value(json!({"metadata": {}, "subsets": null})).unwrap();
+        assert_eq!(none.subsets, Some(PodSubset::digest(&[])));
+    }
+
+    #[test]
+    fn texts_are_those_of_the_api() {
+        let metadata = ObjectMeta { name: Some("web".to_owned()), ..ObjectMeta::default() };
+        let all = PodAddress { hostname: Some("h"), ..ADDRESS };
+        let port = SubsetPort { name: None, port: 80, protocol: Some("TCP".to_owned()), app_protocol: None };
+        let full = PodSubset { ports: vec![port], ready: vec![all], not_ready: vec![ADDRESS] };
+        let bare = PodSubset { ports: Vec::new(), ready: Vec::new(), not_ready: Vec::new() };
+        for subsets in [vec![full], vec![bare], Vec::new()] {
+            let written = json!(EndpointsText::new(&metadata, &subsets));
+            let read: Endpoints = serde_json::from_value(written.clone()).unwrap();
+            assert_eq!(json!(read), written);
+        }
+        let endpoint = PodEndpoint { address: all, ..ENDPOINT };
+        let written = json!(SliceText::new(&metadata, &[EndpointPort::default()], [&endpoint, &ENDPOINT].into_iter()));
+        let read: EndpointSlice = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(json!(read), written);
     }
 
     #[test]
     fn whatever_differs_is_seen() {
-        let known = KnownEndpoint::from(&Endpoint::from(&ENDPOINT));
         let address = |change: fn(&mut PodAddress<'_>)| {
             let mut address = ADDRESS;
             change(&mut address);
@@ -270,9 +489,20 @@ mod tests {
             address(|address| address.hostname = Some("h")),
             address(|address| address.name = "web-2"),
         ];
-        assert!(others.iter().all(|other| KnownEndpoint::from(other) != known));
+        assert!(others.iter().all(|other| known(&slice(other)) != KnownEndpoint::from(&ENDPOINT)));
         // Somebody else wrote what is never written here.
-        let foreign = Endpoint { hints: Some(EndpointHints::default()), ..Endpoint::from(&ENDPOINT) };
-        assert_ne!(KnownEndpoint::from(&foreign), known);
+        for (place, foreign) in [
+            ("/endpoints/0/hints", json!({})),
+            ("/endpoints/0/deprecatedTopology", json!({"a": "b"})),
+            ("/endpoints/0/addresses", json!(["10.0.0.1", "10.0.0.2"])),
+            ("/endpoints/0/targetRef/fieldPath", json!("f")),
+            ("/endpoints/0/targetRef/kind", json!("Node")),
+            ("/endpoints/0/conditions", Value::Null),
+        ] {
+            let mut changed = slice(&ENDPOINT);
+            let (around, field) = place.rsplit_once('/').unwrap();
+            changed.pointer_mut(around).unwrap()[field] = foreign;
+            assert_ne!(known(&changed), KnownEndpoint::from(&ENDPOINT), "{place}");
+        }
     }
 }

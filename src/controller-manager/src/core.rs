@@ -20,6 +20,7 @@ use crate::controllers::{
 };
 use crate::events::Recorder;
 use crate::garbage::Graph;
+use crate::intake::Senders;
 use crate::objects::View;
 use crate::options::{Controller, Options};
 use crate::queue::WorkQueue;
@@ -89,21 +90,13 @@ pub(crate) struct Core {
     /// Work that waits for a cache.
     parked: Vec<Work>,
     metrics: Metrics,
-    sender: mpsc::Sender<Message>,
-    /// What is taken in before all else: a heartbeat that waits is one that is missed.
-    heartbeat_sender: mpsc::Sender<Message>,
+    senders: Senders<Message>,
     watches: JoinSet<()>,
     seed: u64,
 }
 
 impl Core {
-    pub(crate) fn new(
-        client: Client,
-        options: Options,
-        metrics: Metrics,
-        sender: mpsc::Sender<Message>,
-        heartbeat_sender: mpsc::Sender<Message>,
-    ) -> Self {
+    pub(crate) fn new(client: Client, options: Options, metrics: Metrics, senders: Senders<Message>) -> Self {
         Self {
             queue: WorkQueue::new(options.timings.retry, options.concurrent_syncs / SUMMARIES),
             seed: options.seed,
@@ -123,8 +116,7 @@ impl Core {
             unsynced: 0,
             parked: Vec::new(),
             metrics,
-            sender,
-            heartbeat_sender,
+            senders,
             watches: JoinSet::new(),
         }
     }
@@ -168,7 +160,7 @@ impl Core {
 
     /// Where tasks send what the manager has to take in.
     pub(crate) fn sender(&self) -> mpsc::Sender<Message> {
-        self.sender.clone()
+        self.senders.changes.clone()
     }
 
     /// Starts a watch.
@@ -184,7 +176,7 @@ impl Core {
     {
         while self.watches.try_join_next().is_some() {}
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let sender = if resource == LEASES { &self.heartbeat_sender } else { &self.sender };
+        let sender = if resource == LEASES { &self.senders.heartbeats } else { &self.senders.changes };
         let (client, sender, seed) = (self.client.clone(), sender.clone(), self.seed);
         self.watches.spawn(Watch { client, resource, metadata_only, seed, sender, message }.run())
     }

@@ -24,6 +24,8 @@ const REFILL: f64 = 300.0;
 const SAME: SignedDuration = SignedDuration::from_mins(10);
 /// Events of an object and a reason within that time; more are combined into one.
 const SIMILAR: usize = 10;
+/// So much is remembered before what is old is looked for.
+const REMEMBERED: usize = 4096;
 /// Events that wait to be sent; more are dropped.
 const BACKLOG: usize = 1000;
 /// An Event's message holds so many bytes.
@@ -60,6 +62,8 @@ pub(crate) struct Recorder {
     tokens: FxHashMap<Box<str>, (f64, Timestamp)>,
     outbox: VecDeque<Write>,
     n_told: u64,
+    /// How much must be known before what is old is forgotten.
+    forgets_at: usize,
 }
 
 #[derive(Debug)]
@@ -149,10 +153,7 @@ impl Recorder {
             let end = (0..=MAX_MESSAGE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
             message.truncate(end);
         }
-        if self.told.len() + self.similar.len() >= 4096 {
-            self.told.retain(|_, told| now.duration_since(told.last) < SAME);
-            self.similar.retain(|_, (_, since)| now.duration_since(*since) < SAME);
-        }
+        self.forget_old(now);
         let time = now.to_string();
         let mut known = (about.clone(), reason, Some(message.clone()));
         let is_fresh = |told: &Told| now.duration_since(told.last) < SAME;
@@ -194,6 +195,18 @@ impl Recorder {
         let event = NamespacedName::new(namespace, &name);
         self.outbox.push_back(Write::create(&EVENTS, &event, &body));
         self.told.insert(known, Told { event, count: 1, last: now });
+    }
+
+    /// Forgets what is too old to be added to. What is left doubles before it is looked through again, so that to tell one more
+    /// thing costs the same however much was told within [`SAME`].
+    fn forget_old(&mut self, now: Timestamp) {
+        let known = self.told.len() + self.similar.len();
+        if known < self.forgets_at.max(REMEMBERED) {
+            return;
+        }
+        self.told.retain(|_, told| now.duration_since(told.last) < SAME);
+        self.similar.retain(|_, (_, since)| now.duration_since(*since) < SAME);
+        self.forgets_at = (self.told.len() + self.similar.len()).saturating_mul(2);
     }
 
     /// Whether an object may tell one more thing.
@@ -267,5 +280,24 @@ mod tests {
         let sent: Vec<String> = std::iter::from_fn(|| recorder.next()).map(|write| format!("{write:?}")).collect();
         assert_eq!(sent.iter().filter(|write| write.contains("method: POST")).count(), 1, "{sent:?}");
         assert_eq!(sent.iter().filter(|write| write.contains("method: PATCH")).count(), 2, "{sent:?}");
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_and_seldom_looked_for() {
+        let (mut recorder, mut now) = (Recorder::default(), Timestamp::from_second(1_000_000).unwrap());
+        let mut n_looks = 0;
+        for period in 0..5 {
+            for n in 0..5_000 {
+                let uid = format!("{period}-{n}").into();
+                let about = Involved { resource: &REPLICA_SETS, key: NamespacedName::new("a", "web"), uid };
+                let before = recorder.forgets_at;
+                recorder.tell(Controller::ReplicaSet, &about, "Done", "done".to_owned(), false, now);
+                n_looks += usize::from(recorder.forgets_at != before);
+            }
+            now += SignedDuration::from_mins(11);
+        }
+        let known = recorder.told.len() + recorder.similar.len();
+        assert!((10_000..=30_000).contains(&known), "{known}");
+        assert!((1..20).contains(&n_looks), "{n_looks}");
     }
 }

@@ -40,6 +40,7 @@ mod core;
 mod events;
 mod garbage;
 mod index;
+mod intake;
 mod key;
 mod manager;
 mod objects;

@@ -7,17 +7,12 @@ use std::pin::pin;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use kube::Client;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::core::{Core, Metrics};
+use crate::intake::{Intake, SLICE};
 use crate::options::Options;
-use crate::watches::Message;
 
-/// Messages and pieces of work that are handled before other tasks have their turn.
-const SLICE: usize = 16;
-/// Messages that may wait.
-const BACKLOG: usize = 256;
 /// Events that are being sent at a time. What becomes of them is nobody's concern.
 const TELLING: usize = 4;
 /// Without anything due, something else is waited for.
@@ -47,12 +42,10 @@ impl ControllerManager {
     /// Runs the controllers until `shutdown` ends. Errors of the API server are met by trying again.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = pin!(shutdown);
-        let (sender, mut messages) = mpsc::channel::<Message>(BACKLOG);
-        // One that waits behind all changes of pods comes too late.
-        let (heartbeat_sender, mut heartbeats) = mpsc::channel::<Message>(BACKLOG);
+        let (senders, mut intake) = Intake::new();
         let limit = self.options.concurrent_syncs.max(1);
         let client = self.client.clone();
-        let mut core = Core::new(self.client, self.options, self.metrics, sender, heartbeat_sender);
+        let mut core = Core::new(self.client, self.options, self.metrics, senders);
         core.watch_caches();
         core.start_discovery();
         let mut running = FuturesUnordered::new();
@@ -61,9 +54,6 @@ impl ControllerManager {
         let mut passed_over = 0;
         let mut telling = FuturesUnordered::new();
         let mut batch = Vec::with_capacity(SLICE);
-        // Heartbeats that were taken in since anything else was: when all nodes tell theirs at once, changes do not wait for
-        // the last of them.
-        let mut beats = 0;
         loop {
             let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
             let under_way = running.len() + summing.len();
@@ -81,21 +71,17 @@ impl ControllerManager {
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
                     core.finish(work, written, failure);
                 }
-                Some(message) = heartbeats.recv(), if beats < SLICE => {
-                    beats += 1;
-                    message(&mut core);
-                }
-                count = messages.recv_many(&mut batch, SLICE) => {
-                    beats = 0;
+                () = intake.next(&mut batch) => {
+                    let is_full = batch.len() == SLICE;
                     for message in batch.drain(..) {
                         message(&mut core);
                     }
-                    if count == SLICE {
+                    if is_full {
                         tokio::task::yield_now().await;
                     }
                 }
                 () = std::future::ready(()), if can_start => {
-                    beats = 0;
+                    intake.others_had_a_turn();
                     for _ in 0..SLICE.min(limit.saturating_sub(under_way)) {
                         let Some((work, effect)) = core.start() else { continue };
                         let (is_summary, client) = (work.is_summary(), client.clone());
@@ -108,7 +94,7 @@ impl ControllerManager {
                     }
                     tokio::task::yield_now().await;
                 }
-                () = std::future::ready(()), if beats >= SLICE => beats = 0,
+                () = std::future::ready(()), if intake.is_others_turn() => intake.others_had_a_turn(),
                 Some((work, (written, failure))) = summing.next(), if !summing.is_empty() => {
                     passed_over = 0;
                     core.finish(work, written, failure);

@@ -450,3 +450,25 @@ async fn pods_that_are_refused_again_and_again_are_told_as_one() {
     assert!(message.starts_with("(combined from similar events): Error creating: pods \"web-"), "{message}");
     assert!(*count > 1, "{count}");
 }
+
+/// Nothing between the end of a pod and the creation of its successor waits for a timer: while this task runs, time stands.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_is_replaced_at_once() {
+    let world = World::new();
+    world.node("n", &json!({})).await;
+    world.create("deployments/default", &workload("web", 3, "i:1")).await;
+    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    world.create("services/default", &service).await;
+    world.live("n").await;
+    for _ in 0..3 {
+        let pods = world.names("pods/default").await;
+        world.delete_with(&format!("pods/default/{}", pods[0]), &json!({"gracePeriodSeconds": 0})).await;
+        let mut turns = 0;
+        while world.names("pods/default").await.len() < 3 {
+            turns += 1;
+            assert!(turns < 1_000, "{} is not replaced", pods[0]);
+            tokio::task::yield_now().await;
+        }
+        world.live("n").await;
+    }
+}

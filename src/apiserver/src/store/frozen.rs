@@ -40,8 +40,10 @@ impl Frozen {
         state
     }
 
-    fn keep(&mut self, revision: u64, state: State) {
-        self.0.push_back((revision, state));
+    /// Keeps a state that was put together.
+    pub(super) fn keep(&mut self, revision: u64, state: State) {
+        let at = self.0.partition_point(|(known, _)| *known < revision);
+        self.0.insert(at, (revision, state));
         if self.0.len() > MOST {
             self.0.pop_front();
         }

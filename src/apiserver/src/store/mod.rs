@@ -135,6 +135,19 @@ struct Collection {
     frozen: Mutex<Frozen>,
 }
 
+/// The first text after all that begin with a prefix; none where nothing comes after them.
+fn after_all(prefix: &str) -> Option<String> {
+    let mut end = prefix.to_owned();
+    loop {
+        let next = u32::from(end.pop()?) + 1;
+        // Between the halves of the range of characters are numbers that are none.
+        if let Some(next) = (next..=u32::from(char::MAX)).find_map(char::from_u32) {
+            end.push(next);
+            return Some(end);
+        }
+    }
+}
+
 // === impl Store ===
 
 impl Store {
@@ -230,55 +243,28 @@ impl Store {
             if at < collection.compacted {
                 return Err(Compacted { oldest: collection.compacted });
             }
-            let frozen = collection.frozen.lock().at(at);
-            if let Some(frozen) = frozen {
-                frozen::fill(&mut page, &frozen, range);
-                return Ok(page);
-            }
-        } else if range.limit > 0 {
-            collection.begin_pages(&mut page, range);
+            let mut frozen = collection.frozen.lock();
+            let state = if let Some(state) = frozen.at(at) {
+                state
+            } else {
+                let state = collection.past(at)?;
+                // Who asks for a page goes on, most likely.
+                if range.limit > 0 {
+                    frozen.keep(at, state.clone());
+                }
+                state
+            };
+            frozen::fill(&mut page, &state, range);
             return Ok(page);
         }
-        let overlay = match range.at {
-            Some(at) if at < inner.revision => collection.undo_to(at)?,
-            _ => BTreeMap::new(),
-        };
-        let start = match range.after {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(range.prefix),
-        };
-        let inside = |key: &&String| key.starts_with(range.prefix);
-        let bounds = (start, Bound::Unbounded);
-        let mut present = collection.objects.range::<str, _>(bounds).take_while(|(key, _)| inside(key)).peekable();
-        let mut past = overlay.range::<str, _>(bounds).take_while(|(key, _)| inside(key)).peekable();
-        let mut push = |object: &Arc<Object>| {
-            if range.limit == 0 || page.items.len() < range.limit {
-                page.items.push(object.clone());
-            } else {
-                let after = page.items.last().map(|last| last.key.to_string()).unwrap_or_default();
-                page.rest.get_or_insert(Rest { after, remaining: 0 }).remaining += 1;
-            }
-        };
-        loop {
-            let order = match (present.peek(), past.peek()) {
-                (None, None) => break,
-                (Some(_), None) => std::cmp::Ordering::Less,
-                (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some((a, _)), Some((b, _))) => (*a).cmp(*b),
-            };
-            if order.is_lt() {
-                if let Some((_, object)) = present.next() {
-                    push(object);
-                }
-                continue;
-            }
-            if order.is_eq() {
-                present.next();
-            }
-            if let Some((_, Some(object))) = past.next() {
-                push(object);
-            }
+        if range.limit > 0 {
+            collection.present_page(&mut page, range);
+            return Ok(page);
         }
+        let start = range.after.map_or(Bound::Included(range.prefix), Bound::Excluded);
+        let end = after_all(range.prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        page.items.extend(collection.objects.range::<str, _>((start, end)).map(|(_, object)| object.clone()));
         Ok(page)
     }
 
@@ -421,20 +407,42 @@ impl Collection {
         }
     }
 
-    /// The first page of the present state. Where others follow, the state is kept for them: each takes as long as it is
-    /// itself, however many objects there are and however many changes there were since.
-    fn begin_pages(&self, page: &mut Page, range: &Range<'_>) {
-        let start = range.after.map_or(Bound::Included(range.prefix), Bound::Excluded);
-        let following = self.objects.range::<str, _>((start, Bound::Unbounded));
-        let mut following = following.take_while(|(key, _)| key.starts_with(range.prefix)).map(|(_, object)| object);
-        page.items.extend(following.by_ref().take(range.limit).cloned());
-        if following.next().is_none() {
+    /// A page of the present state. A list that has only begun freezes nothing: many are never gone on with, and what has
+    /// changed when one is can be undone.
+    fn present_page(&self, page: &mut Page, range: &Range<'_>) {
+        if range.after.is_some() {
+            let changed = self.history.back().map_or(self.compacted, |change| change.object.revision);
+            let frozen = self.frozen.lock().freeze(page.revision, changed, || self.objects.values().cloned().collect());
+            frozen::fill(page, &frozen, range);
             return;
         }
-        let changed = self.history.back().map_or(self.compacted, |change| change.object.revision);
-        let frozen = self.frozen.lock().freeze(page.revision, changed, || self.objects.values().cloned().collect());
-        page.items.clear();
-        frozen::fill(page, &frozen, range);
+        let end = after_all(range.prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut inside = self.objects.range::<str, _>((Bound::Included(range.prefix), end));
+        page.items.extend(inside.by_ref().take(range.limit).map(|(_, object)| object.clone()));
+        let remaining = inside.count();
+        if remaining > 0 {
+            let after = page.items.last().map(|last| last.key.to_string()).unwrap_or_default();
+            page.rest = Some(Rest { after, remaining });
+        }
+    }
+
+    /// The whole state at a past version.
+    fn past(&self, revision: u64) -> Result<frozen::State, Compacted> {
+        let overlay = self.undo_to(revision)?;
+        let mut past = overlay.iter().peekable();
+        let mut state = Vec::with_capacity(self.objects.len());
+        for (key, object) in &self.objects {
+            while let Some((_, gone)) = past.next_if(|(other, _)| *other < key) {
+                state.extend(gone.clone());
+            }
+            match past.next_if(|(other, _)| *other == key) {
+                Some((_, was)) => state.extend(was.clone()),
+                None => state.push(object.clone()),
+            }
+        }
+        state.extend(past.filter_map(|(_, object)| object.clone()));
+        Ok(state.into())
     }
 
     /// What must be laid over the present state to see that of a past version: `None` hides a key.

@@ -105,10 +105,14 @@ fn pages_of_one_list_share_a_state_that_is_put_together_once() {
     let frozen = |store: &Store, at| store.inner.read().collections["pods"].frozen.lock().at(at);
     let first = store.list("pods", &Range { limit: 10, ..Range::default() }).unwrap();
     assert_eq!(first.rest.as_ref().unwrap().remaining, 90);
+    // A list that nobody has gone on with costs as much as its page.
+    assert!(frozen(&store, first.revision).is_none());
+    let next = |at| Range { after: Some("a/009"), at: Some(at), limit: 1, ..Range::default() };
+    store.list("pods", &next(first.revision)).unwrap();
     let state = frozen(&store, first.revision).unwrap();
     // Writes to others make no other state, and those to its own no difference.
     store.create("nodes", "n", draft("n", "")).unwrap();
-    let beside = store.list("pods", &Range { limit: 1, ..Range::default() }).unwrap();
+    let beside = store.list("pods", &next(store.revision())).unwrap();
     assert!(Arc::ptr_eq(&state, &frozen(&store, beside.revision).unwrap()));
     for n in 0..100 {
         let known = store.get("pods", &format!("a/{n:03}")).unwrap();
@@ -124,4 +128,46 @@ fn pages_of_one_list_share_a_state_that_is_put_together_once() {
     assert_eq!(n_seen, 100);
     store.compact();
     assert!(frozen(&store, page.revision).is_none());
+}
+
+#[test]
+fn pages_of_the_past_show_what_there_was_whatever_has_changed_since() {
+    let store = Store::new(changes(1000));
+    let mut dice = 1_u64;
+    let mut seen: Vec<(u64, Vec<String>)> = Vec::new();
+    for _ in 0..300 {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = format!("{}/{}", ["a", "b"][(dice >> 40) as usize % 2], (dice >> 50) % 9);
+        match store.get("pods", &key) {
+            Some(known) if (dice >> 33).is_multiple_of(2) => {
+                store.delete("pods", &key, known.revision, draft("x", "")).unwrap();
+            }
+            Some(known) => drop(store.update("pods", &key, known.revision, draft("x", "")).unwrap()),
+            None => drop(store.create("pods", &key, draft("x", "")).unwrap()),
+        }
+        let all = store.list("pods", &Range { prefix: "a/", ..Range::default() }).unwrap();
+        let said = |object: &Arc<Object>| format!("{}@{}", object.key, object.revision);
+        seen.push((all.revision, all.items.iter().map(said).collect()));
+        let (at, there) = &seen[(dice >> 20) as usize % seen.len()];
+        let mut paged: Vec<String> = Vec::new();
+        let mut after = None;
+        loop {
+            let range = Range { prefix: "a/", after: after.as_deref(), at: Some(*at), limit: 2 };
+            let page = store.list("pods", &range).unwrap();
+            paged.extend(page.items.iter().map(said));
+            let Some(rest) = page.rest else { break };
+            assert_eq!(rest.remaining, there.len() - paged.len());
+            after = Some(rest.after);
+        }
+        assert_eq!(paged, *there);
+    }
+}
+
+#[test]
+fn what_comes_after_a_prefix_does_not_begin_with_it() {
+    let max = char::MAX;
+    assert_eq!(after_all("a/"), Some("a0".to_owned()));
+    assert_eq!(after_all(&format!("a{max}{max}")), Some("b".to_owned()));
+    assert_eq!(after_all("a\u{d7ff}"), Some("a\u{e000}".to_owned()));
+    assert_eq!((after_all(""), after_all(&max.to_string())), (None, None));
 }

@@ -25,13 +25,19 @@ pub(super) struct Changed {
 impl Scope<'_> {
     pub(super) fn update_from_body(&self, name: &str) -> Result<Answer> {
         self.call.options.check_write("UpdateOptions")?;
-        let mut object = self.object_from_body()?;
-        Self::check_name(&object, name)?;
-        self.check_namespace(&mut object)?;
+        let read = || {
+            let mut object = self.object_from_body()?;
+            Self::check_name(&object, name)?;
+            self.check_namespace(&mut object)?;
+            Ok(object)
+        };
+        let object = read()?;
         let uid = meta::text(&object, "uid").to_owned();
         let may_create = self.resource.habits.create_on_update && self.subresource.is_empty();
+        // Read again only where another write came between: a copy of a large object costs as much as all else.
+        let mut first = Some(object);
         let changed = self.change(name, may_create, &uid, &mut |live, now| {
-            let mut new = object.clone();
+            let mut new = first.take().map_or_else(read, Ok)?;
             self.track(live, &mut new, now);
             Ok(new)
         })?;

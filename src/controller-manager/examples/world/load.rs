@@ -99,10 +99,13 @@ pub(crate) async fn define_claims(client: &Client) {
 
 /// Creates a NodeClaim for each node.
 pub(crate) async fn claim_nodes(client: &Client, nodes: usize) {
-    let claims = futures::stream::iter(0..nodes).map(|n| async move {
-        create(client, "/apis/karpenter.sh/v1/nodeclaims", &claim(n)).await;
-    });
-    claims.buffer_unordered(AT_ONCE).collect::<()>().await;
+    write(client, "/apis/karpenter.sh/v1/nodeclaims", nodes, &claim).await;
+}
+
+/// Creates so many objects, many at a time.
+pub(crate) async fn write(client: &Client, path: &str, count: usize, object: &dyn Fn(usize) -> Value) {
+    let creates = futures::stream::iter(0..count).map(|n| async move { create(client, path, &object(n)).await });
+    creates.buffer_unordered(AT_ONCE).collect::<()>().await;
 }
 
 /// Creates a DaemonSet, and Deployments of so many pods with a Service and a budget each; gives how many Deployments.

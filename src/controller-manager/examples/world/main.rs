@@ -20,14 +20,13 @@
     clippy::cast_precision_loss
 )]
 
+mod figures;
 mod load;
 mod plane;
 #[path = "../../../apiserver/tests/differential/world.rs"]
 #[allow(dead_code, clippy::expect_used)]
 mod real;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_kubelet::{KubeletConfig, Kubelets, NodeSpec};
@@ -36,7 +35,8 @@ use kube::Client;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 
-use load::{REPLICAS, all_ready, claim_nodes, create, define_claims, deploy, schedule, send, until};
+use figures::{Lateness, Since, Taken, show};
+use load::{REPLICAS, all_ready, claim_nodes, create, define_claims, deploy, schedule, send, until, write};
 use plane::Plane;
 
 #[global_allocator]
@@ -46,29 +46,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 200;
 /// Pods of the rolling update.
 const ROLLED: usize = 10_000;
-
-/// The longest that a task which sleeps a millisecond had to wait, since it was last asked, in microseconds.
-struct Lateness(Arc<AtomicU64>);
-
-impl Lateness {
-    fn watch() -> Self {
-        let worst = Arc::new(AtomicU64::new(0));
-        let out = worst.clone();
-        tokio::spawn(async move {
-            loop {
-                let start = Instant::now();
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                let late = start.elapsed().saturating_sub(Duration::from_millis(2));
-                worst.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
-        });
-        Self(out)
-    }
-
-    fn told(&self) -> String {
-        format!("executor held for {:.1} ms at most", self.0.swap(0, Ordering::Relaxed) as f64 / 1000.0)
-    }
-}
+/// Objects of each kind that are written without a rest.
+const WRITTEN: usize = 5_000;
 
 /// Cores taken over some seconds.
 async fn cores(plane: &Plane, seconds: u64) -> f64 {
@@ -77,17 +56,11 @@ async fn cores(plane: &Plane, seconds: u64) -> f64 {
     (plane.cpu() - before) / start.elapsed().as_secs_f64()
 }
 
-fn show(what: &str, mut times: Vec<Duration>, lateness: &Lateness) {
-    times.sort_unstable();
-    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
-    println!(
-        "{what}: p50 {:.2?}, p99 {:.2?}, max {:.2?} of {}; {}",
-        at(50),
-        at(99),
-        at(100),
-        times.len(),
-        lateness.told()
-    );
+/// The version of the last write.
+async fn version(client: &Client) -> u64 {
+    // Versions are of all resources; this list is a short one.
+    let now = send(client, "GET", "/api/v1/namespaces?limit=1", "application/json", &Value::Null).await.unwrap();
+    now["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
 /// Does something, and waits for the first event of a list that is what was wanted.
@@ -96,20 +69,18 @@ async fn seen_after(
     list: &str,
     act: impl AsyncFnOnce(),
     is: impl Fn(&WatchEvent<Value>) -> bool,
-) -> Duration {
-    // Versions are of all resources; this list is a short one.
-    let now = send(client, "GET", "/api/v1/namespaces?limit=1", "application/json", &Value::Null).await.unwrap();
-    let version = now["metadata"]["resourceVersion"].as_str().unwrap();
+) -> Taken {
+    let version = version(client).await;
     let watch = http::Request::get(format!("{list}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
     let mut events = Box::pin(client.request_events::<Value>(watch).await.unwrap());
-    let start = Instant::now();
+    let start = Since::now();
     act().await;
     while let Ok(Some(event)) = events.try_next().await {
         if is(&event) {
             break;
         }
     }
-    start.elapsed()
+    start.taken()
 }
 
 async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &Lateness) {
@@ -128,7 +99,7 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
         cordon(json!({"unschedulable": null})).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    show("a node is cordoned, until its taint is there", times, lateness);
+    show("a node is cordoned, until its taint is there", &times, lateness);
 
     let mut times = Vec::new();
     for n in 0..ROUNDS {
@@ -143,7 +114,7 @@ async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &La
         };
         times.push(seen_after(client, &list, act, |event| matches!(event, WatchEvent::Added(_))).await);
     }
-    show("a pod is deleted, until its ReplicaSet has another", times, lateness);
+    show("a pod is deleted, until its ReplicaSet has another", &times, lateness);
 }
 
 /// Gives the pods of some Deployments another image, and waits until all run with it.
@@ -162,6 +133,54 @@ async fn roll(client: &Client, nodes: usize, deployments: usize, plane: &Plane, 
         plane.cpu() - busy,
         lateness.told()
     );
+}
+
+/// How long single requests take while everything goes on.
+async fn ask(client: &Client, nodes: usize, lateness: &Lateness) {
+    lateness.told();
+    let empty = Value::Null;
+    let (mut gets, mut lists, mut creates) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 0..ROUNDS {
+        let since = Since::now();
+        let node = format!("/api/v1/nodes/n{}", n * 7 % nodes);
+        send(client, "GET", &node, "application/json", &empty).await.unwrap();
+        gets.push(since.taken());
+        let since = Since::now();
+        send(client, "GET", "/api/v1/pods?limit=500", "application/json", &empty).await.unwrap();
+        lists.push(since.taken());
+        let since = Since::now();
+        let map = json!({"metadata": {"name": format!("asked-{n}")}, "data": {"n": n.to_string()}});
+        create(client, "/api/v1/namespaces/default/configmaps", &map).await;
+        creates.push(since.taken());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    show("a node is read", &gets, lateness);
+    show("500 pods are listed", &lists, lateness);
+    show("a ConfigMap is created", &creates, lateness);
+}
+
+/// Writes a second while everything goes on.
+async fn write_all(client: &Client, plane: &Plane, nodes: usize) {
+    let pod = |n: usize| {
+        let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}});
+        json!({"metadata": {"name": format!("written-{n}")}, "spec": {"containers": [container]}})
+    };
+    let map = |n: usize| json!({"metadata": {"name": format!("written-{n}")}, "data": {"n": n.to_string()}});
+    for (plural, object) in [("pods", &pod as &dyn Fn(usize) -> Value), ("configmaps", &map)] {
+        plane.settle(nodes).await;
+        let (before, busy, began) = (version(client).await, plane.cpu(), Instant::now());
+        write(client, &format!("/api/v1/namespaces/default/{plural}"), WRITTEN, object).await;
+        let (seconds, busy) = (began.elapsed().as_secs_f64(), (plane.cpu() - busy).max(0.01));
+        // Every write of anybody is a version.
+        let all = (version(client).await - before) as f64;
+        println!(
+            "{WRITTEN} {plural} created: {:.0} a second, {:.0} a CPU second; with what others wrote {:.0} and {:.0}",
+            WRITTEN as f64 / seconds,
+            WRITTEN as f64 / busy,
+            all / seconds,
+            all / busy
+        );
+    }
 }
 
 async fn list(client: &Client) {
@@ -202,7 +221,7 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     define_claims(&client).await;
     let quota = json!({"metadata": {"name": "all"}, "spec": {"hard": {"pods": "1000000", "requests.cpu": "1000000"}}});
     create(&client, "/api/v1/namespaces/default/resourcequotas", &quota).await;
-    plane.settle().await;
+    plane.settle(nodes).await;
     let (busy, began) = (plane.cpu(), Instant::now());
     claim_nodes(&client, nodes).await;
     println!(
@@ -221,15 +240,18 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
         lateness.told()
     );
     memory(&plane);
-    plane.settle().await;
+    plane.settle(nodes).await;
 
     let with = cores(&plane, 10).await;
     println!("idle, heartbeats and controllers: {:.1}% of a core; {}", with * 100.0, lateness.told());
     memory(&plane);
+    ask(&client, nodes, &lateness).await;
     change(&client, nodes, deployments, &lateness).await;
     memory(&plane);
+    write_all(&client, &plane, nodes).await;
+    plane.settle(nodes).await;
     roll(&client, nodes, deployments.min(ROLLED.div_ceil(REPLICAS)), &plane, &lateness).await;
-    plane.settle().await;
+    plane.settle(nodes).await;
     memory(&plane);
     scheduler.abort();
 
@@ -245,7 +267,7 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
         );
         lateness.told();
         let began = Instant::now();
-        plane.settle().await;
+        plane.settle(nodes).await;
         println!(
             "controllers started anew have settled after {:.1?}; {}",
             began.elapsed().saturating_sub(Duration::from_secs(1)),

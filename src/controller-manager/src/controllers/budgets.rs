@@ -106,12 +106,18 @@ fn still_disrupted(
 fn expected(core: &Core, pods: &[Arc<Pod>]) -> i32 {
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
     let mut alone = 0;
+    // Pods of one workload have one scale behind them, which is looked up once.
+    let mut last = None;
     for pod in pods {
-        match scale_behind(core, pod) {
-            Some((uid, replicas)) => {
-                scales.insert(uid, replicas);
-            }
-            None => alone += 1,
+        let owner = pod.view().controller().map(|owner| owner.uid.as_str());
+        if owner.is_some() && owner == last {
+            continue;
+        }
+        if let Some((uid, replicas)) = scale_behind(core, pod) {
+            scales.insert(uid, replicas);
+            last = owner;
+        } else {
+            alone += 1;
         }
     }
     alone + scales.values().sum::<i32>()

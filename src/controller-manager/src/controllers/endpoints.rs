@@ -1,10 +1,10 @@
 //! Endpoints: where the pods of a Service are, in one object.
 
-use k8s_openapi::api::core::v1::{EndpointPort, EndpointSubset, Endpoints};
+use k8s_openapi::api::core::v1::EndpointPort;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::slices::{groups, has_selector, labels, pod_address, publishes_all, serving};
-use crate::addresses::{PodAddress, PodSubset};
+use crate::addresses::{EndpointsText, PodAddress, PodSubset};
 use crate::core::Core;
 use crate::key::NamespacedName;
 use crate::objects::View;
@@ -70,8 +70,7 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     if present.as_ref().is_some_and(|present| present.metadata == metadata && present.subsets == digest) {
         return Effect::Done;
     }
-    let subsets: Vec<EndpointSubset> = subsets.iter().map(EndpointSubset::from).collect();
-    let wanted = Endpoints { metadata, subsets: Some(subsets).filter(|subsets| !subsets.is_empty()) };
+    let wanted = EndpointsText::new(&metadata, &subsets);
     let write = if present.is_some() { Write::replace } else { Write::create };
     Effect::InOrder(vec![write(&ENDPOINTS, key, &wanted)])
 }

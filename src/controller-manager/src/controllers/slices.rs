@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::discovery::v1::{Endpoint, EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::EndpointPort;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rustc_hash::FxHashMap;
 
-use crate::addresses::{KnownEndpoint, KnownSlice, PodAddress, PodEndpoint};
+use crate::addresses::{KnownEndpoint, KnownSlice, PodAddress, PodEndpoint, SliceText};
 use crate::core::{Core, controlled_by};
 use crate::key::NamespacedName;
 use crate::objects::{Labels, Pod, PodTemplate, View};
@@ -75,7 +75,7 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
                     owner_references: Some(vec![controlled_by(&SERVICES, view)]),
                     ..ObjectMeta::default()
                 };
-                writes.push(Write::create(&SLICES, &key.beside(&prefix), &made(metadata, &ports, &content)));
+                writes.push(Write::create(&SLICES, &key.beside(&prefix), &made(&metadata, &ports, &content)));
                 continue;
             };
             if content.is_empty() && !is_empty {
@@ -88,7 +88,7 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
             if !is_same {
                 let metadata = ObjectMeta { labels: Some(labels.clone()), ..slice.metadata.clone() };
                 let key = View::of(&slice.metadata).key();
-                writes.push(Write::replace(&SLICES, &key, &made(metadata, &ports, &content)));
+                writes.push(Write::replace(&SLICES, &key, &made(&metadata, &ports, &content)));
             }
         }
     }
@@ -99,9 +99,8 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     Effect::of(writes)
 }
 
-fn made(metadata: ObjectMeta, ports: &[EndpointPort], content: &Content<'_>) -> EndpointSlice {
-    let endpoints = content.iter().map(|(_, endpoint)| Endpoint::from(endpoint)).collect();
-    EndpointSlice { metadata, address_type: "IPv4".to_owned(), endpoints, ports: Some(ports.to_vec()) }
+fn made<'s>(metadata: &'s ObjectMeta, ports: &'s [EndpointPort], content: &'s Content<'_>) -> SliceText<'s> {
+    SliceText::new(metadata, ports, content.iter().map(|(_, endpoint)| endpoint))
 }
 
 /// What each slice holds: first those that there are, then new ones. As upstream, an endpoint stays in its slice, so that
