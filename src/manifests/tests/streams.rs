@@ -123,10 +123,7 @@ fn objects_that_planning_does_not_need_are_counted() {
     let skipped: Vec<_> = summary.skipped.into_iter().collect();
     assert_eq!(
         skipped,
-        [
-            ((String::new(), "Secret".to_owned()), 1),
-            (("karpenter.azure.com".to_owned(), "AKSNodeClass".to_owned()), 1)
-        ]
+        [((String::new(), "Secret".to_owned()), 1), (("karpenter.azure.com".to_owned(), "AKSNodeClass".to_owned()), 1)]
     );
 }
 
