@@ -108,3 +108,85 @@ fn reservations_that_are_alike_but_for_their_nodes_go_to_these() {
         decision.bindings.iter().map(|known| (&*known.object.key.name, &*known.node.key.name)).collect();
     assert_eq!(bound, [("r1", "b"), ("r2", "c")]);
 }
+
+/// A decision of each kind before and after, the second by what is kept: it must notice what has changed beside pods and nodes.
+fn notices(objects: &[Object], change: Object) -> (Decision, Decision) {
+    let mut state = state_of(objects);
+    let mut decider = Decider::new();
+    hold(&mut state, &mut decider, "at first");
+    let before = decider.decide(&mut state, &full(), NOW).unwrap();
+    tell(&mut state, change);
+    hold(&mut state, &mut decider, "after the change");
+    assert_eq!(decider.n_made_anew(), 1, "it is taken in where it is");
+    (before, decider.decide(&mut state, &full(), NOW).unwrap())
+}
+
+#[test]
+fn a_budget_that_lets_go_of_nobody_any_more_is_kept_to() {
+    let budget = |allowed: u32| {
+        Object::from(typed::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(json!({
+            "metadata": {"name": "keep", "namespace": "default", "uid": "uid-keep"},
+            "spec": {"selector": {"matchLabels": {"app": "low"}}},
+            "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}})))
+    };
+    let low = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"labels": {"app": "low"}, "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let objects = [
+        mk_node("n", "1", &json!({})),
+        mk_pod("low", "1", low),
+        mk_pod("high", "1", json!({"spec": {"priority": 1000}})),
+        budget(1),
+    ];
+    let (before, after) = notices(&objects, budget(0));
+    assert_eq!((before.evictions.len(), after.evictions.len()), (1, 0));
+}
+
+#[test]
+fn a_node_pool_that_offers_another_type_launches_that() {
+    let pool = |types: Value| {
+        Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "pool", "uid": "uid-pool"}, "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+                "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]}}}})))
+    };
+    let objects = [pool(json!(["m5.large"])), mk_pod("p", "1", json!({}))];
+    let (before, after) = notices(&objects, pool(json!(["none"])));
+    assert_eq!((before.launches.len(), after.launches.len()), (1, 0));
+}
+
+#[test]
+fn a_namespace_that_comes_is_meant_by_the_labels_that_it_has() {
+    let mut state = state_of(&[mk_node("n", "4", &json!({})), mk_pod("p", "1", json!({}))]);
+    let mut decider = Decider::new();
+    hold(&mut state, &mut decider, "at first");
+    let space = |team: &str| {
+        Object::from(typed::<k8s_openapi::api::core::v1::Namespace>(
+            json!({"metadata": {"name": "other", "uid": "uid-other", "labels": {"team": team}}}),
+        ))
+    };
+    // Whoever asks by labels comes later: what is kept must know those that came meanwhile.
+    tell(&mut state, space("a"));
+    hold(&mut state, &mut decider, "a namespace comes");
+    let apart = |name: &str, namespace: &str, node: Option<&str>| {
+        let term = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {},
+            "namespaceSelector": {"matchLabels": {"team": "a"}}}]);
+        mk_pod(
+            name,
+            "1",
+            json!({"metadata": {"namespace": namespace}, "spec": {"nodeName": node, "affinity": {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}}}),
+        )
+    };
+    tell(&mut state, mk_pod("q", "1", json!({"metadata": {"namespace": "other"}, "spec": {"nodeName": "n"}})));
+    tell(&mut state, mk_node("n", "4", &json!({"kubernetes.io/hostname": "n"})));
+    tell(&mut state, apart("r", "default", None));
+    hold(&mut state, &mut decider, "a pod keeps from those of the namespace");
+    let bound = |state: &mut State, decider: &mut Decider| {
+        let decision = decider.decide(state, &full(), NOW).unwrap();
+        decision.bindings.iter().any(|bound| bound.object == pod_ref("r"))
+    };
+    assert!(!bound(&mut state, &mut decider));
+    tell(&mut state, space("b"));
+    hold(&mut state, &mut decider, "the namespace has other labels");
+    assert!(bound(&mut state, &mut decider));
+}
