@@ -39,7 +39,7 @@ fn mk_owned(name: &str, node: Option<&str>, kind: &str) -> Object {
         "spec": {"nodeName": node, "containers": [{"name": "app"}]}})))
 }
 
-fn mk_service(name: &str, selector: Value) -> Object {
+fn mk_service(name: &str, selector: &Value) -> Object {
     Object::from(typed::<Service>(json!({"metadata": {"name": name, "namespace": "default", "uid": name},
         "spec": {"selector": selector}})))
 }
@@ -73,16 +73,16 @@ fn services_and_controllers_tell_from_whom_pods_are_spread_as_they_come_change_a
         let put = Event::Applied;
         let own = mk_controller(kind, &json!({"app": "web", "hash": "1"}));
         let steps = [
-            (put(mk_service("a", json!({"tier": "front"}))), "tier=front"),
+            (put(mk_service("a", &json!({"tier": "front"}))), "tier=front"),
             (put(own), "app=web,hash=1,tier=front"),
             // Of another pod, of all, and of none.
-            (put(mk_service("b", json!({"tier": "back"}))), "app=web,hash=1,tier=front"),
-            (put(mk_service("b", json!({}))), "app=web,hash=1,tier=front"),
-            (put(mk_service("a", json!({"app": "web"}))), "app=web,hash=1"),
+            (put(mk_service("b", &json!({"tier": "back"}))), "app=web,hash=1,tier=front"),
+            (put(mk_service("b", &json!({}))), "app=web,hash=1,tier=front"),
+            (put(mk_service("a", &json!({"app": "web"}))), "app=web,hash=1"),
             (put(mk_controller(kind, &json!({"app": "web"}))), "app=web"),
-            (gone(mk_service("a", json!({}))), "app=web"),
+            (gone(mk_service("a", &json!({}))), "app=web"),
             (gone(mk_controller(kind, &json!({}))), ""),
-            (put(mk_service("b", json!({"hash": "1"}))), "hash=1"),
+            (put(mk_service("b", &json!({"hash": "1"}))), "hash=1"),
         ];
         for (event, expected) in steps {
             let what = format!("{kind}: {event:?}");
