@@ -37,6 +37,7 @@ mod node_pool;
 mod node_reservation;
 mod object;
 mod planned_offering;
+mod pod_topology_spread_args;
 mod requirement;
 mod reservation;
 mod reservation_args;
@@ -73,6 +74,7 @@ pub use node_pool::{
 };
 pub use node_reservation::{NodeReservation, NodeReservationApplyPolicy};
 pub use planned_offering::{PlannedFor, PlannedOffering};
+pub use pod_topology_spread_args::{DefaultingType, PodTopologySpreadArgs};
 pub use requirement::{NodeClassRef, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,

@@ -71,7 +71,7 @@ pub(crate) struct SolveArgs {
     /// Feature gates: ReservedCapacity (on by default), NodeOverlay, SpotToSpotConsolidation, NodeRepair, StaticCapacity
     #[arg(long, value_name = "GATE=BOOL,…", default_value = "", hide_default_value = true, value_parser = parse_gates)]
     feature_gates: FeatureGates,
-    /// kube-scheduler configuration whose ReservationArgs hold for Reservations
+    /// kube-scheduler configuration whose ReservationArgs and PodTopologySpreadArgs hold
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
 }
@@ -206,7 +206,8 @@ impl SolveArgs {
     pub(crate) fn options(&self) -> Result<Options> {
         let mut gates = self.feature_gates.clone();
         if let Some(file) = &self.scheduler_config {
-            gates.reservations = berth_plan::read_scheduler_config(file)?;
+            let config = berth_plan::read_scheduler_config(file)?;
+            (gates.reservations, gates.pod_topology_spread) = (config.reservations, config.spread);
         }
         Ok(Options {
             effort: match self.effort {

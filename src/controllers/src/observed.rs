@@ -7,7 +7,7 @@ use berth_api::{Device, NodeClaim, NodeOverlay, NodePool, NodeResourceTopology, 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    ContainerStatus, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController,
+    ContainerStatus, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -102,6 +102,7 @@ objects! {
         Node(Node),
         Device(Device),
         NodeResourceTopology(NodeResourceTopology),
+        Service(Service),
         ReplicaSet(ReplicaSet),
         ReplicationController(ReplicationController),
         StatefulSet(StatefulSet),

@@ -48,12 +48,21 @@ where
             Some(version) => watch.follow(&version).await,
         };
         let Err(stop) = done else { continue };
-        let pause = delay(watch.n_failures, stop.is_unknown_kind());
+        let is_unknown = stop.is_unknown_kind() || stop.may_be_left_out(kind);
+        let pause = delay(watch.n_failures, is_unknown);
         watch.n_failures += 1;
         let told = match stop {
             Stop::Closed => return,
             stop if !watch.is_told && stop.is_unknown_kind() => {
                 tracing::info!(kind = kind.as_str(), "the server does not know this kind");
+                watch.tell(Observed::nothing_of(kind)).await
+            }
+            stop if !watch.is_told && stop.may_be_left_out(kind) => {
+                tracing::warn!(
+                    kind = kind.as_str(),
+                    %stop,
+                    "may not be listed: pods without spread constraints are spread as their controllers alone say"
+                );
                 watch.tell(Observed::nothing_of(kind)).await
             }
             stop => {
@@ -82,6 +91,12 @@ enum Stop {
 impl Stop {
     fn has_code(&self, code: u16) -> bool {
         matches!(self, Stop::Failed(kube::Error::Api(status)) if status.code == code)
+    }
+
+    /// Whether it is about a kind that decisions can do without, and that may not be read: roles of earlier versions do not
+    /// name it.
+    fn may_be_left_out(&self, kind: Kind) -> bool {
+        kind == Kind::Service && self.has_code(403)
     }
 
     fn is_unknown_kind(&self) -> bool {

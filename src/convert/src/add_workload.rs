@@ -46,7 +46,9 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
             waits_for_terminating: false,
-        })
+        })?;
+        self.select_deployment(object);
+        Ok(())
     }
 
     /// A ReplicaSet, as a Deployment; one that a Deployment of the input owns is part of that.
@@ -62,7 +64,9 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
             waits_for_terminating: false,
-        })
+        })?;
+        self.select_replica_set(object);
+        Ok(())
     }
 
     /// A ReplicationController, as a Deployment.
@@ -78,7 +82,9 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
             waits_for_terminating: false,
-        })
+        })?;
+        self.select_replication_controller(object);
+        Ok(())
     }
 
     /// A StatefulSet: pods by ordinal, each with the claims of its ordinal.
@@ -96,7 +102,9 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             count_path: "spec.replicas",
             waits_for_terminating: true,
-        })
+        })?;
+        self.select_stateful_set(object);
+        Ok(())
     }
 
     /// A DaemonSet: overhead of every node that it matches.

@@ -20,6 +20,7 @@ use crate::overlay::OverlayRecord;
 use crate::pod::Draft;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
+use crate::spreading::Selecting;
 use crate::workloads::{Owner, Workloads};
 use crate::{ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pool, reservation, terms, units};
 
@@ -54,6 +55,7 @@ pub struct Builder {
     pub(crate) n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
     pub(crate) workloads: Workloads,
+    pub(crate) selecting: Selecting,
     pub(crate) storage: Storage,
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
@@ -140,6 +142,7 @@ impl Builder {
             n_generated: 0,
             namespaces: FxIndexMap::default(),
             workloads: Workloads::default(),
+            selecting: Selecting::default(),
             storage: Storage::default(),
             priorities: FxHashMap::default(),
             default_priority: None,

@@ -90,8 +90,10 @@ fn add_range(
         return;
     }
     let spec = resolver.pending(workload.draft, workload.namespace, name, cluster, warnings);
-    let spec = ownership.spec_for(spec, member(workload, name), cluster);
-    add_run(workload, name, spec, (numbers.start, numbers.end - numbers.start), cluster);
+    let who = member(workload, name);
+    let spec = ownership.spec_for(spec, who, cluster);
+    let labels = ownership.labels_for(who, cluster);
+    add_run(workload, name, (spec, labels), (numbers.start, numbers.end - numbers.start), cluster);
 }
 
 /// Adds the pod of one number, to the run that ends before it where they are alike.
@@ -106,8 +108,10 @@ fn add_one(
 ) {
     let pod = format!("{name}-{number}");
     let spec = resolver.pending(workload.draft, workload.namespace, &pod, cluster, warnings);
-    let spec = ownership.spec_for(spec, member(workload, &pod), cluster);
-    add_run(workload, name, spec, (number, 1), cluster);
+    let who = member(workload, &pod);
+    let spec = ownership.spec_for(spec, who, cluster);
+    let labels = ownership.labels_for(who, cluster);
+    add_run(workload, name, (spec, labels), (number, 1), cluster);
 }
 
 fn member<'a>(workload: &Workload, name: &'a str) -> Who<'a> {
@@ -115,8 +119,8 @@ fn member<'a>(workload: &Workload, name: &'a str) -> Who<'a> {
     Who { namespace, name, uid: None, labels, references }
 }
 
-fn add_run(workload: &Workload, name: &str, spec: u32, numbers: (u32, u32), cluster: &mut Cluster) {
-    let row = cluster.pending_row(MemberKind::Pod, workload.namespace, spec, workload.labels);
+fn add_run(workload: &Workload, name: &str, (spec, labels): (u32, u32), numbers: (u32, u32), cluster: &mut Cluster) {
+    let row = cluster.pending_row(MemberKind::Pod, workload.namespace, spec, labels);
     let Some(row) = row else { return };
     if let Some(last) = row.members.last_mut()
         && let Some((first, count)) = &mut last.numbers

@@ -1,7 +1,10 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
-use berth_api::ReservationArgs;
-use berth_model::{Cluster, NodePool, PreAllocationSettings, ReservationRules, Sym, Symbols};
+use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
+use berth_model::{
+    Cluster, DefaultConstraint, DefaultSpread, NodePool, PreAllocationSettings, ReservationRules, Sym, Symbols,
+};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::add_pod::PodRecord;
@@ -21,6 +24,7 @@ use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
+use crate::terms::node_key;
 use crate::workloads::Workloads;
 use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
 
@@ -84,7 +88,7 @@ impl Builder {
         let given = self.reservations.values().cloned().chain(operating);
         let reservations: Vec<ReservationRecord> = sorted(given, self.options.now, &cluster, &mut warnings);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
-        let mut ownership = Ownership::new(self.references, &cluster);
+        let mut ownership = Ownership::new(self.references, self.selecting, &cluster);
         let known: Vec<Known> = match self.expansion {
             Expansion::Workloads => Vec::new(),
             Expansion::PodsThatExist => {
@@ -117,6 +121,7 @@ impl Builder {
             warn_of_empty_requests(&cluster, &mut warnings);
         }
         existing.settle_holdings(&reservations);
+        cluster.default_spread = default_spread(&self.options.pod_topology_spread, &mut cluster.symbols);
         cluster.rules = rules(&self.options.reservations, &cluster);
         let pools = self.pools.into_values().map(|record| record.pool).collect();
         let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
@@ -223,6 +228,20 @@ fn settle_workloads(
             text(workload.namespace),
             text(workload.name)
         ));
+    }
+}
+
+/// How pods are spread that have no spread constraints of their own.
+fn default_spread(args: &PodTopologySpreadArgs, symbols: &mut Symbols) -> DefaultSpread {
+    let constraint = |given: &TopologySpreadConstraint| DefaultConstraint {
+        key: node_key(&given.topology_key, symbols),
+        max_skew: u32::try_from(given.max_skew).unwrap_or(1),
+        min_domains: given.min_domains.and_then(|least| u32::try_from(least).ok()),
+        is_required: given.when_unsatisfiable == "DoNotSchedule",
+    };
+    DefaultSpread {
+        constraints: args.constraints().iter().map(constraint).collect(),
+        needs_all_keys: args.defaulting_type == DefaultingType::List,
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the conversion takes into account.
 
-use berth_api::ReservationArgs;
+use berth_api::{PodTopologySpreadArgs, ReservationArgs};
 use jiff::Timestamp;
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "feature gates are independent switches")]
 pub struct Options {
     /// `ReservedCapacity`: off, reserved offerings do not exist. On by default.
@@ -19,6 +19,8 @@ pub struct Options {
     pub node_repair: bool,
     /// What the scheduler's configuration says of Reservations.
     pub reservations: ReservationArgs,
+    /// What it says of pods without spread constraints of their own.
+    pub pod_topology_spread: PodTopologySpreadArgs,
     /// How many replicas a HorizontalPodAutoscaler's workload has.
     pub replicas: Replicas,
     /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
@@ -55,6 +57,7 @@ impl Default for Options {
             spot_to_spot_consolidation: false,
             node_repair: false,
             reservations: ReservationArgs::default(),
+            pod_topology_spread: PodTopologySpreadArgs::default(),
             replicas: Replicas::Current,
             now: None,
         }

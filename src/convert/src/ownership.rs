@@ -1,11 +1,12 @@
-//! Which Reservations a pending pod is an owner of.
+//! Which Reservations a pending pod is an owner of, and what follows of who owns the pod.
 
 use std::collections::BTreeSet;
 
 use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Reservation, Sym};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::builder::FxIndexSet;
+use crate::spreading::{Selecting, Spreading};
 
 /// A pod, as far as owners of Reservations look at it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct Who<'a> {
 #[derive(Clone)]
 pub(crate) struct Ownership {
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
+    spreading: Spreading,
     /// Reservations, by index, whose owners name no pod, and the others.
     by_shape: Vec<u32>,
     by_name: Vec<u32>,
@@ -32,12 +34,13 @@ pub(crate) struct Ownership {
 
 impl Ownership {
     /// Of the cluster's Reservations.
-    pub(crate) fn new(references: FxIndexSet<Vec<OwnerReference>>, cluster: &Cluster) -> Self {
+    pub(crate) fn new(references: FxIndexSet<Vec<OwnerReference>>, selecting: Selecting, cluster: &Cluster) -> Self {
         let indexes = (0_u32..).zip(&cluster.reservations);
         let (by_name, by_shape): (Vec<_>, Vec<_>) = indexes.partition(|(_, reservation)| reservation.names_pods());
         let numbers = |list: Vec<(u32, _)>| list.into_iter().map(|(index, _)| index).collect();
         Ownership {
             references,
+            spreading: Spreading::new(selecting),
             by_shape: numbers(by_shape),
             by_name: numbers(by_name),
             shapes: FxHashMap::default(),
@@ -82,6 +85,24 @@ impl Ownership {
         let owning = cluster.intern_spec(owning);
         self.specs.insert((spec, owned), owning);
         owning
+    }
+
+    /// The label set of a pod that says from whom it is spread by default, beside its labels.
+    pub(crate) fn labels_for(&mut self, who: Who<'_>, cluster: &mut Cluster) -> u32 {
+        let references = self.references.get_index(who.references as usize).map_or(&[][..], Vec::as_slice);
+        self.spreading.labels_for(who.namespace, (who.labels, who.references), references, cluster)
+    }
+
+    /// Services or controllers select others: the label sets that pods have no more.
+    pub(crate) fn selectors_changed(
+        &mut self,
+        before: &Selecting,
+        after: Selecting,
+        cluster: &mut Cluster,
+    ) -> FxHashSet<u32> {
+        let all = &self.references;
+        let references = |index: u32| all.get_index(index as usize).map_or(&[][..], Vec::as_slice);
+        self.spreading.replace(before, after, references, cluster)
     }
 
     /// The pre-allocating Reservations that are to be bound to running pods of their owners, where this is one.

@@ -34,6 +34,7 @@ pub(crate) fn place_pods(
         match fate {
             Fate::Pending => {
                 let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
+                let labels = ownership.labels_for(who, cluster);
                 let spec = ownership.spec_for(spec, who, cluster);
                 if let Some(daemon) = pod.owner.and_then(&daemon_of) {
                     existing.expect_daemon(spec, daemon, cluster);
@@ -43,8 +44,8 @@ pub(crate) fn place_pods(
                 let nominated = nominated.filter(|node| existing.position(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
-                add_member(MemberKind::Pod, pod.namespace, spec, pod.labels, run, cluster);
-                let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, pod.labels);
+                add_member(MemberKind::Pod, pod.namespace, spec, labels, run, cluster);
+                let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, labels);
                 places.push(row.map_or(PodLocation::Nowhere, PodLocation::Row));
             }
             Fate::Bound(position) => {
@@ -64,12 +65,13 @@ pub(crate) fn place_pods(
                     let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                     ownership.spec_for(spec, Who { uid: None, ..who }, cluster)
                 });
+                let labels = ownership.labels_for(who, cluster);
                 let bound = BoundPod {
                     replaced_by,
                     namespace: pod.namespace,
                     name: pod.name,
                     spec,
-                    labels: pod.labels,
+                    labels,
                     stage: if pod.is_terminating { PodStage::Terminating } else { PodStage::Bound },
                     started: pod.started,
                     draws_from: existing.drawn_from(position, pod.draws_from, cluster),

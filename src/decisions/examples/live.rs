@@ -1,6 +1,7 @@
 //! Measures decisions over a large cluster that changes, with a decision from the whole beside them in the same run.
 //!
-//! `cargo run --release -p berth-decisions --example live -- [nodes] [pods]`, 5000 and 100000 where nothing is said.
+//! `cargo run --release -p berth-decisions --example live -- [nodes] [pods] [ReplicaSets]`, 5000, 100000 and 3000 where nothing
+//! is said: a ReplicaSet for each Deployment, so that all pods are spread by default. Without any (0) few have rules.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use berth_api::Reservation;
 use berth_decisions::{Decider, Decision, Options, decide};
 use berth_state::{Event, Kind, Object, Outcome, Patch, State, Time};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,7 +24,8 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
     let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
     let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
-    let mut state = filled(n_nodes, n_pods)?;
+    let n_sets = arguments.next().transpose()?.unwrap_or(DEPLOYMENTS + 1_000);
+    let mut state = filled(n_nodes, n_pods, n_sets)?;
     let start = Instant::now();
     state.cluster(NOW);
     println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}", start.elapsed());
@@ -186,7 +188,7 @@ impl Bench {
 
 // Nodes with images and a label of their own and distinct room, Deployments of which 30% have rules, five DaemonSets, and
 // 200 Reservations.
-fn filled(n_nodes: usize, n_pods: usize) -> Result<State, Failure> {
+fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<State, Failure> {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects: Vec<Object> = match kind {
@@ -194,6 +196,7 @@ fn filled(n_nodes: usize, n_pods: usize) -> Result<State, Failure> {
             Kind::Pod => (0..n_pods)
                 .map(|i| pod(i, i % DEPLOYMENTS, 0, Some((i + i / DEPLOYMENTS * 7) % n_nodes)))
                 .collect::<Result<_, _>>()?,
+            Kind::ReplicaSet => (0..n_sets).map(replica_set).collect::<Result<_, _>>()?,
             Kind::DaemonSet => (0..5).map(daemon_set).collect::<Result<_, _>>()?,
             Kind::Reservation => (0..200.min(n_nodes)).map(reservation).collect::<Result<_, _>>()?,
             _ => Vec::new(),
@@ -233,6 +236,15 @@ fn daemon_set(i: usize) -> Result<Object, Failure> {
         "spec": {"selector": {"matchLabels": {"agent": i.to_string()}}, "template": {
             "metadata": {"labels": {"agent": i.to_string()}}, "spec": {"containers": [
                 {"name": "agent", "image": "agent", "resources": {"requests": {"cpu": "50m"}}}]}}}}))
+}
+
+fn replica_set(deployment: usize) -> Result<Object, Failure> {
+    let labels = json!({"app": format!("app-{deployment}"), "pod-template-hash": "abc"});
+    object::<ReplicaSet>(json!({
+        "metadata": {"name": format!("app-{deployment}"), "namespace": format!("ns-{}", deployment % 50),
+            "uid": format!("rs-{deployment}")},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "app"}]}}}}))
 }
 
 fn reservation(i: usize) -> Result<Object, Failure> {

@@ -141,8 +141,10 @@ fn solve(
 pub(crate) fn is_plain(cluster: &Cluster, universe: &Universe, id: ClassId) -> bool {
     let (Some(class), Some(spec)) = (universe.class(id), spec_of(cluster, universe, id)) else { return false };
     let hostname = cluster.well_known.hostname;
-    let is_of_host =
-        |counter: &berth_model::CounterId| universe.counter(*counter).is_some_and(|counter| counter.key == hostname);
+    let is_of_host = |counter: &berth_model::CounterId| {
+        let counter = universe.counter(*counter);
+        counter.is_some_and(|counter| counter.key == hostname || counter.scores_only)
+    };
     let is_free = class.required.is_empty()
         && class.preferred.affinity.is_empty()
         && class.preferred.anti_affinity.is_empty()

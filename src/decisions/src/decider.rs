@@ -253,8 +253,10 @@ impl Kept {
             let before = std::mem::replace(&mut within_limits, launching.within_limits(tracked.cluster));
             before != within_limits
         };
-        if has_other_offers || has_other_supplies || has_other_limits || classes.universe().counters.len() > n_counters
-        {
+        // What only scores read keeps nobody from a launch.
+        let new_counters = classes.universe().counters.get(n_counters..).unwrap_or_default();
+        let has_new_rules = new_counters.iter().any(|counter| !counter.scores_only);
+        if has_other_offers || has_other_supplies || has_other_limits || has_new_rules {
             scheduler.set_launchable(launching.launchable(cluster, classes.universe()), n_counters);
         }
         let scheduler = scheduler.pause();

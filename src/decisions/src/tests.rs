@@ -203,6 +203,37 @@ fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
     assert_eq!(decision.nominations[0].object, pod_ref("high"));
 }
 
+#[test]
+fn a_pod_without_spread_constraints_keeps_from_those_that_its_service_or_replica_set_selects() {
+    let own = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true}]}});
+    let mut first = own.clone();
+    merge(&mut first, json!({"spec": {"nodeName": "large"}}));
+    let service = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}});
+    let set = json!({"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {
+        "selector": {"matchLabels": {"app": "web"}}, "template": {"spec": {"containers": [{"name": "app"}]}}}});
+    let mut objects = vec![
+        mk_node("large", "8", &json!({"kubernetes.io/hostname": "large"})),
+        mk_node("small", "4", &json!({"kubernetes.io/hostname": "small"})),
+        mk_pod("a", "100m", first),
+        mk_pod("b", "1", own),
+    ];
+    let chosen = |objects: &[Object]| {
+        let decision = decide(&mut state_of(objects), &full(), NOW).unwrap();
+        let bound: Vec<String> = decision.bindings.iter().map(|bound| bound.node.key.name.to_string()).collect();
+        bound.join(" ")
+    };
+    assert_eq!(chosen(&objects), "large", "it has more room");
+    for by in [
+        Object::from(typed::<k8s_openapi::api::core::v1::Service>(service)),
+        Object::from(typed::<k8s_openapi::api::apps::v1::ReplicaSet>(set)),
+    ] {
+        objects.push(by);
+        assert_eq!(chosen(&objects), "small");
+        objects.pop();
+    }
+}
+
 /// The regression: between an eviction and its answer others were chosen to give way, and evicted beside the first.
 #[test]
 fn who_is_nominated_makes_the_same_pods_give_way_until_they_do() {

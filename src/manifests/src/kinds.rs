@@ -7,20 +7,7 @@ use crate::path::shorten;
 
 /// Kinds of Kubernetes 1.35 and of its removed APIs that planning does not read, by group.
 const PASSED_OVER: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "Binding",
-            "ComponentStatus",
-            "ConfigMap",
-            "Endpoints",
-            "Event",
-            "PodTemplate",
-            "Secret",
-            "Service",
-            "ServiceAccount",
-        ],
-    ),
+    ("", &["Binding", "ComponentStatus", "ConfigMap", "Endpoints", "Event", "PodTemplate", "Secret", "ServiceAccount"]),
     (
         "admissionregistration.k8s.io",
         &[

@@ -58,5 +58,5 @@ pub use nearest::nearest;
 pub use object::{Object, known_kinds};
 pub use options::{Input, MAX_OBJECT_BYTES, Options, Source, Validate};
 pub use read::{Summary, is_kustomization, read, read_from, with_places};
-pub use scheduler_config::read_scheduler_config;
+pub use scheduler_config::{SchedulerConfig, read_scheduler_config};
 pub use settings::Settings;

@@ -78,6 +78,7 @@ objects! {
     Node(core::v1::Node) in "v1",
     Namespace(core::v1::Namespace) in "v1",
     ReplicationController(core::v1::ReplicationController) in "v1",
+    Service(core::v1::Service) in "v1",
     LimitRange(core::v1::LimitRange) in "v1",
     ResourceQuota(core::v1::ResourceQuota) in "v1",
     PersistentVolume(core::v1::PersistentVolume) in "v1",

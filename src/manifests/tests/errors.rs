@@ -182,7 +182,7 @@ fn malformed_quantity_names_its_field() {
 
 #[test]
 fn position_of_malformed_yaml_counts_from_the_start_of_the_file() {
-    let text = "apiVersion: v1\nkind: Service\n---\nkind: {a: b\n---\n";
+    let text = "apiVersion: v1\nkind: Secret\n---\nkind: {a: b\n---\n";
     let error = error(text);
     assert!(error.starts_with("f.yaml: document 2, line "), "{error}");
     let error = read_from("f", text.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(()));

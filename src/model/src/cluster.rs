@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow, PodSpec,
-    Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym, Symbols,
+    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow,
+    PodSpec, Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -75,6 +75,8 @@ pub struct Cluster {
     pub reservations: Vec<Reservation>,
     /// What the scheduler's configuration says of them.
     pub rules: ReservationRules,
+    /// What it says of pods without spread constraints of their own.
+    pub default_spread: DefaultSpread,
     /// StorageClasses that limit where volumes are made, and where; decisions do not look at them, reasons do.
     pub storage_topologies: Vec<(Sym, Vec<Requirements>)>,
     /// PodDisruptionBudgets.
@@ -83,12 +85,16 @@ pub struct Cluster {
     pub daemons: Shared<Vec<Daemon>>,
     /// Distinct pod specs.
     pub specs: Shared<Vec<PodSpec>>,
-    /// Distinct label sets of pods.
+    /// Distinct label sets of pods. Pods with equal labels that are spread by default from others have two.
     pub label_sets: Shared<Vec<Labels>>,
     /// Who is pending.
     pub pending: Vec<PendingRow>,
     spec_ids: Shared<FxHashMap<PodSpec, u32>>,
     label_set_ids: Shared<FxHashMap<Labels, u32>>,
+    /// By label set: from whom such pods are spread by default.
+    spread_from: Shared<FxHashMap<u32, Requirements>>,
+    /// By label set and from whom its pods are spread by default.
+    spreading_ids: Shared<FxHashMap<(u32, Requirements), u32>>,
     row_ids: FxHashMap<(MemberKind, Sym, u32, u32), u32>,
 }
 
@@ -115,6 +121,7 @@ impl Cluster {
             nodes: Vec::new(),
             reservations: Vec::new(),
             rules: ReservationRules::default(),
+            default_spread: DefaultSpread::default(),
             storage_topologies: Vec::new(),
             budgets: Vec::new(),
             daemons: Shared::default(),
@@ -123,6 +130,8 @@ impl Cluster {
             pending: Vec::new(),
             spec_ids: Shared::default(),
             label_set_ids: Shared::default(),
+            spread_from: Shared::default(),
+            spreading_ids: Shared::default(),
             row_ids: FxHashMap::default(),
         }
     }
@@ -150,6 +159,7 @@ impl Cluster {
             nodes: Vec::new(),
             reservations: self.reservations.clone(),
             rules: self.rules.clone(),
+            default_spread: self.default_spread.clone(),
             storage_topologies: self.storage_topologies.clone(),
             budgets: Vec::new(),
             daemons: self.daemons.clone(),
@@ -158,6 +168,8 @@ impl Cluster {
             pending: Vec::new(),
             spec_ids: self.spec_ids.clone(),
             label_set_ids: self.label_set_ids.clone(),
+            spread_from: self.spread_from.clone(),
+            spreading_ids: self.spreading_ids.clone(),
             row_ids: FxHashMap::default(),
         }
     }
@@ -192,6 +204,25 @@ impl Cluster {
         self.label_sets.push(labels.clone());
         self.label_set_ids.insert(labels, id);
         id
+    }
+
+    /// The index of the same label set for pods that are spread by default from those that `selector` matches in their
+    /// namespace: Services and controllers select them.
+    pub fn intern_spreading(&mut self, labels: u32, selector: Requirements) -> u32 {
+        if let Some(&id) = self.spreading_ids.get(&(labels, selector.clone())) {
+            return id;
+        }
+        let Some(own) = self.label_sets.get(labels as usize).cloned() else { return labels };
+        let id = u32::try_from(self.label_sets.len()).unwrap_or(u32::MAX);
+        self.label_sets.push(own);
+        self.spread_from.insert(id, selector.clone());
+        self.spreading_ids.insert((labels, selector), id);
+        id
+    }
+
+    /// From whom pods of a label set are spread where they have no spread constraints of their own; `None`: from nobody.
+    pub fn spread_from(&self, labels: u32) -> Option<&Requirements> {
+        self.spread_from.get(&labels)
     }
 
     /// The index of the pending row of these properties, if there is one.

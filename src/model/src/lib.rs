@@ -41,8 +41,8 @@ pub use keyed::{Keyed, KeyedMap, set_hash_key};
 pub use labels::{Labels, Selector};
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
-    BoundPod, Disk, DiskId, DisruptionBudget, HostPort, Images, MemberKind, MemberRun, Namespace, PendingRow, PodSpec,
-    PodStage, PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
+    BoundPod, DefaultConstraint, DefaultSpread, Disk, DiskId, DisruptionBudget, HostPort, Images, MemberKind,
+    MemberRun, Namespace, PendingRow, PodSpec, PodStage, PodTerm, PreAllocatable, Refusal, SpreadConstraint, Volumes,
 };
 pub use requirement::{Requirement, Requirements};
 pub use reservation::{

@@ -23,6 +23,30 @@ pub struct SpreadConstraint {
     pub honors_taints: bool,
 }
 
+/// How pods are spread that have no spread constraints of their own: kube-scheduler's `PodTopologySpreadArgs`. Whom they are
+/// spread from is told by Services and controllers ([`crate::Cluster::spread_from`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefaultSpread {
+    /// The constraints.
+    pub constraints: Vec<DefaultConstraint>,
+    /// Whether nodes without one of the keys are left out, as where pods have constraints of their own. Not with
+    /// kube-scheduler's own defaults (`defaultingType: System`).
+    pub needs_all_keys: bool,
+}
+
+/// A constraint of [`DefaultSpread`]. It honours node affinity, and ignores taints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultConstraint {
+    /// The label that makes domains of nodes.
+    pub key: Sym,
+    /// By how much a domain may exceed the least one.
+    pub max_skew: u32,
+    /// With fewer domains than this the least count is taken as 0.
+    pub min_domains: Option<u32>,
+    /// `DoNotSchedule`; else `ScheduleAnyway`, a preference.
+    pub is_required: bool,
+}
+
 /// A pod affinity or anti-affinity term.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodTerm {

@@ -49,7 +49,7 @@ fn as_given(kind: Kind, metadata: &mut ObjectMeta) {
 
 fn state_object(object: &Manifest) -> Option<Object> {
     of_kinds!(object; Namespace PriorityClass StorageClass PersistentVolume PersistentVolumeClaim CSINode NodePool
-        NodeOverlay NodeClaim Node Device NodeResourceTopology Deployment ReplicaSet ReplicationController StatefulSet
+        NodeOverlay NodeClaim Node Device NodeResourceTopology Service Deployment ReplicaSet ReplicationController StatefulSet
         DaemonSet Job CronJob PodDisruptionBudget Reservation Pod)
 }
 

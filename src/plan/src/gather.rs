@@ -280,6 +280,7 @@ fn fold(builder: &mut Builder, object: &Object) -> Result<(), ConvertError> {
         Object::Node(object) => builder.add_node(object),
         Object::Namespace(object) => builder.add_namespace(object),
         Object::ReplicationController(object) => builder.add_replication_controller(object),
+        Object::Service(object) => builder.add_service(object),
         Object::LimitRange(object) => builder.add_limit_range(object),
         Object::ResourceQuota(object) => builder.add_resource_quota(object),
         Object::PersistentVolume(object) => builder.add_persistent_volume(object),

@@ -136,6 +136,7 @@ objects! {
     Device(berth_api::Device) in "scheduling.koordinator.sh/v1alpha1", Cluster, add_device;
     NodeResourceTopology(berth_api::NodeResourceTopology) in "topology.node.k8s.io/v1alpha1", Cluster,
         add_node_resource_topology;
+    Service(core::v1::Service) in "v1", Namespaced, add_service;
     Deployment(apps::v1::Deployment) in "apps/v1", Namespaced, add_deployment;
     ReplicaSet(apps::v1::ReplicaSet) in "apps/v1", Namespaced, add_replica_set;
     ReplicationController(core::v1::ReplicationController) in "v1", Namespaced, add_replication_controller;

@@ -178,12 +178,13 @@ impl Built {
             Kind::StorageClass => live.storage_class_changed(name, typed(before), typed(after), &objects),
             Kind::DaemonSet => live.daemon_set_changed(typed(before), typed(after)),
             Kind::Reservation => live.reservation_changed(typed(before), typed(after), &objects),
+            Kind::Service => live.service_changed(typed(before), typed(after), &objects),
             Kind::CronJob
             | Kind::Deployment
             | Kind::Job
             | Kind::ReplicaSet
             | Kind::ReplicationController
-            | Kind::StatefulSet => live.other_changed(after.and_then(other)),
+            | Kind::StatefulSet => live.other_changed(before.and_then(other), after.and_then(other), &objects),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_api::NodeClaim;
 use berth_api::labels::koordinator::OPERATING_MODE;
-use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod, PodStatus, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::Object;
@@ -102,6 +102,12 @@ fn bare(object: &Object) -> Object {
         Object::ReplicaSet(object) => Arc::make_mut(object).status = None,
         Object::ReplicationController(object) => Arc::make_mut(object).status = None,
         Object::StatefulSet(object) => Arc::make_mut(object).status = None,
+        Object::Service(object) => {
+            let selector = object.spec.as_ref().and_then(|spec| spec.selector.clone());
+            let object = Arc::make_mut(object);
+            object.status = None;
+            object.spec = Some(ServiceSpec { selector, ..ServiceSpec::default() });
+        }
         Object::DaemonSet(object) => Arc::make_mut(object).status = None,
         Object::CronJob(object) => Arc::make_mut(object).status = None,
         _ => {}

@@ -6,6 +6,7 @@ use super::*;
 mod assumptions;
 mod in_place;
 mod references;
+mod spreading;
 
 const NOW: Time = Time::UNIX_EPOCH;
 

@@ -36,6 +36,8 @@ pub fn fold(builder: &mut Builder, object: &Object) -> anyhow::Result<()> {
         Object::StatefulSet(object) => builder.add_stateful_set(object)?,
         Object::ReplicaSet(object) => builder.add_replica_set(object)?,
         Object::DaemonSet(object) => builder.add_daemon_set(object)?,
+        Object::ReplicationController(object) => builder.add_replication_controller(object)?,
+        Object::Service(object) => builder.add_service(object)?,
         Object::Job(object) => builder.add_job(object)?,
         Object::PriorityClass(object) => builder.add_priority_class(object)?,
         Object::StorageClass(object) => builder.add_storage_class(object)?,

@@ -3,12 +3,15 @@
 use berth_api::NodeOverlay;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{Namespace, ReplicationController};
+use k8s_openapi::api::core::v1::{Namespace, ReplicationController, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
-use super::{Change, Live, Patched};
+use berth_model::Sym;
+
+use super::{Change, Live, Objects, Patched};
 use crate::ConvertError;
 use crate::builder::Builder;
+use crate::spreading::Selecting;
 
 /// An object that makes pods: these are planned as they are, and nothing else of it decides.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +26,69 @@ pub enum Other<'o> {
 }
 
 impl Live {
-    /// An object was created, changed or deleted. A DaemonSet that one owns is of another kind than others.
-    pub fn other_changed(&mut self, after: Option<Other<'_>>) -> Patched {
+    /// An object was created, changed or deleted. A DaemonSet that one owns is of another kind than others. The pods of one that
+    /// selects others are spread from others by default.
+    pub fn other_changed(
+        &mut self,
+        before: Option<Other<'_>>,
+        after: Option<Other<'_>>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let read = |reader: &mut Builder, object: Option<Other<'_>>| {
+            match object {
+                Some(Other::ReplicaSet(object)) => reader.select_replica_set(object),
+                Some(Other::ReplicationController(object)) => reader.select_replication_controller(object),
+                Some(Other::StatefulSet(object)) => reader.select_stateful_set(object),
+                Some(Other::CronJob(_) | Other::Deployment(_) | Other::Job(_)) | None => {}
+            }
+            std::mem::take(&mut reader.selecting)
+        };
+        let Some(selected) = self.read(|reader| Ok((read(reader, before), read(reader, after)))) else {
+            return Patched::NeedsRebuild;
+        };
+        if self.selectors_changed(selected, objects) == Patched::NeedsRebuild {
+            return Patched::NeedsRebuild;
+        }
         let known = self.read(|reader| {
             let done = after.map_or(Ok(()), |after| add_workload(reader, after));
             reader.workloads.pop();
+            reader.selecting = Selecting::default();
             done
         });
         if known.is_some() && !self.rooms.owns_daemons { Patched::Done } else { Patched::NeedsRebuild }
+    }
+
+    /// A Service was created, changed or deleted.
+    pub fn service_changed(
+        &mut self,
+        before: Option<&Service>,
+        after: Option<&Service>,
+        objects: &impl Objects,
+    ) -> Patched {
+        let read = |reader: &mut Builder, object: Option<&Service>| {
+            object.map_or(Ok(()), |object| reader.add_service(object))?;
+            Ok(std::mem::take(&mut reader.selecting))
+        };
+        let selected = self.read(|reader| Ok((read(reader, before)?, read(reader, after)?)));
+        selected.map_or(Patched::NeedsRebuild, |selected| self.selectors_changed(selected, objects))
+    }
+
+    /// A Service or a controller selects others: pods that are spread from others by default are taken in again.
+    fn selectors_changed(&mut self, (before, after): (Selecting, Selecting), objects: &impl Objects) -> Patched {
+        if before == after {
+            return Patched::Done;
+        }
+        let gone = self.rooms.ownership.selectors_changed(&before, after, &mut self.cluster);
+        if gone.is_empty() {
+            return Patched::Done;
+        }
+        let mut pods: Vec<(Sym, Box<str>)> = Vec::new();
+        for row in self.cluster.pending.iter().filter(|row| gone.contains(&row.labels)) {
+            pods.extend(row.members.iter().map(|member| (row.namespace, member.name.clone())));
+        }
+        let bound = self.cluster.nodes.iter().flat_map(|node| &node.pods).filter(|pod| gone.contains(&pod.labels));
+        pods.extend(bound.map(|pod| (pod.namespace, pod.name.clone())));
+        self.again(&pods, objects)
     }
 
     /// Whether a NodeOverlay that was created, changed or deleted changes what prices or capacities are.

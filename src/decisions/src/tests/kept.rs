@@ -108,3 +108,79 @@ fn reservations_that_are_alike_but_for_their_nodes_go_to_these() {
         decision.bindings.iter().map(|known| (&*known.object.key.name, &*known.node.key.name)).collect();
     assert_eq!(bound, [("r1", "b"), ("r2", "c")]);
 }
+
+/// A NodePool of one instance type.
+fn mk_pool_of(instance_type: &str) -> Object {
+    Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "pool", "uid": "uid-pool"}, "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In",
+                "values": [instance_type]}]}}}})))
+}
+
+/// Decisions before and after a change, the second by what is kept.
+fn notices(objects: &[Object], change: Object) -> (Decision, Decision) {
+    let mut state = state_of(objects);
+    let mut decider = Decider::new();
+    hold(&mut state, &mut decider, "at first");
+    let before = decider.decide(&mut state, &full(), NOW).unwrap();
+    tell(&mut state, change);
+    hold(&mut state, &mut decider, "after the change");
+    assert_eq!(decider.n_made_anew(), 1, "it is taken in where it is");
+    (before, decider.decide(&mut state, &full(), NOW).unwrap())
+}
+
+#[test]
+fn a_budget_that_lets_go_of_one_again_is_told_to_what_is_kept() {
+    let budget = |allowed: u32| {
+        Object::from(typed::<k8s_openapi::api::policy::v1::PodDisruptionBudget>(json!({
+            "metadata": {"name": "keep", "namespace": "default", "uid": "uid-keep"},
+            "spec": {"selector": {"matchLabels": {"app": "low"}}},
+            "status": {"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}})))
+    };
+    let low = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"labels": {"app": "low"}, "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let objects = [
+        mk_node("n", "1", &json!({})),
+        mk_pod("low", "1", low),
+        mk_pod("high", "1", json!({"spec": {"priority": 1000}})),
+        mk_pool_of("m5.large"),
+        budget(0),
+    ];
+    let (before, after) = notices(&objects, budget(1));
+    let told = |decision: &Decision| (decision.evictions.len(), decision.launches.len());
+    assert_eq!((told(&before), told(&after)), ((0, 1), (1, 1)), "a node for who gave way");
+}
+
+#[test]
+fn a_node_pool_that_offers_another_type_launches_that() {
+    let objects = [mk_pool_of("m5.large"), mk_pod("p", "1", json!({}))];
+    let (before, after) = notices(&objects, mk_pool_of("none"));
+    assert_eq!((before.launches.len(), after.launches.len()), (1, 0));
+}
+
+#[test]
+fn a_namespace_with_other_labels_is_meant_by_these() {
+    let space = |team: &str| {
+        Object::from(typed::<k8s_openapi::api::core::v1::Namespace>(
+            json!({"metadata": {"name": "other", "uid": "uid-other", "labels": {"team": team}}}),
+        ))
+    };
+    let term = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {},
+        "namespaceSelector": {"matchLabels": {"team": "a"}}}]);
+    let apart = json!({"spec": {"affinity": {"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": term}}}});
+    let mut state = state_of(&[
+        mk_node("n", "4", &json!({"kubernetes.io/hostname": "n"})),
+        mk_pod("q", "1", json!({"metadata": {"namespace": "other"}, "spec": {"nodeName": "n"}})),
+        mk_pod("r", "1", apart),
+        space("b"),
+    ]);
+    let mut decider = Decider::new();
+    for (team, is_bound) in [("b", true), ("a", false), ("c", true)] {
+        tell(&mut state, space(team));
+        hold(&mut state, &mut decider, team);
+        let decision = decider.decide(&mut state, &full(), NOW).unwrap();
+        assert_eq!(!decision.bindings.is_empty(), is_bound, "{team}");
+    }
+}

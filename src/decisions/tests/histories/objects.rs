@@ -65,6 +65,7 @@ fn typed(kind: Kind, value: Value) -> Object {
         Kind::Node => read::<core::v1::Node>(value),
         Kind::Device => read::<berth_api::Device>(value),
         Kind::NodeResourceTopology => read::<berth_api::NodeResourceTopology>(value),
+        Kind::Service => read::<core::v1::Service>(value),
         Kind::Deployment => read::<apps::v1::Deployment>(value),
         Kind::ReplicaSet => read::<apps::v1::ReplicaSet>(value),
         Kind::ReplicationController => read::<core::v1::ReplicationController>(value),
@@ -210,6 +211,12 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                 "topologyPolicies": ["None"], "zones": [{"name": "node-0", "type": "Node", "resources": [
                     {"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}]}]})
         }
+        // Some select none, and some by a label that no pod has.
+        Kind::Service => {
+            let selector = [json!({"app": app}), json!({"app": app, "tier": "web"}), json!(null)];
+            json!({"metadata": {}, "spec": {"selector": selector[usize::from(v % 7 > 3) + usize::from(v % 7 > 5)],
+                "ports": [{"port": v + 1}]}})
+        }
         Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet => json!({"metadata": {}, "spec": {
             "replicas": v % 4, "selector": selector, "serviceName": "s", "template": template(v)}}),
         Kind::ReplicationController => json!({"metadata": {}, "spec": {"replicas": v % 4, "template": template(v)}}),
@@ -331,6 +338,13 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
         0 => metadata["ownerReferences"] = owner("ReplicaSet", "apps/v1", &format!("replicaset{}", v % 2)),
         1 => metadata["ownerReferences"] = owner("DaemonSet", "apps/v1", &format!("daemonset{}", v % 2)),
         2 => metadata["ownerReferences"] = owner("Job", "batch/v1", &format!("job{}", v % 2)),
+        3 => {
+            let name = format!("replicationcontroller{}", v % 2);
+            metadata["ownerReferences"] = owner("ReplicationController", "v1", &name);
+        }
+        4 if v.is_multiple_of(8) => {
+            metadata["ownerReferences"] = owner("StatefulSet", "apps/v1", &format!("statefulset{}", v % 2));
+        }
         _ => {}
     }
     let mut spec = pod_spec(v);
@@ -433,6 +447,7 @@ pub(crate) fn metadata_of(object: &mut Object) -> &mut ObjectMeta {
         Node,
         Device,
         NodeResourceTopology,
+        Service,
         Deployment,
         ReplicaSet,
         ReplicationController,

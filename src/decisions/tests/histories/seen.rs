@@ -15,10 +15,11 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
         let members: Vec<&str> = row.members.iter().map(|member| &*member.name).collect();
         let labels = cluster.label_sets.get(row.labels as usize);
         lines.push(format!(
-            "{:?} {} {members:?} {} {}",
+            "{:?} {} {members:?} {} from {} {}",
             row.kind,
             symbols(row.namespace),
             seer.words(&labels),
+            seer.words(&cluster.spread_from(row.labels)),
             seer.spec(row.spec, row.kind)
         ));
     }
@@ -45,9 +46,11 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
             let again = pod.replaced_by.map(|again| seer.spec(again, MemberKind::Pod));
             let _ = write!(
                 text,
-                "\n  {} {} draws from {:?} again {again:?} {} {}",
+                "\n  {} {} {} from {} draws from {:?} again {again:?} {} {}",
                 symbols(pod.namespace),
                 pod.name,
+                seer.words(&cluster.label_sets.get(pod.labels as usize)),
+                seer.words(&cluster.spread_from(pod.labels)),
                 pod.draws_from.map(|id| seer.name_of(id)),
                 seer.words(&bare),
                 seer.spec(pod.spec, MemberKind::Pod),

@@ -24,6 +24,9 @@ pub struct Preferences {
     pub anti_affinity: Vec<(i32, Constraint)>,
     /// `ScheduleAnyway` spread.
     pub spread: Vec<Constraint>,
+    /// The same of pods without spread constraints of their own, by the scheduler's configuration. Only scores of nodes that
+    /// exist look at it. Empty unless the universe was made with scores.
+    pub default_spread: Vec<Constraint>,
 }
 
 /// Pods that are alike in everything that placement can see.

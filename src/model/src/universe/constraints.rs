@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::classes::{Preferences, SpecAndLabels, labels_of};
 use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
 use super::topology::{Constraint, Counter, CounterId, NodeFilter};
-use crate::{Cluster, Labels, PodSpec, PodTerm, SpreadConstraint, Sym};
+use crate::{Cluster, Labels, PodSpec, PodTerm, Requirements, Selector, SpreadConstraint, Sym};
 
 /// The counters that a shape's own spec asks for.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub(super) struct OwnConstraints {
     affinity: Vec<(i32, Asked)>,
     anti_affinity: Vec<(i32, Asked)>,
     spread: Vec<Asked>,
+    default_spread: Vec<Asked>,
     pub(super) owner_counters: Vec<CounterId>,
     pub(super) pulls: Vec<CounterId>,
 }
@@ -65,14 +66,14 @@ impl Builder {
         &mut self,
         cluster: &Cluster,
         namespaces: &NamespaceLabels,
-        (_, namespace, spec, labels): SpecAndLabels,
+        (_, namespace, spec, labels_id): SpecAndLabels,
         is_pending: bool,
     ) -> OwnConstraints {
         let mut own = OwnConstraints::default();
         let Some(spec) = cluster.spec(spec) else {
             return own;
         };
-        let labels = labels_of(cluster, labels);
+        let labels = labels_of(cluster, labels_id);
         let term_counter = |builder: &mut Self, term: &PodTerm, counts_owners: bool| {
             let selector = with_label_keys(
                 &term.selector,
@@ -88,6 +89,7 @@ impl Builder {
                 counts_owners,
                 pull: 0,
                 skips_terminating: false,
+                scores_only: false,
                 filter: None,
             })
         };
@@ -123,7 +125,46 @@ impl Builder {
             };
             if constraint.is_required { &mut own.required } else { &mut own.spread }.push(asked);
         }
+        if spec.spread.is_empty()
+            && let Some(selector) = cluster.spread_from(labels_id)
+        {
+            self.add_default_spread(cluster, namespace, spec, selector, &mut own);
+        }
         own
+    }
+
+    // The constraints of pods that have none of their own. What is only a preference matters to scores alone.
+    fn add_default_spread(
+        &mut self,
+        cluster: &Cluster,
+        namespace: Sym,
+        spec: &PodSpec,
+        selector: &Requirements,
+        own: &mut OwnConstraints,
+    ) {
+        let defaults = &cluster.default_spread;
+        let has_scores = self.has_scores;
+        for default in defaults.constraints.iter().filter(|default| default.is_required || has_scores) {
+            let alike = defaults.constraints.iter().filter(|other| other.is_required == default.is_required);
+            let keys: Vec<Sym> = alike.map(|other| other.key).filter(|_| defaults.needs_all_keys).collect();
+            let filter = self.spread_filter(spec, true, false, keys);
+            let selector = Selector { requirements: Some(selector.clone()) };
+            let counter = Counter {
+                key: default.key,
+                selector: self.selectors.intern_own(namespace, selector),
+                counts_owners: false,
+                pull: 0,
+                skips_terminating: true,
+                scores_only: !default.is_required,
+                filter,
+            };
+            let asked = Asked::Spread {
+                counter: self.counter(counter),
+                max_skew: default.max_skew,
+                min_domains: default.min_domains.filter(|_| default.is_required),
+            };
+            if default.is_required { &mut own.required } else { &mut own.default_spread }.push(asked);
+        }
     }
 
     // Several required affinity terms are about the same pods: those that match all of them, as kube-scheduler reads it.
@@ -137,8 +178,15 @@ impl Builder {
     ) -> Vec<Asked> {
         let of_pod = (namespace, labels);
         let selector = self.selectors.intern_all(&spec.affinity, of_pod, namespaces, &cluster.symbols);
-        let counter =
-            |key| Counter { key, selector, counts_owners: false, pull: 0, skips_terminating: false, filter: None };
+        let counter = |key| Counter {
+            key,
+            selector,
+            counts_owners: false,
+            pull: 0,
+            skips_terminating: false,
+            scores_only: false,
+            filter: None,
+        };
         spec.affinity.iter().map(|term| Asked::Affinity(self.counter(counter(term.key)))).collect()
     }
 
@@ -175,6 +223,7 @@ impl Builder {
                     counts_owners: true,
                     pull,
                     skips_terminating: false,
+                    scores_only: false,
                     filter: None,
                 })
             })
@@ -194,31 +243,43 @@ impl Builder {
         let selector =
             with_label_keys(&constraint.selector, &constraint.match_label_keys, &[], labels, &cluster.symbols);
         let selector = self.selectors.intern_own(namespace, selector);
-        let mut filter = NodeFilter::default();
-        if constraint.honors_node_affinity {
-            filter.node_selector = spec.node_selector.clone();
-            filter.required_terms.clone_from(&spec.required_terms);
-        }
-        if constraint.honors_taints {
-            filter.tolerations = Some(spec.tolerations.clone());
-        }
         // A node without one of the pod's keys counts for none of its constraints.
         let alike = spec.spread.iter().filter(|other| other.is_required == constraint.is_required);
-        filter.keys = alike.map(|other| other.key).collect();
-        filter.keys.sort_unstable();
-        filter.keys.dedup();
-        if filter.keys.len() < 2 {
-            filter.keys.clear();
-        }
-        let filter = self.filter(filter);
+        let keys = alike.map(|other| other.key).collect();
+        let filter = self.spread_filter(spec, constraint.honors_node_affinity, constraint.honors_taints, keys);
         self.counter(Counter {
             key: constraint.key,
             selector,
             counts_owners: false,
             pull: 0,
             skips_terminating: true,
+            scores_only: false,
             filter,
         })
+    }
+
+    // The nodes that a spread constraint of a pod looks at, which have all `keys`.
+    fn spread_filter(
+        &mut self,
+        spec: &PodSpec,
+        honors_node_affinity: bool,
+        honors_taints: bool,
+        mut keys: Vec<Sym>,
+    ) -> Option<u32> {
+        let mut filter = NodeFilter::default();
+        if honors_node_affinity {
+            filter.node_selector = spec.node_selector.clone();
+            filter.required_terms.clone_from(&spec.required_terms);
+        }
+        if honors_taints {
+            filter.tolerations = Some(spec.tolerations.clone());
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        if keys.len() > 1 {
+            filter.keys = keys;
+        }
+        self.filter(filter)
     }
 }
 
@@ -252,6 +313,7 @@ impl OwnConstraints {
             affinity: self.affinity.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
             anti_affinity: self.anti_affinity.iter().map(|(weight, asked)| (*weight, resolve(asked))).collect(),
             spread: self.spread.iter().map(resolve).collect(),
+            default_spread: self.default_spread.iter().map(resolve).collect(),
         };
         (required, preferred)
     }

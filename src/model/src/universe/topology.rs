@@ -44,6 +44,8 @@ pub struct Counter {
     pub pull: i32,
     /// Whether pods that are being deleted do not count, as in topology spread.
     pub skips_terminating: bool,
+    /// Set on counters that only scores of default spreading read: no node is kept from anybody by them, nor launched.
+    pub scores_only: bool,
     /// Pods on other nodes do not count, and domains without such a node do not exist. `None` is every node.
     pub filter: Option<u32>,
 }

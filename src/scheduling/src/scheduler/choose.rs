@@ -173,7 +173,9 @@ impl Scheduler<'_> {
             CountedBy::Host => Some(0),
             CountedBy::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
         };
-        let has_all = |cell: &Lot<'_>| shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some());
+        let has_all = |cell: &Lot<'_>| {
+            !shape.soft_needs_all_keys || shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some())
+        };
         let counted: Vec<bool> = cells.iter().map(has_all).collect();
         let scored = || cells.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(cell, _)| cell);
         let mut raw = vec![0.0; cells.len()];
@@ -181,16 +183,18 @@ impl Scheduler<'_> {
             let place = soft.rule.place;
             let domains = match place {
                 CountedBy::Host => scored().map(|cell| cell.nodes).sum(),
+                // That no label is a domain, too, where such nodes are not left out.
                 CountedBy::Key(_) => {
-                    scored().filter_map(|cell| domain(cell, place)).collect::<FxHashSet<u32>>().len() as u64
+                    scored().map(|cell| domain(cell, place)).collect::<FxHashSet<Option<u32>>>().len() as u64
                 }
             };
             let weight = score::spread_weight(domains);
             let counts = shape.by_domain(&self.state, soft.rule.counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
+                let Some(domain) = domain(cell, place) else { continue };
                 let pods = match place {
                     CountedBy::Host => on_host(shape, cell.key, soft.rule.counter),
-                    CountedBy::Key(_) => domain(cell, place).and_then(|d| counts.get(d as usize).copied()).unwrap_or(0),
+                    CountedBy::Key(_) => counts.get(domain as usize).copied().unwrap_or(0),
                 };
                 *raw += score::spread_cost(pods, soft.max_skew, weight);
             }

@@ -63,7 +63,7 @@ impl DomainSizes {
                     }
                     sizes
                 });
-                sizes.is_counted |= filter == counter.filter;
+                sizes.is_counted |= filter == counter.filter && !counter.scores_only;
             }
         }
     }

@@ -66,6 +66,8 @@ pub(super) struct Shape {
     affinity: Vec<Rule>,
     anti_affinity: Vec<Rule>,
     pub(super) soft: Vec<SpreadRule>,
+    /// Whether nodes without one of the keys of `soft` count for none of it.
+    pub(super) soft_needs_all_keys: bool,
     pub(super) drawn: Vec<(CounterId, CountedBy, i64)>,
     /// Pods in `state` that do not count for the class.
     pub(super) discount: Discount,
@@ -112,6 +114,7 @@ impl Shape {
             affinity: Vec::new(),
             anti_affinity: Vec::new(),
             soft: Vec::new(),
+            soft_needs_all_keys: class.preferred.default_spread.is_empty() || cluster.default_spread.needs_all_keys,
             drawn: Vec::new(),
             discount: Discount::default(),
         };
@@ -126,7 +129,9 @@ impl Shape {
             });
             Some((CountedBy::Key(at), counter.counts_owners))
         };
-        for constraint in class.required.iter().chain(&class.preferred.spread) {
+        // A pod has constraints of its own, or those of all.
+        let soft = || class.preferred.spread.iter().chain(&class.preferred.default_spread);
+        for constraint in class.required.iter().chain(soft()) {
             place(&mut shape, constraint.counter())?;
         }
         for &(counter, weight) in &class.drawn {
@@ -134,9 +139,7 @@ impl Shape {
             shape.drawn.push((counter, place, weight));
         }
         shape.domains = shape.keys.iter().map(|key| sizes.numbered(*key)).collect();
-        for (constraint, is_required) in
-            class.required.iter().map(|c| (c, true)).chain(class.preferred.spread.iter().map(|c| (c, false)))
-        {
+        for (constraint, is_required) in class.required.iter().map(|c| (c, true)).chain(soft().map(|c| (c, false))) {
             let (place, is_others) = place(&mut shape, constraint.counter())?;
             let rule = |counts_self| Rule { counter: constraint.counter(), place, counts_self, is_others };
             match *constraint {
@@ -179,6 +182,7 @@ impl Shape {
             affinity: Vec::new(),
             anti_affinity: Vec::new(),
             soft: Vec::new(),
+            soft_needs_all_keys: self.soft_needs_all_keys,
             drawn: Vec::new(),
             discount: Discount::default(),
         }

@@ -8,6 +8,7 @@ mod pods;
 mod pools;
 mod ranks;
 mod rng;
+mod spreading;
 mod standing;
 mod terminating;
 mod topology;

@@ -232,5 +232,8 @@ pub fn random_standing_case(seed: u64) -> Vec<Value> {
     if seed % 4 == 1 {
         super::mounts::mount(&mut Rng::new(seed ^ 0x3007_d15c), &mut objects);
     }
+    if !seed.is_multiple_of(3) {
+        super::spreading::select(&mut Rng::new(seed ^ 0x5e1e_c700), &mut objects);
+    }
     objects
 }

@@ -21,7 +21,8 @@ fn guide(name: &str) -> World {
 }
 
 fn with_config(mut world: World) -> World {
-    world.args = berth_manifests::read_scheduler_config(&examples().join("scheduler-config.yaml")).unwrap();
+    world.args =
+        berth_manifests::read_scheduler_config(&examples().join("scheduler-config.yaml")).unwrap().reservations;
     world
 }
 

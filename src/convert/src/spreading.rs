@@ -1,0 +1,223 @@
+//! From whom pods are spread that have no spread constraints of their own: kube-scheduler selects the pods of the Services that
+//! select the pod, and of its controller.
+
+use std::collections::BTreeSet;
+
+use berth_model::{Cluster, Labels, OwnerReference, Requirement, Requirements, Sym, Symbols};
+use k8s_openapi::api::{apps, core};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::builder::{Builder, Expansion, FxIndexMap, name_of, namespace_of};
+use crate::workloads::WorkloadKind;
+use crate::{ConvertError, terms};
+
+/// A controller: kind, namespace and name.
+type ControllerId = (WorkloadKind, Sym, Sym);
+/// Whose pods are looked at alike: the indexes of the label set and of the owner references, within a namespace.
+type Alike = (u32, u32);
+
+/// What a controller selects.
+#[derive(Clone, Debug, PartialEq)]
+enum Selected {
+    /// Labels that take the place of those that Services name: a ReplicationController's.
+    Labels(Labels),
+    /// Requirements beside what Services name.
+    Requirements(Requirements),
+}
+
+/// The selectors of Services and controllers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Selecting {
+    /// By namespace and name. Those that select nothing are left out.
+    services: FxIndexMap<(Sym, Sym), Labels>,
+    controllers: FxIndexMap<ControllerId, Selected>,
+}
+
+/// What selects the pods of a cluster, and which label set each kind of pod has by that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spreading {
+    /// By namespace: the Services' names and what they select.
+    services: FxHashMap<Sym, FxIndexMap<Sym, Labels>>,
+    controllers: FxHashMap<ControllerId, Selected>,
+    known: FxHashMap<(Sym, Alike), u32>,
+    of_namespace: FxHashMap<Sym, Vec<Alike>>,
+    of_controller: FxHashMap<ControllerId, Vec<Alike>>,
+}
+
+impl Builder {
+    /// A Service, for default spreading.
+    pub fn add_service(&mut self, object: &core::v1::Service) -> Result<(), ConvertError> {
+        let name = name_of("Service", &object.metadata)?;
+        let symbols = &mut self.cluster.symbols;
+        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
+        let selector = object.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        self.selecting.services.shift_remove(&id);
+        if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
+            let labels = terms::labels_of(Some(selector), symbols);
+            self.selecting.services.insert(id, labels);
+        }
+        Ok(())
+    }
+
+    /// What a ReplicaSet selects.
+    pub(crate) fn select_replica_set(&mut self, object: &apps::v1::ReplicaSet) {
+        let selector = object.spec.as_ref().map(|spec| &spec.selector);
+        self.select(WorkloadKind::ReplicaSet, &object.metadata, selector);
+    }
+
+    /// What a StatefulSet selects.
+    pub(crate) fn select_stateful_set(&mut self, object: &apps::v1::StatefulSet) {
+        let selector = object.spec.as_ref().map(|spec| &spec.selector);
+        self.select(WorkloadKind::StatefulSet, &object.metadata, selector);
+    }
+
+    /// What a Deployment's ReplicaSets select, but for the hash of the template, where its pods are planned as its own.
+    pub(crate) fn select_deployment(&mut self, object: &apps::v1::Deployment) {
+        if self.expansion == Expansion::Workloads {
+            let selector = object.spec.as_ref().map(|spec| &spec.selector);
+            self.select(WorkloadKind::Deployment, &object.metadata, selector);
+        }
+    }
+
+    /// What a ReplicationController selects: the labels of its template where it does not say.
+    pub(crate) fn select_replication_controller(&mut self, object: &core::v1::ReplicationController) {
+        let spec = object.spec.as_ref();
+        let of_template = || spec?.template.as_ref()?.metadata.as_ref()?.labels.as_ref();
+        let selector = spec.and_then(|spec| spec.selector.as_ref()).filter(|selector| !selector.is_empty());
+        let labels = terms::labels_of(selector.or_else(of_template), &mut self.cluster.symbols);
+        self.keep(WorkloadKind::ReplicationController, &object.metadata, Some(Selected::Labels(labels)));
+    }
+
+    // One that cannot be read selects nothing, as kube-scheduler has it.
+    fn select(&mut self, kind: WorkloadKind, metadata: &ObjectMeta, selector: Option<&LabelSelector>) {
+        let selector = terms::selector(selector, &mut self.cluster.symbols).ok();
+        let requirements = selector.and_then(|selector| selector.requirements);
+        self.keep(kind, metadata, requirements.map(Selected::Requirements));
+    }
+
+    fn keep(&mut self, kind: WorkloadKind, metadata: &ObjectMeta, selected: Option<Selected>) {
+        let Some(name) = metadata.name.as_deref() else { return };
+        let symbols = &mut self.cluster.symbols;
+        let id = (kind, symbols.intern(namespace_of(metadata)), symbols.intern(name));
+        self.selecting.controllers.shift_remove(&id);
+        if let Some(selected) = selected {
+            self.selecting.controllers.insert(id, selected);
+        }
+    }
+}
+
+// === impl Spreading ===
+
+impl Spreading {
+    pub(crate) fn new(selecting: Selecting) -> Self {
+        let mut spreading = Spreading::default();
+        spreading.add(selecting);
+        spreading
+    }
+
+    fn add(&mut self, Selecting { services, controllers }: Selecting) {
+        for ((namespace, name), selector) in services {
+            self.services.entry(namespace).or_default().insert(name, selector);
+        }
+        self.controllers.extend(controllers);
+    }
+
+    fn remove(&mut self, Selecting { services, controllers }: &Selecting) {
+        for (namespace, name) in services.keys() {
+            if let Some(services) = self.services.get_mut(namespace) {
+                services.swap_remove(name);
+            }
+        }
+        for id in controllers.keys() {
+            self.controllers.remove(id);
+        }
+    }
+
+    /// The label set of a pod that has the labels and owner references of these indexes: another one where it is spread from
+    /// others by default.
+    pub(crate) fn labels_for(
+        &mut self,
+        namespace: Sym,
+        alike: Alike,
+        references: &[OwnerReference],
+        cluster: &mut Cluster,
+    ) -> u32 {
+        if let Some(&known) = self.known.get(&(namespace, alike)) {
+            return known;
+        }
+        let controller = controller_of(namespace, references, &cluster.symbols);
+        let id = self.find(namespace, alike.0, controller, cluster);
+        self.known.insert((namespace, alike), id);
+        self.of_namespace.entry(namespace).or_default().push(alike);
+        if let Some(controller) = controller {
+            self.of_controller.entry(controller).or_default().push(alike);
+        }
+        id
+    }
+
+    /// Takes selectors in place of others. The label sets that pods have no more, whom these are about.
+    pub(crate) fn replace<'r>(
+        &mut self,
+        before: &Selecting,
+        after: Selecting,
+        references: impl Fn(u32) -> &'r [OwnerReference],
+        cluster: &mut Cluster,
+    ) -> FxHashSet<u32> {
+        let mut about: BTreeSet<(Sym, Alike)> = BTreeSet::new();
+        for controller in before.controllers.keys().chain(after.controllers.keys()) {
+            let alike = self.of_controller.get(controller).into_iter().flatten();
+            about.extend(alike.map(|alike| (controller.1, *alike)));
+        }
+        for (service, selector) in before.services.iter().chain(&after.services) {
+            let alike = self.of_namespace.get(&service.0).into_iter().flatten();
+            let selected = alike.filter(|(labels, _)| selects(selector, *labels, cluster));
+            about.extend(selected.map(|alike| (service.0, *alike)));
+        }
+        self.remove(before);
+        self.add(after);
+        let mut gone = FxHashSet::default();
+        for (namespace, alike) in about {
+            let controller = controller_of(namespace, references(alike.1), &cluster.symbols);
+            let id = self.find(namespace, alike.0, controller, cluster);
+            gone.extend(self.known.insert((namespace, alike), id).filter(|before| *before != id));
+        }
+        gone
+    }
+
+    fn find(&self, namespace: Sym, labels: u32, controller: Option<ControllerId>, cluster: &mut Cluster) -> u32 {
+        let services = self.services.get(&namespace).into_iter().flat_map(FxIndexMap::values);
+        let mut pairs: Vec<(Sym, Sym)> = Vec::new();
+        for service in services.filter(|selector| selects(selector, labels, cluster)) {
+            pairs.extend(service.iter());
+        }
+        let selected = controller.and_then(|id| self.controllers.get(&id));
+        if let Some(Selected::Labels(own)) = selected {
+            pairs.retain(|(key, _)| own.get(*key).is_none());
+            pairs.extend(own.iter());
+        }
+        let mut requirements = Requirements::new();
+        for (key, value) in pairs {
+            requirements.add(key, Requirement::value(value), &cluster.symbols);
+        }
+        if let Some(Selected::Requirements(own)) = selected {
+            requirements.add_all(own, &cluster.symbols);
+        }
+        if requirements.is_empty() { labels } else { cluster.intern_spreading(labels, requirements) }
+    }
+}
+
+fn selects(selector: &Labels, labels: u32, cluster: &Cluster) -> bool {
+    let labels = cluster.label_sets.get(labels as usize);
+    labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
+}
+
+/// The controller of a pod, if it is one whose selector kube-scheduler looks at.
+fn controller_of(namespace: Sym, references: &[OwnerReference], symbols: &Symbols) -> Option<ControllerId> {
+    use WorkloadKind::{Deployment, ReplicaSet, ReplicationController, StatefulSet};
+    let owner = references.iter().find(|owner| owner.is_controller)?;
+    let (api_version, kind) = (symbols.text(owner.api_version), symbols.text(owner.kind));
+    let known = [ReplicaSet, StatefulSet, ReplicationController, Deployment];
+    let kind = known.into_iter().find(|known| known.name() == kind && known.api_version() == api_version)?;
+    Some((kind, namespace, owner.name))
+}
