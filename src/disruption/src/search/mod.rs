@@ -51,9 +51,9 @@ pub fn disrupt_with(
     let found = search.run();
     let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
     let disruption = found.map(|()| search.finish());
-    played.undo(state, now);
+    played.undo(state);
     for tainted in leaving.into_values() {
-        tainted.undo(state, now);
+        tainted.undo(state);
     }
     disruption
 }

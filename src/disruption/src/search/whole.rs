@@ -62,8 +62,8 @@ impl Search<'_> {
             self.has_proposed = true;
             return Ok(true);
         }
-        // What is left of its proposals are those that a decision refuses: a rank finds no more among them.
-        if is_whole && self.has_proposed {
+        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them.
+        if is_whole && self.has_proposed && with_new.is_none() {
             return Ok(false);
         }
         let ranked = self.ranked()?;
