@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::{Operator, Reservation, labels};
 use berth_decisions::{Binding, DecideError, Decider, Launch, quantities};
 use berth_model::{Cluster, InstanceType, Offering};
-use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, State, Time};
+use berth_state::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -31,10 +31,9 @@ pub(crate) struct Played {
 
 impl Played {
     /// Takes everything back, latest first.
-    pub(crate) fn undo(mut self, state: &mut State, now: Time) {
+    pub(crate) fn undo(mut self, state: &mut State) {
         for assumption in self.assumed.drain(..).rev() {
-            // A state refuses objects, and there is none in this event.
-            let _ = state.apply(Event::Settled { assumption, outcome: Outcome::Refused }, now);
+            state.withdraw(assumption);
         }
         for id in self.slots {
             state.give_slot_back(&id);
@@ -154,7 +153,7 @@ pub(crate) fn play(
     if moved.iter().all(is_placed) {
         return Ok(Some(played));
     }
-    played.undo(state, now);
+    played.undo(state);
     Ok(None)
 }
 

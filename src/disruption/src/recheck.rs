@@ -134,7 +134,7 @@ pub fn confirm(
             return Ok(Err(vec![Reason { reason, count }]));
         };
         let places = played.take_places();
-        played.undo(state, now);
+        played.undo(state);
         Ok(Ok(places))
     })
 }
@@ -173,7 +173,7 @@ fn again<T>(
     now: Time,
     ask: impl FnOnce(&mut State, (&Prices, &Survey), &[&Candidate]) -> Result<Result<T, Vec<Reason>>, DecideError>,
 ) -> Result<Result<T, Vec<Reason>>, DecideError> {
-    with_untainted(state, nodes, &options.undecided, now, |state| {
+    with_untainted(state, nodes, &options.undecided, |state| {
         let prices = Prices::of(state.cluster(now));
         let survey = match scope {
             Scope::All => Survey::of(state, &prices, options, now),
@@ -237,7 +237,6 @@ fn with_untainted<T>(
     state: &mut State,
     nodes: &[ObjectRef],
     undecided: &BTreeSet<String>,
-    now: Time,
     ask: impl FnOnce(&mut State) -> Result<T, DecideError>,
 ) -> Result<T, DecideError> {
     let mut played = Played::default();
@@ -263,6 +262,6 @@ fn with_untainted<T>(
         }
     }
     let answer = ask(state);
-    played.undo(state, now);
+    played.undo(state);
     answer
 }

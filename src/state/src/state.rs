@@ -347,6 +347,12 @@ impl State {
         }
     }
 
+    /// Takes back what was assumed and never written, latest first. What was assumed of the object before counts again; a
+    /// write that failed is told by [`Event::Settled`].
+    pub fn withdraw(&mut self, assumption: AssumptionId) {
+        self.pop(assumption);
+    }
+
     /// Takes an assumption back.
     pub(crate) fn pop(&mut self, id: AssumptionId) -> Touched {
         let Some(key) = self.assumptions.remove(&id) else { return Touched::default() };

@@ -51,9 +51,9 @@ pub fn disrupt_with(
     let found = search.run();
     let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
     let disruption = found.map(|()| search.finish());
-    played.undo(state, now);
+    played.undo(state);
     for tainted in leaving.into_values() {
-        tainted.undo(state, now);
+        tainted.undo(state);
     }
     disruption
 }
@@ -89,6 +89,8 @@ struct Search<'s> {
     hourly_cost: Money,
     lower_bound: Option<Money>,
     what_ifs: usize,
+    /// Whether commands came of a program that knew all.
+    has_proposed: bool,
 }
 
 // === impl Search ===
@@ -131,6 +133,7 @@ impl<'s> Search<'s> {
             hourly_cost,
             lower_bound,
             what_ifs: 0,
+            has_proposed: false,
         })
     }
 

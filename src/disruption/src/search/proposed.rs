@@ -186,7 +186,7 @@ impl Search<'_> {
     /// Puts a node back that was to go.
     pub(super) fn let_pods_come(&mut self, node: &ObjectRef) {
         if let Some(tainted) = self.leaving.remove(node) {
-            tainted.undo(self.state, self.now);
+            tainted.undo(self.state);
             self.baseline = None;
         }
     }

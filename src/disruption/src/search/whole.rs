@@ -54,11 +54,17 @@ impl Search<'_> {
             && self.saves_more_than(&candidates, with_new, saved)?
             && self.leave_all(&candidates, with_new)?
         {
+            self.has_proposed = is_whole;
             return Ok(true);
         }
         // One that knows all has weighed what a rank could find.
         if is_whole && self.leave_all(&candidates, &leaving)? {
+            self.has_proposed = true;
             return Ok(true);
+        }
+        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them.
+        if is_whole && self.has_proposed && with_new.is_none() {
+            return Ok(false);
         }
         let ranked = self.ranked()?;
         let best = self.best_part(&ranked)?;

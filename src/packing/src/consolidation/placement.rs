@@ -1,5 +1,7 @@
 //! The state of a search: which bins are empty, and where their items are.
 
+use std::collections::BTreeSet;
+
 use super::problem::Consolidation;
 use super::search::Consolidated;
 use crate::numbers::float;
@@ -30,6 +32,8 @@ pub(super) struct State {
 
 /// Stands for new bins, where there is the index of a bin.
 const NEW: usize = usize::MAX;
+/// What one of an item weighs is at most this times the room that it fits in weighs: sums of floats are not exact.
+const ROUNDED: f64 = 1.0 - 1e-9;
 /// A saving that is larger than errors of rounding.
 const LEAST_SAVING: f64 = 1e-9;
 
@@ -38,6 +42,15 @@ const LEAST_SAVING: f64 = 1e-9;
 enum Step {
     Put(u32, usize),
     Take(u32, usize),
+    /// A bin was emptied, or put back.
+    Turn(usize),
+}
+
+/// How far a state had changed: what came since can be taken back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    n_steps: usize,
+    saved: f64,
 }
 
 /// A state that is being changed.
@@ -46,6 +59,8 @@ pub(super) struct Placement<'p> {
     pub(super) problem: &'p Consolidation,
     pub(super) state: State,
     steps: Vec<Step>,
+    /// Bins that are not empty, by what is left of their room, weighted: the first that fits is the best.
+    by_room: BTreeSet<(u64, usize)>,
     /// By resource: how scarce it is.
     weights: Vec<f64>,
     /// By item: its size, weighted.
@@ -61,6 +76,15 @@ fn fits(size: &[i64], room: &[i64]) -> bool {
 fn add(room: &mut [i64], size: &[i64], times: i64) {
     for (room, need) in room.iter_mut().zip(size) {
         *room = room.saturating_add(need.saturating_mul(times));
+    }
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// What all emptied bins saved then.
+    pub(super) fn saved(self) -> f64 {
+        self.saved
     }
 }
 
@@ -104,7 +128,17 @@ impl<'p> Placement<'p> {
         };
         let sites = problem.bins.iter().map(as_it_stands).collect();
         let state = State { sites, left, most: problem.most.clone(), anew: vec![0; problem.items.len()], saved: 0.0 };
-        Placement { problem, state, steps: Vec::new(), weights, sizes: by_item, work: 0 }
+        let by_room = BTreeSet::new();
+        let mut placement = Placement { problem, state, steps: Vec::new(), by_room, weights, sizes: by_item, work: 0 };
+        placement.by_room = (0..problem.bins.len()).map(|bin| placement.rank_of(bin)).collect();
+        placement
+    }
+
+    /// Where a bin stands among those that are not empty.
+    fn rank_of(&self, bin: usize) -> (u64, usize) {
+        // No room is less than none, and such numbers are in the order of their bits.
+        let weight = self.state.sites.get(bin).map_or(0.0, |site| self.weigh(&site.room));
+        (weight.max(0.0).to_bits(), bin)
     }
 
     /// Empties bins as an answer has it.
@@ -139,6 +173,11 @@ impl<'p> Placement<'p> {
         self.steps.clear();
     }
 
+    /// What comes from now on can be taken back.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { n_steps: self.steps.len(), saved: self.state.saved }
+    }
+
     /// Empties a bin, if all that is in it finds a place elsewhere and that saves something; else nothing changes.
     pub(super) fn empty(&mut self, bin: usize) -> bool {
         let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get(bin)) else { return false };
@@ -152,7 +191,7 @@ impl<'p> Placement<'p> {
         if !self.may_have_room(bin, &again) {
             return false;
         }
-        let (mark, before) = (self.steps.len(), self.state.saved);
+        let mark = self.mark();
         for (item, count) in site.moved.clone() {
             (0..count).for_each(|_| self.take(item, bin));
         }
@@ -160,12 +199,10 @@ impl<'p> Placement<'p> {
         let weight = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
         again.sort_by(|(a, _), (b, _)| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
         let all_placed = again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item)));
-        if all_placed && self.state.saved > before + LEAST_SAVING {
+        if all_placed && self.state.saved > mark.saved + LEAST_SAVING {
             return true;
         }
         self.take_back(mark);
-        self.set_empty(bin, false);
-        // Taken back while it was empty: its items are there again.
         false
     }
 
@@ -208,11 +245,23 @@ impl<'p> Placement<'p> {
     }
 
     fn set_empty(&mut self, bin: usize, is_empty: bool) {
-        let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get_mut(bin)) else { return };
-        if site.is_empty == is_empty {
-            return;
+        if self.state.sites.get(bin).is_some_and(|site| site.is_empty != is_empty) {
+            self.turn(bin);
+            self.steps.push(Step::Turn(bin));
         }
+    }
+
+    // Empties a bin, or puts it back.
+    fn turn(&mut self, bin: usize) {
+        let rank = self.rank_of(bin);
+        let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get_mut(bin)) else { return };
+        let is_empty = !site.is_empty;
         site.is_empty = is_empty;
+        if is_empty {
+            self.by_room.remove(&rank);
+        } else {
+            self.by_room.insert(rank);
+        }
         let sign = if is_empty { -1 } else { 1 };
         add(&mut self.state.left, &site.room, sign);
         self.state.saved += self.problem.saving(known) * if is_empty { 1.0 } else { -1.0 };
@@ -288,6 +337,7 @@ impl<'p> Placement<'p> {
         let Some(asking) = problem.items.get(item as usize) else { return false };
         for (at, bin) in problem.bins.iter().enumerate() {
             let Some(site) = self.state.sites.get(at) else { continue };
+            self.work += 1;
             if site.moved.is_empty() || !asking.admitted_by.contains(at) || !fits(&asking.size, &bin.free) {
                 continue;
             }
@@ -333,23 +383,17 @@ impl<'p> Placement<'p> {
     // The bin with room that an item would leave least of.
     fn best_fit(&mut self, item: u32, but: Option<usize>) -> Option<usize> {
         let known = self.problem.items.get(item as usize)?;
-        self.work += self.problem.bins.len() as u64;
-        let mut best: Option<(f64, usize)> = None;
-        for (at, site) in self.state.sites.iter().enumerate() {
-            if site.is_empty
-                || !fits(&known.size, &site.room)
-                || !known.admitted_by.contains(at)
-                || but == Some(at)
-                || !self.may_hold_more(item, at)
-            {
-                continue;
-            }
-            let left = self.weigh(&site.room);
-            if best.is_none_or(|(least, _)| left < least) {
-                best = Some((left, at));
-            }
-        }
-        best.map(|(_, at)| at)
+        let least = self.sizes.get(item as usize).copied().unwrap_or(0.0).max(0.0) * ROUNDED;
+        let mut looked_at = 1;
+        let found = self.by_room.range((least.to_bits(), 0)..).map(|(_, at)| *at).find(|&at| {
+            looked_at += 1;
+            self.state.sites.get(at).is_some_and(|site| fits(&known.size, &site.room))
+                && known.admitted_by.contains(at)
+                && but != Some(at)
+                && self.may_hold_more(item, at)
+        });
+        self.work += looked_at;
+        found
     }
 
     fn put(&mut self, item: u32, bin: usize) {
@@ -372,10 +416,12 @@ impl<'p> Placement<'p> {
             return;
         }
         let asked = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
+        let before = self.rank_of(bin);
         let Some(site) = self.state.sites.get_mut(bin) else { return };
         let times = if comes { -1 } else { 1 };
         add(&mut site.room, asked, times);
-        if !site.is_empty {
+        let is_empty = site.is_empty;
+        if !is_empty {
             add(&mut self.state.left, asked, times);
         }
         match site.moved.iter().position(|(moved, _)| *moved == item) {
@@ -392,16 +438,23 @@ impl<'p> Placement<'p> {
             }
             None => {}
         }
+        if !is_empty {
+            self.by_room.remove(&before);
+            self.by_room.insert(self.rank_of(bin));
+        }
     }
 
-    fn take_back(&mut self, mark: usize) {
-        while self.steps.len() > mark {
+    /// Takes back what changed since.
+    pub(super) fn take_back(&mut self, mark: Mark) {
+        while self.steps.len() > mark.n_steps {
             match self.steps.pop() {
                 Some(Step::Put(item, bin)) => self.change(item, bin, false),
                 Some(Step::Take(item, bin)) => self.change(item, bin, true),
+                Some(Step::Turn(bin)) => self.turn(bin),
                 None => return,
             }
         }
+        self.state.saved = mark.saved;
     }
 }
 

@@ -81,12 +81,12 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
     let savings = ranked.iter().filter_map(|bin| problem.bins.get(*bin)).map(|bin| problem.saving(bin));
     let warmth = WARMTH * savings.sum::<f64>() / float(i64::try_from(ranked.len().max(1)).unwrap_or(i64::MAX));
     let mut random = Random::default();
-    let mut current = placement.state.clone();
     for round in 0..n_rounds {
         if placement.work >= work {
             return Stop::Work;
         }
         placement.work += problem.bins.len() as u64 * COPY;
+        let before = placement.mark();
         let is_empty = |state: &State, bin: usize| state.sites.get(bin).is_some_and(|site| site.is_empty);
         let mut emptied: Vec<usize> = ranked.iter().copied().filter(|bin| is_empty(&placement.state, *bin)).collect();
         let is_all = emptied.len() == ranked.len() && placement.state.anew.iter().all(|count| *count == 0);
@@ -112,17 +112,15 @@ fn improve(placement: &mut Placement<'_>, ranked: &[usize], best: &mut State, wo
         let order: Vec<usize> = order.into_iter().map(|(_, bin)| bin).collect();
         empty_all(placement, &order, MOST_TRIES);
         placement.fill_rooms();
-        placement.settle();
         if placement.state.saved > best.saved + f64::EPSILON * best.saved.abs() {
             best.clone_from(&placement.state);
         }
         let done = share(round, n_rounds).max(share_of_work(placement.work, work));
         let worse = warmth * (1.0 - done) * random.share();
-        if placement.state.saved >= current.saved - worse {
-            current.clone_from(&placement.state);
-        } else {
-            placement.state.clone_from(&current);
+        if placement.state.saved < before.saved() - worse {
+            placement.take_back(before);
         }
+        placement.settle();
     }
     Stop::Rounds
 }

@@ -36,6 +36,22 @@ fn a_refused_binding_is_dropped() {
 }
 
 #[test]
+fn a_move_that_is_withdrawn_leaves_the_move_before_it() {
+    // In what-ifs a pod that is observed on a node moves to another, and once more; the second move is taken back.
+    let mut state = state_of([mk_node("n", 1), mk_node("o", 1), mk_pod("web", "1", 2, Some("n"))]);
+    let assume = |state: &mut State, patch: Patch| {
+        let pod = state.get(&pod_key("web")).unwrap().reference().unwrap();
+        state.assume(&pod, patch).unwrap().assumption
+    };
+    assume(&mut state, Patch::Remake);
+    assume(&mut state, Patch::Bind { node: "o".into(), annotations: [].into() });
+    let again = assume(&mut state, Patch::Remake);
+    assert_eq!((pods_on(&mut state, 1), n_pending(&mut state)), (0, 1));
+    state.withdraw(again);
+    assert_eq!((pods_on(&mut state, 1), n_pending(&mut state)), (1, 0));
+}
+
+#[test]
 fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
     for (found, bound) in [(Some(None), 0), (Some(Some("n")), 1), (None, 0)] {
         let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use inherited::Inherited;
 pub(crate) use look::{Found, Look};
-use rest::Rest;
+use rest::{Looked, Rest};
 
 use berth_decisions::Launch;
 use berth_disruption::{Disruption, Method};
@@ -270,7 +270,10 @@ impl Core {
         );
         if let Some(pace) = self.options.timings.look_pace {
             let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
-            self.disrupting.rest.after_look(found.what_ifs, size, pace.get(), now);
+            let begins = found.commands.iter().filter(|command| command.batch == 0);
+            let saved = begins.map(|command| command.savings).sum();
+            let looked = Looked { what_ifs: found.what_ifs, size, saved, cost: found.hourly_cost };
+            self.disrupting.rest.after_look(looked, pace.get(), now);
         }
         if self.disrupting.rest.only_empty {
             // Why others stay is told by who looks at them.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use berth_model::Money;
 use jiff::Timestamp;
 
 use crate::clock::after;
@@ -15,6 +16,22 @@ const FREE: usize = 2_000;
 /// How often it is seen whether a node has become empty.
 const EMPTY: Duration = Duration::from_secs(30);
 
+/// The longest rest: a cluster at rest is looked at as often by `run`.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// A look that saves so many hundredths of what nodes cost saves much: the next one is not put off.
+const MUCH: i128 = 1;
+
+/// What a look took, and what came of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    pub(super) what_ifs: usize,
+    /// Nodes and pods that each what-if looked at.
+    pub(super) size: usize,
+    /// What is saved an hour by what begins now, and what all nodes cost.
+    pub(super) saved: Money,
+    pub(super) cost: Money,
+}
+
 /// Until when nodes rest.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
@@ -26,16 +43,25 @@ pub(super) struct Rest {
     pub(super) only_empty: bool,
 }
 
+// === impl Looked ===
+
+impl Looked {
+    fn saves_much(self) -> bool {
+        let share = self.cost.pico().saturating_mul(MUCH);
+        self.saved > Money::ZERO && self.saved.pico().saturating_mul(100) >= share
+    }
+}
+
 // === impl Rest ===
 
 impl Rest {
-    /// A look is over that asked so many what-ifs in a cluster of so many nodes and pods.
-    pub(super) fn after_look(&mut self, what_ifs: usize, size: usize, pace: u32, now: Timestamp) {
+    /// A look is over. Where it saves much, nodes do not rest: what has begun to settle settles as soon as in a cluster.
+    pub(super) fn after_look(&mut self, looked: Looked, pace: u32, now: Timestamp) {
         let beside = if self.only_empty { BESIDE_EMPTY } else { BESIDE };
-        let work = what_ifs.saturating_add(beside).saturating_mul(size).saturating_sub(FREE);
+        let work = looked.what_ifs.saturating_add(beside).saturating_mul(looked.size).saturating_sub(FREE);
         let work = u64::try_from(work).unwrap_or(u64::MAX);
-        let length = Duration::from_millis(work.saturating_mul(1000) / u64::from(pace.max(1)));
-        let until = Some(after(now, length));
+        let length = Duration::from_millis(work.saturating_mul(1000) / u64::from(pace.max(1))).min(LONGEST);
+        let until = Some(if looked.saves_much() { now } else { after(now, length) });
         if self.only_empty {
             self.empty_until = until;
         } else {
@@ -54,17 +80,40 @@ impl Rest {
 mod tests {
     use super::*;
 
+    fn looked(what_ifs: usize, size: usize) -> Looked {
+        Looked { what_ifs, size, saved: Money::ZERO, cost: Money::from_pico(100_000) }
+    }
+
     #[test]
     fn nodes_rest_in_proportion_to_what_a_look_took() {
         let (mut rest, now) = (Rest::default(), Timestamp::UNIX_EPOCH);
-        rest.after_look(20, 40, 100, now);
+        rest.after_look(looked(20, 40), 100, now);
         assert_eq!(rest.until, Some(now));
-        rest.after_look(2, 800, 100, now);
+        rest.after_look(looked(2, 800), 100, now);
         assert_eq!(rest.until, Some(after(now, Duration::from_secs(60))));
         rest.only_empty = true;
-        rest.after_look(0, 2600, 100, now);
+        rest.after_look(looked(0, 2600), 100, now);
         assert_eq!(rest.empty_until, Some(after(now, Duration::from_secs(6))));
         assert_eq!(rest.next(now), after(now, EMPTY));
         assert_eq!(rest.next(after(now, Duration::from_secs(50))), after(now, Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn nodes_do_not_rest_after_a_look_that_saves_much() {
+        let (mut rest, now) = (Rest::default(), Timestamp::UNIX_EPOCH);
+        rest.after_look(Looked { saved: Money::from_pico(999), ..looked(2, 800) }, 100, now);
+        assert_eq!(rest.until, Some(after(now, Duration::from_secs(60))));
+        rest.after_look(Looked { saved: Money::from_pico(1_000), ..looked(200, 2_000) }, 100, now);
+        assert_eq!(rest.until, Some(now));
+        let nothing = Looked { cost: Money::ZERO, ..looked(2, 800) };
+        rest.after_look(nothing, 100, now);
+        assert_eq!(rest.until, Some(after(now, Duration::from_secs(60))), "where nodes cost nothing, nothing is much");
+    }
+
+    #[test]
+    fn no_rest_is_longer_than_that_of_a_cluster_where_nothing_changes() {
+        let (mut rest, now) = (Rest::default(), Timestamp::UNIX_EPOCH);
+        rest.after_look(looked(100, 200_000), 100, now);
+        assert_eq!(rest.until, Some(after(now, LONGEST)));
     }
 }
