@@ -282,10 +282,12 @@ mod tests {
         watching.abort();
     }
 
+    type Answer = dyn Fn(&str, usize) -> (u16, serde_json::Value) + Send + Sync;
+
     /// Answers each request as a test says, by its query and how many came before.
     #[derive(Clone)]
     struct Scripted {
-        answer: Arc<dyn Fn(&str, usize) -> (u16, serde_json::Value) + Send + Sync>,
+        answer: Arc<Answer>,
         n_requests: Arc<AtomicUsize>,
     }
 
