@@ -93,6 +93,12 @@ kinds! {
 // === impl Kind ===
 
 impl Kind {
+    /// Whether a cluster may do without it. What a cluster must have is never taken for absent: a server that does not know
+    /// NodeClaims for a moment would have all nodes removed.
+    pub(crate) const fn is_optional(self) -> bool {
+        matches!(self, Self::NodeOverlay | Self::Reservation | Self::Device | Self::NodeResourceTopology)
+    }
+
     /// The path of the objects of this kind, in a namespace where the kind has one.
     pub(crate) fn url_path(self, namespace: &str) -> String {
         let (group, version, plural, namespaced) = self.parts();

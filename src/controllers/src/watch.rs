@@ -8,6 +8,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client, Resource as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::guarded::Guarded;
@@ -23,6 +24,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
 /// A watch that the server does not end by then has lost its connection: it is asked to last 290 s.
 const LONGEST_SILENCE: Duration = Duration::from_secs(295);
+/// A watch that ends sooner, and told nothing, counts as failed, as client-go's.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// The failure in a row that is warned about.
+const WARNED_AT: u32 = 2;
 
 /// How long to wait before a watch is taken up again that has failed so many times since it told something.
 fn delay(n_failures: u32, is_unknown: bool) -> Duration {
@@ -33,31 +38,30 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
 }
 
 /// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`], with its version; an object that
-/// cannot be read is told as such, too, and all others go on. With each comes when it was told. A kind that the server does not know
-/// counts as having no objects.
+/// cannot be read is told as such, too, and all others go on. With each comes when it was told. An optional kind that the server
+/// does not know counts as having no objects; any other is asked for until the server knows it.
 pub(crate) async fn watch<K>(client: Client, kind: Kind, clock: Clock, to: Sender<(Timestamp, Observed)>)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
 {
     let api: Api<Guarded<K>> = Api::all(client);
-    let mut watch = Watch { api, kind, clock, to, version: None, newest: 0, is_told: false, n_failures: 0 };
+    let mut watch =
+        Watch { api, kind, clock, to, version: None, newest: 0, is_told: false, n_failures: 0, n_absent: 0 };
     loop {
         let done = match watch.version.clone() {
             None => watch.list().await,
             Some(version) => watch.follow(&version).await,
         };
         let Err(stop) = done else { continue };
-        let is_unknown = stop.is_unknown_kind() || stop.may_be_left_out(kind);
-        let pause = delay(watch.n_failures, is_unknown);
-        watch.n_failures += 1;
+        let is_absent = kind.is_optional() && stop.is_unknown_kind();
+        let is_left_out = stop.may_be_left_out(kind);
+        let pause = delay(watch.n_failures, is_absent || is_left_out);
+        watch.n_failures = watch.n_failures.saturating_add(1);
         let told = match stop {
             Stop::Closed => return,
-            stop if !watch.is_told && stop.is_unknown_kind() => {
-                tracing::info!(kind = kind.as_str(), "the server does not know this kind");
-                watch.tell(Observed::nothing_of(kind)).await
-            }
-            stop if !watch.is_told && stop.may_be_left_out(kind) => {
+            _ if is_absent => watch.miss().await,
+            stop if is_left_out && !watch.is_told => {
                 tracing::warn!(
                     kind = kind.as_str(),
                     %stop,
@@ -66,7 +70,12 @@ where
                 watch.tell(Observed::nothing_of(kind)).await
             }
             stop => {
-                tracing::debug!(kind = kind.as_str(), %stop, "watch failed");
+                watch.n_absent = 0;
+                if watch.n_failures == WARNED_AT {
+                    tracing::warn!(kind = kind.as_str(), %stop, "unable to watch; what is known of this kind may be old");
+                } else {
+                    tracing::debug!(kind = kind.as_str(), %stop, "watch failed");
+                }
                 Ok(())
             }
         };
@@ -84,6 +93,8 @@ enum Stop {
     Closed,
     #[error("the server told no resourceVersion")]
     NoVersion,
+    #[error("the server ended the watch at once")]
+    AtOnce,
     #[error(transparent)]
     Failed(#[from] kube::Error),
 }
@@ -116,8 +127,10 @@ struct Watch<K> {
     newest: u64,
     /// Whether a list was told.
     is_told: bool,
-    /// How often it failed since it told something.
+    /// How often it failed since a change was told, or a watch lasted.
     n_failures: u32,
+    /// How often in a row the server did not know the kind.
+    n_absent: u32,
 }
 
 impl<K> Watch<K>
@@ -130,6 +143,19 @@ where
         self.to.send((self.clock.now(), observed)).await.map_err(|_| Stop::Closed)
     }
 
+    /// The server does not know the kind. Once it was known, that may be so for a moment: it is asked a second time.
+    async fn miss(&mut self) -> Result<(), Stop> {
+        self.version = None;
+        self.n_absent = self.n_absent.saturating_add(1);
+        let is_news = if self.is_told { self.n_absent == 2 } else { self.n_absent == 1 };
+        if !is_news {
+            return Ok(());
+        }
+        tracing::info!(kind = self.kind.as_str(), "the server does not know this kind");
+        self.newest = 0;
+        self.tell(Observed::nothing_of(self.kind)).await
+    }
+
     /// Tells all objects, read page by page.
     async fn list(&mut self) -> Result<(), Stop> {
         let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
@@ -137,7 +163,6 @@ where
         let version = loop {
             let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
             let page = self.api.list(&params).await?;
-            self.n_failures = 0;
             for Guarded(item) in page.items {
                 match item {
                     Ok(object) => objects.push(Object::from(object)),
@@ -150,6 +175,7 @@ where
             }
         };
         let version = version.filter(|version| !version.is_empty()).ok_or(Stop::NoVersion)?;
+        self.n_absent = 0;
         let number = version.parse::<u64>().ok();
         // Of a server that was restored from a backup nothing is newer than its list.
         let is_set_back = number.is_some_and(|number| number < self.newest);
@@ -159,8 +185,24 @@ where
         self.tell(Observed::Listed { kind: self.kind, objects, unreadable, resource_version }).await
     }
 
-    /// Tells changes from a version on, until the server ends the watch. A version that is too old is forgotten.
+    /// Tells changes from a version on, until the server ends the watch. A list alone is no success: where no watch lasts,
+    /// the next comes later and later.
     async fn follow(&mut self, version: &str) -> Result<(), Stop> {
+        let opened = Instant::now();
+        let ended = self.tell_changes(version).await;
+        let has_lasted = opened.elapsed() >= AT_ONCE;
+        if has_lasted {
+            self.n_failures = 0;
+        }
+        match ended {
+            Ok(false) if !has_lasted => Err(Stop::AtOnce),
+            ended => ended.map(|_| ()),
+        }
+    }
+
+    /// Tells changes, and in the end whether there were any. A version that is too old is forgotten.
+    async fn tell_changes(&mut self, version: &str) -> Result<bool, Stop> {
+        let mut has_told = false;
         let opened = self.api.watch(&WatchParams::default(), version).await.map_err(Stop::from);
         let mut stream = match opened {
             Ok(stream) => Box::pin(stream),
@@ -191,12 +233,13 @@ where
             self.version = metadata.filter(|version| !version.is_empty());
             let Some(version) = &self.version else { return Err(Stop::NoVersion) };
             self.newest = version.parse().map_or(self.newest, |version| self.newest.max(version));
+            has_told = true;
             self.n_failures = 0;
             if let Some(told) = told {
                 self.tell(told).await?;
             }
         }
-        Ok(())
+        Ok(has_told)
     }
 
     fn forget_if_too_old(&mut self, stop: Stop) -> Stop {
@@ -216,6 +259,7 @@ mod tests {
     use berth_apiserver::{ApiServer, Config, RequestLog};
     use k8s_openapi::api::core::v1::Namespace;
     use kube::api::PostParams;
+    use serde_json::json;
 
     use super::*;
 
@@ -251,6 +295,120 @@ mod tests {
         let newer = told.metadata().resource_version.as_ref().unwrap();
         assert!(newer.parse::<u64>().unwrap() > listed.parse().unwrap(), "{newer} after {listed}");
         watching.abort();
+    }
+
+    type Answer = dyn Fn(&str, usize) -> (u16, serde_json::Value) + Send + Sync;
+
+    /// Answers each request as a test says, by its query and how many came before.
+    #[derive(Clone)]
+    struct Scripted {
+        answer: Arc<Answer>,
+        n_requests: Arc<AtomicUsize>,
+    }
+
+    impl tower_service::Service<http::Request<kube::client::Body>> for Scripted {
+        type Response = http::Response<kube::client::Body>;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
+            let n = self.n_requests.fetch_add(1, Ordering::Relaxed);
+            assert!(n < 1000, "no end of requests");
+            let (code, body) = (self.answer)(request.uri().query().unwrap_or_default(), n);
+            let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+            let mut response = http::Response::new(kube::client::Body::from(body));
+            *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+            std::future::ready(Ok(response))
+        }
+    }
+
+    /// How many requests there are in so many seconds, and what is told: the number of objects of each list.
+    async fn watched<K>(
+        kind: Kind,
+        seconds: u64,
+        answer: impl Fn(&str, usize) -> (u16, serde_json::Value) + Send + Sync + 'static,
+    ) -> (usize, Vec<(usize, Option<String>)>)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+        Object: From<K>,
+    {
+        let server = Scripted { answer: Arc::new(answer), n_requests: Arc::default() };
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1024);
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let watching = watch::<K>(Client::new(server.clone(), "default"), kind, clock, sender);
+        drop(tokio::time::timeout(Duration::from_secs(seconds), watching).await);
+        let mut lists = Vec::new();
+        while let Ok((_, told)) = receiver.try_recv() {
+            if let Observed::Listed { objects, resource_version, .. } = told {
+                lists.push((objects.len(), resource_version));
+            }
+        }
+        (server.n_requests.load(Ordering::Relaxed), lists)
+    }
+
+    fn page(names: &[&str], next: &str) -> (u16, serde_json::Value) {
+        let items: Vec<_> =
+            names.iter().map(|name| json!({"metadata": {"name": name, "resourceVersion": "5"}})).collect();
+        (200, json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}))
+    }
+
+    fn refusal(code: u16) -> (u16, serde_json::Value) {
+        (
+            code,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "", "message": "", "code": code}),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_again_and_again_is_asked_for_later_and_later() {
+        fn is_watch(query: &str) -> bool {
+            query.contains("watch=")
+        }
+        // A watch that the server ends at once, and one whose version is always too old: each list begins well.
+        let ended = |query: &str, _| if is_watch(query) { (200, serde_json::Value::Null) } else { page(&["a"], "") };
+        let too_old = |query: &str, _| if is_watch(query) { refusal(410) } else { page(&["a"], "") };
+        let cut = |query: &str, _| if query.contains("continue=") { refusal(500) } else { page(&["a"], "next") };
+        // 0.2, 0.4, … 12.8 and 25.6 s, then 30 s: a dozen rounds in five minutes.
+        let n_requests = [
+            watched::<Namespace>(Kind::Namespace, 240, ended).await.0,
+            watched::<Namespace>(Kind::Namespace, 240, too_old).await.0,
+            watched::<Namespace>(Kind::Namespace, 240, cut).await.0,
+        ];
+        assert!(n_requests.iter().all(|n| (10..40).contains(n)), "{n_requests:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_cluster_must_have_is_not_taken_for_absent() {
+        let answer = |query: &str, n| match n {
+            0..8 => refusal(404),
+            _ if query.contains("watch=") => refusal(500),
+            _ => page(&["a", "b"], ""),
+        };
+        let (_, lists) = watched::<Namespace>(Kind::Namespace, 240, answer).await;
+        assert_eq!(lists, [(2, Some("5".to_owned()))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_optional_kind_that_is_not_served_any_more_has_no_objects() {
+        let answer = |query: &str, n| match n {
+            0 => (
+                200,
+                json!({"metadata": {"resourceVersion": "5"}, "items": [
+                {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {"requirements": []}}]}),
+            ),
+            _ if query.contains("watch=") || n < 5 => refusal(404),
+            _ => page(&[], ""),
+        };
+        let (_, lists) = watched::<NodeOverlay>(Kind::NodeOverlay, 600, answer).await;
+        // Absent for a moment is not absent; a minute later it is, and then it comes again.
+        assert_eq!(
+            lists.iter().take(3).cloned().collect::<Vec<_>>(),
+            [(1, Some("5".to_owned())), (0, None), (0, Some("5".to_owned()))]
+        );
     }
 
     #[test]

@@ -32,6 +32,9 @@ impl Core {
     pub(super) fn hold(&mut self, binding: &Binding, now: Timestamp) {
         let name = binding.object.key.name.to_string();
         let Some(reservation) = self.view.reservations.get(&name).cloned() else { return };
+        if !self.is_placed_here(&reservation) {
+            return;
+        }
         let Some((status, allocatable)) = self.status_of(&reservation, now) else { return };
         let n_bound_pods = usize::from(binding.waits);
         let node = &binding.node.key.name;
@@ -61,6 +64,26 @@ impl Core {
             self.hold(&Binding { object, node, draws_from: None, annotations, waits: false }, now);
         }
         has_any
+    }
+
+    /// Whether Berth gives a Reservation its node: not where its template names a scheduler whose pods Berth does not bind.
+    fn is_placed_here(&self, reservation: &Reservation) -> bool {
+        let Some(names) = &self.options.scheduler_names else { return true };
+        let spec = reservation.spec.template.spec.as_ref();
+        let name = spec.and_then(|spec| spec.scheduler_name.as_ref()).filter(|name| !name.is_empty());
+        name.is_none_or(|name| names.contains(name))
+    }
+
+    /// Why a node stays for the sake of a Reservation that another scheduler placed, which alone may move it.
+    pub(super) fn anothers_room(&self, node: &str) -> Option<String> {
+        let on_it = self.view.reservations_on(node).filter_map(|name| self.view.reservations.get(name));
+        let mut holding = on_it.filter(|room| {
+            let phase = room.status.as_ref().map(|status| status.phase);
+            matches!(phase, Some(ReservationPhase::Available | ReservationPhase::Waiting))
+        });
+        let room = holding.find(|room| !self.is_placed_here(room))?;
+        let name = room.metadata.name.as_deref().unwrap_or_default();
+        Some(format!("node holds Reservation {name}, which cannot move: another scheduler placed it"))
     }
 
     fn write_once(&mut self, job: Job, write: Write) {
@@ -105,6 +128,9 @@ impl Core {
     pub(super) fn explain_reservation(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
         let name = object.key.name.to_string();
         let Some(reservation) = self.view.reservations.get(&name).cloned() else { return };
+        if !self.is_placed_here(&reservation) {
+            return;
+        }
         let Some((status, _)) = self.status_of(&reservation, now) else { return };
         let next = lifecycle::unschedulable(&status, message, now.as_second());
         if !differs(&status, &next) {

@@ -1,14 +1,16 @@
 //! Reservations through their life: scenarios against the Kubernetes API alone, in virtual time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::{Reservation, ReservationPhase, ReservationStatus};
 use berth_cloudprovider_fake::cloud::CloudFaults;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::disruption::{events, pool_with, set_slots};
-use crate::scenarios::{catalogue, fleet, pool, state_of, web};
+use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
 
@@ -151,6 +153,8 @@ async fn the_room_of_a_reservation_moves_to_a_slot_before_its_node_goes() {
         .await;
     assert!(moved, "{} {:?}", state_of(&world).await, events(&world, "DisruptionBlocked").await);
     assert_ne!(status(&world).await.unwrap().node_name, before.node_name);
+    let told = events(&world, "Disrupting").await;
+    assert!(told.iter().any(|text| text.contains("1 node → 1 × m5.xlarge on cr-web: ")), "{told:?}");
     // Its owners draw from it where it is now.
     world.deploy(web(1)).await;
     let drawn =
@@ -158,4 +162,71 @@ async fn the_room_of_a_reservation_moves_to_a_slot_before_its_node_goes() {
     assert!(drawn, "{:#?}", status(&world).await);
     assert_eq!(world.claims().await.len(), 1, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_of_another_scheduler_is_left_to_it() {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(60);
+    world.options.scheduler_names = Some(["berth-scheduler".to_owned()].into());
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand", "reserved"], &json!({}))).await;
+    let of_another = |room: &mut Value| room["spec"]["template"]["spec"]["schedulerName"] = json!("koord-scheduler");
+    world.create::<Reservation>(room("2", of_another)).await;
+    let has_node = world.settles(5, async |world| world.nodes().await.len() == 1).await;
+    assert!(has_node, "{}", state_of(&world).await);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(status(&world).await.unwrap().node_name, None, "the other scheduler chooses");
+    let node = world.nodes().await.into_iter().find_map(|node| node.metadata.name);
+    let held =
+        json!({"status": {"phase": "Available", "nodeName": node, "allocatable": {"cpu": "2", "memory": "3Gi"}}});
+    let api = Api::<Reservation>::all(world.client.clone());
+    api.patch_status("room", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    // Berth would move it to the slot.
+    set_slots(&world, 1);
+    let stays = world.settles(20, async |world| !events(world, "DisruptionBlocked").await.is_empty()).await;
+    assert!(stays, "{}", state_of(&world).await);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let told = events(&world, "DisruptionBlocked").await;
+    assert!(told.iter().any(|text| text.contains("another scheduler placed it")), "{told:?}");
+    assert_eq!(status(&world).await.unwrap().node_name, node);
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "on-demand", 1)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_dies_while_room_moves_uses_what_it_launched() {
+    for delay in [0, 3, 6, 9] {
+        let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+        world.start_controllers(false);
+        let mut large = pool("web", &["on-demand"]);
+        let types = json!(["m5.large", "m5.2xlarge"]);
+        let requirements = large["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap();
+        requirements.push(json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}));
+        world.create::<berth_api::NodePool>(large).await;
+        let of_another =
+            |room: &mut Value| room["spec"]["owners"] = json!([{"labelSelector": {"matchLabels": {"app": "x"}}}]);
+        world.create::<Reservation>(room("1", of_another)).await;
+        world.deploy(web(5)).await;
+        is(&world, ReservationPhase::Available).await;
+        run(&world, 5).await;
+        let mut seen: BTreeSet<Option<String>> =
+            world.claims().await.into_iter().map(|claim| claim.metadata.uid).collect();
+        assert_eq!(seen.len(), 1, "{}", state_of(&world).await);
+        world.scale("web", 0).await;
+        let has_begun = world.settles(10, async |world| world.claims().await.len() == 2).await;
+        assert!(has_begun, "{}", state_of(&world).await);
+        tokio::time::sleep(Duration::from_secs(delay)).await;
+        world.kill();
+        let is_done = world
+            .settles(30, async |world| {
+                let claims = world.claims().await;
+                seen.extend(claims.into_iter().map(|claim| claim.metadata.uid));
+                world.fleet() == fleet(&[("m5.large", "on-demand", 1)])
+            })
+            .await;
+        assert!(is_done, "{}", state_of(&world).await);
+        assert_eq!(seen.len(), 2, "killed {delay} seconds after its launch: {}", state_of(&world).await);
+        assert_eq!(status(&world).await.unwrap().phase, ReservationPhase::Available);
+    }
 }

@@ -439,11 +439,12 @@ impl<'s> Search<'s> {
         what_if((self.state, self.decider), gone, &decisions, (&self.prices, baseline), self.now).map(Some)
     }
 
-    /// The pods that nodes are launched for come to these nodes, before others choose.
+    /// The pods and Reservations that nodes are launched for come to these nodes, before others choose.
     fn expect_on(&mut self, launches: &[(String, &Launch)]) {
         for (name, launch) in launches {
-            let names = launch.pods.iter().map(|pod| format!("{}/{}", pod.key.namespace, pod.key.name).into());
-            Arc::make_mut(self.moves.entry(name.as_str().into()).or_default()).extend(names);
+            let pods = launch.pods.iter().map(|pod| format!("{}/{}", pod.key.namespace, pod.key.name).into());
+            let rooms = launch.reservations.iter().map(|room| Box::from(&*room.key.name));
+            Arc::make_mut(self.moves.entry(name.as_str().into()).or_default()).extend(pods.chain(rooms));
         }
     }
 

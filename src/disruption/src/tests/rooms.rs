@@ -77,3 +77,24 @@ fn an_empty_node_with_a_room_does_not_go_as_empty() {
     objects[0] = pool("pool", &json!({"consolidationPolicy": "WhenEmpty", "budgets": [{"nodes": "100%"}]}), ON_DEMAND);
     assert_eq!(disrupted(&objects, &[], &Options::default()).commands, []);
 }
+
+#[test]
+fn rooms_and_pods_of_a_node_come_to_the_slots_that_are_planned_for_them() {
+    let pods: [&[&str]; 4] = [&["3500m"], &["1800m", "2500m"], &["3500m", "900m", "1200m"], &["2500m", "2500m"]];
+    let rooms: [&[&str]; 4] = [&["500m"], &["2500m"], &["500m", "1"], &["2500m", "500m"]];
+    for (pods, rooms) in pods.into_iter().flat_map(|pods| rooms.map(|rooms| (pods, rooms))) {
+        let mut objects = vec![free_pool(WITH_SLOTS), node("a", "huge", "on-demand")];
+        objects.extend(pods.iter().enumerate().map(|(i, cpu)| pod(&format!("p{i}"), "a", cpu, &json!({}))));
+        let named = |(i, cpu): (usize, &&str)| {
+            room(cpu, &json!({"metadata": {"name": format!("r{i}"), "uid": format!("r{i}")}}))
+        };
+        objects.extend(rooms.iter().enumerate().map(named));
+        let disruption = disrupted(&objects, &[("medium", 0, "cr-1", 4)], &Options::default());
+        assert_eq!(
+            disruption.settled_hourly_cost,
+            Money::ZERO,
+            "pods {pods:?}, rooms {rooms:?}: {:?}",
+            disruption.kept
+        );
+    }
+}

@@ -42,8 +42,12 @@ impl Core {
     /// The process starts.
     pub(in crate::core) fn inherit_empty_nodes(&mut self, now: Timestamp) {
         let is_empty = |claim: &berth_api::NodeClaim| {
+            // One that pods have left, or that holds a Reservation, was not launched just now: nobody is about to come.
+            let had_pods = claim.status.as_ref().is_some_and(|status| status.last_pod_event_time.is_some());
             let node = self.node_of(claim).and_then(|node| node.metadata.name.as_ref());
-            node.is_none_or(|node| !self.has_moving_pods(node))
+            let is_used =
+                |node: &String| self.has_moving_pods(node) || self.view.reservations_on(node).next().is_some();
+            !had_pods && !node.is_some_and(is_used)
         };
         let claims = self.view.claims.iter().filter(|(_, claim)| is_empty(claim)).map(|(name, _)| name.clone());
         let claims = claims.collect();

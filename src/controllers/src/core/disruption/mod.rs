@@ -382,6 +382,8 @@ impl Core {
                 )
             } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
                 Some("node is nominated for a pending pod".to_owned())
+            } else if let Some(why) = self.anothers_room(name) {
+                Some(why)
             } else {
                 // What could not be moved has gone meanwhile where the node is empty.
                 let has_pods = self.view.pods_on(name).any(|pod| !pod.is_of_daemon_set && !pod.is_static);

@@ -88,7 +88,8 @@ pub(super) fn in_words(n_nodes: usize, launches: &[&Launch], savings: Money, evi
     let onto = if onto.is_empty() { "other nodes".to_owned() } else { onto.join(", ") };
     let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
     let pods = match evictions {
-        0 => return format!("{nodes} without pods: {}", gain(savings)),
+        0 if launches.is_empty() => return format!("{nodes} without pods: {}", gain(savings)),
+        0 => return format!("{nodes} → {onto}: {}", gain(savings)),
         1 => "1 pod moves".to_owned(),
         n => format!("{n} pods move"),
     };
