@@ -108,7 +108,7 @@ impl Onlooker for Recording {
                 self.instances.insert(instance.provider_id.clone(), what);
             }
             CloudEvent::Refused { error, .. } => {
-                self.note("LaunchRefused", format!("a launch was refused: {error}"), "")
+                self.note("LaunchRefused", format!("a launch was refused: {error}"), "");
             }
             CloudEvent::Interrupted { node_name, .. } => {
                 self.note("Interrupted", "the cloud takes it back".to_owned(), node_name);
@@ -167,11 +167,9 @@ fn tell(page: &Page, happened: &Mutex<Happened>) {
 /// `m5.xlarge on cr-web`, or `spot m5.xlarge in port-1a`.
 fn shown(instance: &Instance) -> String {
     let offering = &instance.offering;
-    match &instance.reservation {
-        Some(reservation) => format!("{} on {reservation}", offering.instance_type),
-        None => {
-            let zone = offering.zone.as_ref().map_or_else(String::new, |zone| format!(" in {zone}"));
-            format!("{} {}{zone}", offering.capacity_type, offering.instance_type)
-        }
+    if let Some(reservation) = &instance.reservation {
+        return format!("{} on {reservation}", offering.instance_type);
     }
+    let zone = offering.zone.as_ref().map_or_else(String::new, |zone| format!(" in {zone}"));
+    format!("{} {}{zone}", offering.capacity_type, offering.instance_type)
 }

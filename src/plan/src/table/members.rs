@@ -20,27 +20,27 @@ pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: 
             let drawn = plan.allocation.with(assignment, shares, node, cluster);
             let zone = group.zone.map_or("-", |zone| cluster.symbols.text(zone));
             let (pool, instance_type) = (plan.pool_name(group.node_pool), plan.type_name(group.instance_type));
-            let head = format!("{pool}-{number:05} ({instance_type}, {zone}, {})", group.capacity_type.name());
-            write_node(assignment, &head, shares, node, [&drawn, &[]], &mut is_first, writer)?;
+            let title = format!("{pool}-{number:05} ({instance_type}, {zone}, {})", group.capacity_type.name());
+            write_node(assignment, &title, shares, node, [&drawn, &[]], &mut is_first, writer)?;
         }
     }
     for (entry, shares) in plan.solution.nodes.iter().zip(&assignment.nodes) {
         let mut also = plan.allocation.on_node(entry.node, MemberKind::Pod, cluster);
         also.extend(plan.allocation.with(assignment, shares, 0, cluster));
-        let held = plan.allocation.on_node(entry.node, MemberKind::Reservation, cluster);
+        let rooms = plan.allocation.on_node(entry.node, MemberKind::Reservation, cluster);
         let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
         let what = if entry.node < plan.n_there { "exists" } else { "of a static NodePool, to launch" };
-        write_node(assignment, &format!("{name} ({what})"), shares, 0, [&also, &held], &mut is_first, writer)?;
+        write_node(assignment, &format!("{name} ({what})"), shares, 0, [&also, &rooms], &mut is_first, writer)?;
     }
     Ok(())
 }
 
 fn write_node<W: Write>(
     assignment: &Assignment<'_>,
-    head: &str,
+    title: &str,
     shares: &[Share],
     node: u32,
-    [also, held]: [&[Also<'_>]; 2],
+    [also, rooms]: [&[Also<'_>]; 2],
     is_first: &mut bool,
     writer: &mut W,
 ) -> io::Result<()> {
@@ -49,13 +49,13 @@ fn write_node<W: Write>(
         own.flat_map(|share| assignment.members(share.of_node(node))).map(|member| member.to_string())
     };
     let pods = of_kind(MemberKind::Pod).chain(also.iter().map(|also| also.name.to_owned()));
-    let held = of_kind(MemberKind::Reservation).chain(held.iter().map(|held| held.name.to_owned()));
-    let mut names = pods.chain(held.map(|name| format!("Reservation {name}")));
+    let rooms = of_kind(MemberKind::Reservation).chain(rooms.iter().map(|room| room.name.to_owned()));
+    let mut names = pods.chain(rooms.map(|name| format!("Reservation {name}")));
     let Some(first) = names.next() else { return Ok(()) };
     if std::mem::take(is_first) {
         writeln!(writer, "\nPods by node")?;
     }
-    write!(writer, "{head}\n  {first}")?;
+    write!(writer, "{title}\n  {first}")?;
     for name in names {
         write!(writer, ", {name}")?;
     }
