@@ -185,6 +185,13 @@ impl<'s> Search<'s> {
             why: self.why(candidate),
         });
         let settled_hourly_cost = hourly_cost(self.state, &self.prices);
+        let saved: Money = self.commands.iter().map(|command| command.savings).sum();
+        // Where empty nodes alone are looked for, they are not taken out of the state.
+        debug_assert!(
+            self.options.only_empty || self.hourly_cost - saved == settled_hourly_cost,
+            "{} less savings of {saved} leaves {settled_hourly_cost}",
+            self.hourly_cost
+        );
         // Empty nodes go at any price.
         let priced = self.commands.iter().filter(|command| command.method != Method::Emptiness);
         let disrupted = priced.map(|command| disrupted(self.options.eviction_price, command.cost));
