@@ -128,7 +128,7 @@ impl NodeClass {
         let mut n_dropped = 0_usize;
         let mut types = Vec::with_capacity(catalogue.types().len());
         for entry in catalogue.types() {
-            let mut entry = entry.clone();
+            let mut entry = (**entry).clone();
             entry.offerings.retain(|offering| {
                 let is_in_zone = zones.is_empty() || offering.zone().is_none_or(|zone| zones.contains(zone));
                 is_in_zone && selection.admits(offering)

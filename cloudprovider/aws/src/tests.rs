@@ -133,7 +133,7 @@ fn offered(catalogue: &Catalogue) -> Vec<String> {
             })
             .collect()
     };
-    catalogue.types().iter().flat_map(of).collect()
+    catalogue.types().iter().flat_map(|entry| of(entry)).collect()
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A whole catalogue: types that were checked together, and the reservations that they share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
 use crate::check::{self, Split};
 use crate::error::Context;
-use crate::{CatalogueError, InstanceTypeEntry, OfferingEntry, RequirementEntry, Warning, label};
+use crate::{Availability, CatalogueError, InstanceTypeEntry, OfferingEntry, RequirementEntry, Warning, label};
 
 /// The instance types that a cloud offers, in the order of the file.
 ///
@@ -14,7 +15,8 @@ use crate::{CatalogueError, InstanceTypeEntry, OfferingEntry, RequirementEntry, 
 /// [`label::CAPACITY_RESERVATION_ID`] and carries its count.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Catalogue {
-    types: Vec<InstanceTypeEntry>,
+    /// Shared with catalogues that differ in other types only.
+    types: Vec<Arc<InstanceTypeEntry>>,
     reservations: BTreeMap<String, ReservationEntry>,
     warnings: Vec<Warning>,
 }
@@ -61,13 +63,33 @@ impl Catalogue {
     }
 
     /// The instance types.
-    pub fn types(&self) -> &[InstanceTypeEntry] {
+    pub fn types(&self) -> &[Arc<InstanceTypeEntry>] {
         &self.types
     }
 
     /// The instance types, by value.
     pub fn into_types(self) -> Vec<InstanceTypeEntry> {
-        self.types
+        self.types.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// The same catalogue with so many free instances of each of these reservations, by id. Ids that it does not have are
+    /// passed over, and types of which nothing changes are shared.
+    #[must_use]
+    pub fn with_free_instances(mut self, free: &BTreeMap<&str, u32>) -> Self {
+        for (id, reservation) in &mut self.reservations {
+            let Some(instances) = free.get(id.as_str()).copied().filter(|now| *now != reservation.instances) else {
+                continue;
+            };
+            reservation.instances = instances;
+            for place in &reservation.offerings {
+                if let Some(entry) = self.types.get_mut(place.instance_type)
+                    && let Some(offering) = Arc::make_mut(entry).offerings.get_mut(place.offering)
+                {
+                    offering.reservation_capacity = Some(instances);
+                }
+            }
+        }
+        self
     }
 
     /// The reservations by id.
@@ -78,6 +100,27 @@ impl Catalogue {
     /// What was odd in the input, in its order.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// The same catalogue without an instance left of some offerings; where one is reserved, nothing is left of its
+    /// reservation. Types of which nothing changes are shared.
+    #[must_use]
+    pub fn without(mut self, is_gone: impl Fn(&InstanceTypeEntry, &OfferingEntry) -> bool) -> Self {
+        let mut reservations = BTreeSet::new();
+        for entry in &mut self.types {
+            for at in 0..entry.offerings.len() {
+                let Some(offering) = entry.offerings.get(at).filter(|offering| is_gone(entry, offering)) else {
+                    continue;
+                };
+                if let Some(id) = offering.reservation_id() {
+                    reservations.insert(id.to_owned());
+                } else if let Some(offering) = Arc::make_mut(entry).offerings.get_mut(at) {
+                    offering.availability = Availability::Count(0);
+                }
+            }
+        }
+        let free = reservations.iter().map(|id| (id.as_str(), 0)).collect();
+        self.with_free_instances(&free)
     }
 
     /// The offering at `index`, with its type.
@@ -99,7 +142,7 @@ impl Catalogue {
 impl Serialize for Catalogue {
     /// As the list of the types.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.types.serialize(serializer)
+        serializer.collect_seq(self.types.iter().map(|entry| &**entry))
     }
 }
 
@@ -138,7 +181,7 @@ pub(crate) fn assemble(mut types: Vec<InstanceTypeEntry>, file: &str) -> Result<
     for reservation in reservations.values() {
         share_count(reservation, &mut types);
     }
-    Ok(Catalogue { types, reservations, warnings })
+    Ok(Catalogue { types: types.into_iter().map(Arc::new).collect(), reservations, warnings })
 }
 
 /// Adds offerings to their reservation, which has the smallest of the counts that were given.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{CapacityType, Machine, Money, OfferingEntry};
 
 /// An instance type of the catalogue.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceTypeEntry {
     /// The value of `node.kubernetes.io/instance-type`; unique in a catalogue.

@@ -59,11 +59,11 @@ impl World {
 
     /// A type that a node class offers.
     pub(super) fn instance_type<'a>(&'a self, class: &'a NodeClass, name: &str) -> Option<&'a InstanceTypeEntry> {
-        self.types_of(class).iter().find(|entry| entry.name == name)
+        self.types_of(class).iter().find(|entry| entry.name == name).map(|entry| &**entry)
     }
 
     /// Every type that a node class offers.
-    pub(super) fn types_of<'a>(&'a self, class: &'a NodeClass) -> &'a [InstanceTypeEntry] {
+    pub(super) fn types_of<'a>(&'a self, class: &'a NodeClass) -> &'a [Arc<InstanceTypeEntry>] {
         class.catalogue.as_deref().unwrap_or(&self.catalogue).types()
     }
 }

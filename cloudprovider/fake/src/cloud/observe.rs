@@ -95,15 +95,28 @@ impl World {
         if let Some(known) = self.offered.iter().find(is_current) {
             return Ok(known.types.clone());
         }
-        let types = self.offers_anew(class, reservations)?;
         let n_changes = self.n_changes;
+        let is_counted_anew = |known: &&Offered| {
+            let mut pairs = known.types.reservations.iter().zip(&reservations);
+            known.n_changes == n_changes
+                && known.class == *class
+                && known.types.reservations.len() == reservations.len()
+                && pairs.all(|(known, now)| differ_in_counts_alone(known, now))
+        };
+        let types = if let Some(known) = self.offered.iter().find(is_counted_anew) {
+            let free = reservations.iter().map(|reservation| (reservation.id.as_str(), free_of(reservation))).collect();
+            let catalogue = Arc::new((*known.types.catalogue).clone().with_free_instances(&free));
+            InstanceTypes { catalogue, reservations }
+        } else {
+            self.offers_anew(class, reservations)?
+        };
         self.offered.retain(|known| known.n_changes == n_changes && known.class != *class);
         self.offered.push(Offered { class: class.clone(), n_changes, types: types.clone() });
         Ok(types)
     }
 
     fn offers_anew(&self, class: &NodeClass, reservations: Vec<CapacityReservation>) -> Result<InstanceTypes> {
-        let mut types: Vec<InstanceTypeEntry> = self.types_of(class).to_vec();
+        let mut types: Vec<InstanceTypeEntry> = self.types_of(class).iter().map(|entry| (**entry).clone()).collect();
         for entry in &mut types {
             let mut offerings = std::mem::take(&mut entry.offerings);
             offerings.retain(|offering| !is_reserved(offering) && class.has_zone(offering.zone()));
@@ -118,10 +131,7 @@ impl World {
             entry.offerings = offerings;
         }
         for reservation in &reservations {
-            let free = match reservation.state {
-                ReservationState::Active => reservation.total.saturating_sub(reservation.used),
-                ReservationState::Scheduled | ReservationState::Expiring | ReservationState::Ended => 0,
-            };
+            let free = free_of(reservation);
             let zones: Vec<Option<&str>> = if reservation.zones.is_empty() {
                 vec![None]
             } else {
@@ -198,7 +208,7 @@ impl World {
 
     /// Sets the price of a paid offering of the cloud's own catalogue. Whether it has this offering.
     pub(super) fn set_price(&mut self, key: &OfferingKey, price: Money) -> bool {
-        let mut types = self.catalogue.types().to_vec();
+        let mut types = self.catalogue.clone().into_types();
         let own = types.iter_mut().filter(|entry| entry.name == key.instance_type);
         let mut offerings = own.flat_map(|entry| entry.offerings.iter_mut().filter(|own| !is_reserved(own)));
         let Some(offering) = offerings.find(|own| key_of(&key.instance_type, own) == *key) else { return false };
@@ -207,6 +217,19 @@ impl World {
         // Only the price of an offering that is there has changed, so it is a catalogue as before.
         Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok()
     }
+}
+
+/// How many instances can be launched into a reservation.
+fn free_of(reservation: &CapacityReservation) -> u32 {
+    match reservation.state {
+        ReservationState::Active => reservation.total.saturating_sub(reservation.used),
+        ReservationState::Scheduled | ReservationState::Expiring | ReservationState::Ended => 0,
+    }
+}
+
+/// Whether a reservation is offered as before, but for how many instances are free.
+fn differ_in_counts_alone(known: &CapacityReservation, now: &CapacityReservation) -> bool {
+    known.id == now.id && known.instance_types == now.instance_types && known.zones == now.zones
 }
 
 impl Record {

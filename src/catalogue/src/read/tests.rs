@@ -549,4 +549,50 @@ proptest! {
         let from_yaml = read(yaml.as_bytes(), "types.yaml").unwrap();
         prop_assert_eq!(from_yaml.types(), catalogue.types());
     }
+
+    #[test]
+    fn a_catalogue_with_other_counts_is_as_if_it_had_been_made_of_them(
+        offerings in prop::collection::vec(prop::collection::vec(any_offering(), 0..5), 0..4),
+        free in 0_u32..5,
+        gone in 0_usize..5,
+    ) {
+        let resources = [("cpu", "3920m"), ("memory", "14Gi")];
+        let types = offerings.into_iter().enumerate().map(|(i, offerings)| InstanceTypeEntry {
+            name: format!("m{i}.large"),
+            architecture: "amd64".to_owned(),
+            operating_systems: vec!["linux".to_owned()],
+            resources: resources.iter().map(|(name, q)| ((*name).to_owned(), q.parse().unwrap())).collect(),
+            labels: BTreeMap::new(),
+            machine: None,
+            notes: Vec::new(),
+            offerings,
+        });
+        let catalogue = Catalogue::new(types.collect()).unwrap();
+        let first = catalogue.reservations().keys().next().cloned();
+        let is_first = |offering: &OfferingEntry| first.is_some() && offering.reservation_id() == first.as_deref();
+        let changed = |is_changed: &dyn Fn(&OfferingEntry) -> bool, count: u32| {
+            let mut types = catalogue.clone().into_types();
+            for offering in types.iter_mut().flat_map(|entry| &mut entry.offerings).filter(|own| is_changed(own)) {
+                if offering.reservation_id().is_some() {
+                    offering.reservation_capacity = Some(count);
+                } else {
+                    offering.availability = Availability::Count(count);
+                }
+            }
+            Catalogue::new(types).unwrap()
+        };
+        let counts = first.iter().map(|id| (id.as_str(), free)).collect();
+        let counted = catalogue.clone().with_free_instances(&counts);
+        let anew = changed(&is_first, free);
+        prop_assert_eq!(counted.types(), anew.types());
+        prop_assert_eq!(counted.reservations(), anew.reservations());
+        let zone = catalogue.types().iter().flat_map(|entry| &entry.offerings).nth(gone).map(|own| own.zone().map(str::to_owned));
+        let is_paid_there = |own: &OfferingEntry| own.reservation_id().is_none() && Some(own.zone()) == zone.as_ref().map(|zone| zone.as_deref());
+        let without = catalogue.clone().without(|_, own| is_paid_there(own));
+        let anew = changed(&is_paid_there, 0);
+        prop_assert_eq!(without.types(), anew.types());
+        let empty = catalogue.clone().without(|_, own| is_first(own));
+        let anew = changed(&is_first, 0);
+        prop_assert_eq!(empty.types(), anew.types());
+    }
 }
