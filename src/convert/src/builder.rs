@@ -44,6 +44,8 @@ pub struct Builder {
     pub(crate) devices: FxHashMap<Sym, Vec<berth_model::Device>>,
     pub(crate) cluster: Cluster,
     pub(crate) warnings: FxIndexSet<String>,
+    /// The last warning of an object that was given before, until it is taken.
+    repeated: Option<String>,
     pub(crate) drafts: FxIndexSet<Draft>,
     pub(crate) owners: FxIndexSet<Owner>,
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
@@ -132,6 +134,7 @@ impl Builder {
             options,
             cluster: Cluster::new(),
             warnings: FxIndexSet::default(),
+            repeated: None,
             drafts: FxIndexSet::default(),
             owners: FxIndexSet::default(),
             references: std::iter::once(Vec::new()).collect(),
@@ -170,7 +173,14 @@ impl Builder {
     }
 
     pub(crate) fn warn_of_repeat(&mut self, kind: &str, name: &str) {
-        self.warnings.insert(format!("{kind} {name}: {REPEATED}"));
+        let warning = format!("{kind} {name}: {REPEATED}");
+        self.warnings.insert(warning.clone());
+        self.repeated = Some(warning);
+    }
+
+    /// The warning of an object that was given before, if one was since this was asked last.
+    pub fn take_repeated(&mut self) -> Option<String> {
+        self.repeated.take()
     }
 
     /// The index of an object's owner references; the first are none.

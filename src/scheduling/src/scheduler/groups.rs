@@ -175,6 +175,11 @@ impl Groups {
         self.hosts.get(&counter).into_iter().flatten().map(|node| *node as usize)
     }
 
+    /// Whether a node has pods that a counter on the host name counts.
+    pub(super) fn has_on(&self, counter: CounterId, node: usize) -> bool {
+        self.hosts.get(&counter).is_some_and(|nodes| nodes.contains(&index(node)))
+    }
+
     /// How many nodes there are with pods that a counter on the host name counts.
     pub(super) fn n_with(&self, counter: CounterId) -> usize {
         self.hosts.get(&counter).map_or(0, BTreeSet::len)

@@ -380,6 +380,11 @@ impl Index {
         Some(self.entries.get(&unit)?.cell as usize)
     }
 
+    /// The cell of a key, if there is one.
+    pub(super) fn cell_with(&self, key: &CellKey) -> Option<usize> {
+        Some(*self.cell_ids.get(key)? as usize)
+    }
+
     /// Whether it has taken in all that has changed.
     pub(super) fn is_current(&self, world: World<'_>) -> bool {
         self.knows_nodes(world) && self.cursor >= world.groups.now()
@@ -462,12 +467,22 @@ impl Index {
         cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
     }
 
-    /// The same without some nodes, which are in these units. Both are ascending.
-    pub(super) fn best_without(cell: &Cell, nodes: &[usize], units: &[u32], groups: &Groups) -> Option<(i64, u64)> {
+    /// The same without some nodes, which are in these units, both ascending, and without units whose nodes are left out
+    /// altogether.
+    pub(super) fn best_without(
+        cell: &Cell,
+        nodes: &[usize],
+        units: &[u32],
+        is_left_out: impl Fn(usize) -> bool,
+        groups: &Groups,
+    ) -> Option<(i64, u64)> {
         let mut best: Option<(i64, u64)> = None;
         for &(Reverse(own), first, unit) in &cell.ordered {
             if best.is_some_and(|(most, rank)| own < most || first > rank) {
                 break;
+            }
+            if groups.size(unit).is_some_and(|(_, _, node)| is_left_out(node)) {
+                continue;
             }
             let rank = if units.binary_search(&unit).is_ok() {
                 let mut others = groups.members(unit).filter(|node| nodes.binary_search(node).is_err());

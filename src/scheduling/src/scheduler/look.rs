@@ -142,17 +142,13 @@ pub(super) fn placed(
     let scored = seen.scored();
     let own =
         verdict.image + score::least_allocated(node, &scored, spec) + score::balanced_allocation(node, &scored, spec);
-    let hosts = shape.hosts.iter().map(|&(counter, is_exact)| {
-        let count = on_node.host_counts.get(counter);
-        if is_exact { count } else { count.min(1) }
-    });
     // What is held beside is looked at when the cell is.
     let holds = world.held(at, spec.priority).next().is_some();
     let key = CellKey {
         taints: verdict.taints,
         affinity: verdict.affinity,
         domains: verdict.domains.clone(),
-        hosts: hosts.collect(),
+        hosts: shape.counts_on_hosts(|counter| on_node.host_counts.get(counter)),
         alone: holds.then(|| u32::try_from(at).unwrap_or(u32::MAX)),
         offer: offer.map(|offer| offer.node),
     };

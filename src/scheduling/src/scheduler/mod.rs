@@ -9,6 +9,7 @@
 mod assess;
 mod bindings;
 mod choose;
+mod counted;
 mod diagnose;
 mod domains;
 mod expected;

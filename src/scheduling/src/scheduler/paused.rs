@@ -235,6 +235,7 @@ impl<'a> Scheduler<'a> {
         self.state.rollback(mark);
         self.state.forget(mark);
         let undone = self.groups.take_back();
+        self.take_back_counted(&undone);
         for id in std::mem::take(&mut self.looked) {
             if let Some((asked, mut index)) = self.indexes.remove(&id) {
                 self.entries = self.entries.saturating_sub(index.len());

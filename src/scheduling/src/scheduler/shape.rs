@@ -286,16 +286,21 @@ impl Shape {
         rules.map(|rule| self.total(state, rule.counter)).collect()
     }
 
-    /// Counters by node that decide or score, and whether the class looks at a node where there are such pods: it does not
-    /// where they only keep it apart.
-    pub(super) fn host_counters(&self) -> SmallVec<[(CounterId, bool); 2]> {
-        let mut counters: SmallVec<[(CounterId, bool); 2]> = self.hosts.iter().map(|(id, _)| (*id, true)).collect();
+    /// Counters by node that decide or score.
+    pub(super) fn host_counters(&self) -> SmallVec<[CounterId; 2]> {
+        let mut counters: SmallVec<[CounterId; 2]> = self.hosts.iter().map(|(id, _)| *id).collect();
         for rule in self.anti_affinity.iter().filter(|rule| rule.place == CountedBy::Host) {
-            if !counters.iter().any(|(known, _)| *known == rule.counter) {
-                counters.push((rule.counter, false));
+            if !counters.contains(&rule.counter) {
+                counters.push(rule.counter);
             }
         }
         counters
+    }
+
+    /// The pods on a node of each counter of [`Shape::hosts`], as far as they matter.
+    pub(super) fn counts_on_hosts(&self, count: impl Fn(CounterId) -> u32) -> SmallVec<[u32; 2]> {
+        let counts = self.hosts.iter().map(|&(counter, is_exact)| (count(counter), is_exact));
+        counts.map(|(count, is_exact)| if is_exact { count } else { count.min(1) }).collect()
     }
 
     /// Whether a spread is counted by node.

@@ -1,6 +1,6 @@
 //! Classes that see nodes alike share one index: those whose pods ask for the same, whatever images they run, whatever
-//! labels they have, and whoever they keep to or from. What the index does not know is looked at node by node: where pods
-//! are that a class counts on the host name, and what a what-if has changed.
+//! labels they have, and whoever they keep to or from. What the index does not know is beside it: the nodes with pods that a
+//! class counts on the host name, which are kept for each class. What a what-if has changed is looked at node by node.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use smallvec::SmallVec;
 
 use super::Scheduler;
 use super::choose::{Lot, on_host};
-use super::groups::stands;
+use super::counted::CountedNodes;
+use super::groups::{Change, stands};
 use super::index::{CellKey, Index, tells_nodes_apart};
 use super::shape::{Beside, CountedBy, Shape};
 use crate::score;
 
-/// Nodes that are looked at one by one, at most; with more a class has an index of its own.
-const MOST_SINGLE: usize = 128;
-/// As many nodes with pods that a class must not be with are passed over in the time in which one is looked at.
-const PASSED_OVER: usize = 32;
+/// Nodes with pods that a class counts on the host name, at most; with more a class has an index of its own.
+const MOST_COUNTED: usize = 4096;
+/// Such nodes that are kept at most, of all classes together.
+const MOST_KEPT: usize = 4_000_000;
 /// Zones at most for which all indexes have cells, so that classes that ask for zones share those of others.
 const MOST_ZONES: usize = 8;
 
@@ -49,8 +50,8 @@ pub(super) struct Sharer {
     version: (u64, u64),
     index: u32,
     shape: Shape,
-    /// Counters by node, and whether the class looks at nodes with such pods.
-    counters: SmallVec<[(CounterId, bool); 2]>,
+    /// Counters by node that matter.
+    counters: SmallVec<[CounterId; 2]>,
     /// By spread rule on hosts: on how many nodes it counts.
     n_counted: SmallVec<[u32; 1]>,
 }
@@ -62,12 +63,12 @@ pub(super) struct Sharers {
     of_class: FxHashMap<ClassId, Option<Arc<Sharer>>>,
     ids: FxHashMap<Asked, u32>,
     version: u64,
-}
-
-/// Nodes that are looked at one by one, ascending, and the units of the index that they are in.
-struct Singles {
-    nodes: SmallVec<[usize; 32]>,
-    units: SmallVec<[u32; 32]>,
+    /// The nodes with pods that a class counts on the host name; none of classes that count none.
+    counted: FxHashMap<ClassId, CountedNodes>,
+    /// How many these are.
+    n_kept: usize,
+    /// Whose nodes were looked at again in a trial.
+    tried: Vec<ClassId>,
 }
 
 impl Sharers {
@@ -75,19 +76,32 @@ impl Sharers {
     pub(super) fn launchable_changed(&mut self) {
         self.version += 1;
     }
+
+    // Forgets all where they are too many.
+    fn keep_counted(&mut self, id: ClassId, counted: CountedNodes) {
+        if self.n_kept + counted.len() > MOST_KEPT {
+            self.counted.clear();
+            self.n_kept = 0;
+        }
+        self.n_kept += counted.len();
+        if let Some(before) = self.counted.insert(id, counted) {
+            self.n_kept = self.n_kept.saturating_sub(before.len());
+        }
+    }
+
+    fn take_counted(&mut self, id: ClassId) -> Option<CountedNodes> {
+        let counted = self.counted.remove(&id)?;
+        self.n_kept = self.n_kept.saturating_sub(counted.len());
+        Some(counted)
+    }
 }
 
 impl Scheduler<'_> {
     /// The node that a pod of the class goes to now, if any, by an index that it shares.
     pub(super) fn choose_shared(&mut self, id: ClassId) -> Result<Option<usize>, NotShared> {
         let sharer = self.sharer(id).ok_or(NotShared)?;
-        if let Ok(best) = self.choose_as(&sharer) {
-            return Ok(best);
-        }
-        let index = self.take_shared(&sharer).ok_or(NotShared)?;
-        let best = self.best_shared(&sharer, &index);
-        self.keep_index(IndexId::Shared(sharer.index), index);
-        Ok(best)
+        self.catch_up_as(&sharer).ok_or(NotShared)?;
+        self.choose_as(&sharer)
     }
 
     /// The same by an index that is up to date.
@@ -95,7 +109,13 @@ impl Scheduler<'_> {
         let id = IndexId::Shared(sharer.index);
         let known = self.indexes.get(&id).filter(|(_, index)| index.is_current(self.world()));
         let (_, index) = known.ok_or(NotShared)?;
-        let best = self.best_shared(sharer, index);
+        let counted = self.sharers.counted.get(&sharer.shape.class);
+        if !sharer.counters.is_empty()
+            && !counted.is_some_and(|known| known.is_current_beside(sharer.index, &self.groups))
+        {
+            return Err(NotShared);
+        }
+        let best = self.best_shared(sharer, index, counted);
         self.asked += 1;
         if let Some((asked, _)) = self.indexes.get_mut(&id) {
             *asked = self.asked;
@@ -103,15 +123,57 @@ impl Scheduler<'_> {
         Ok(best)
     }
 
-    /// Brings the index up to date that a class shares; `None` where it shares none.
+    /// Brings up to date what a class asks of all nodes; `None` where it shares no index.
     pub(super) fn look_for(&mut self, id: ClassId) -> Option<Arc<Sharer>> {
         let sharer = self.sharer(id)?;
+        self.catch_up_as(&sharer)?;
+        Some(sharer)
+    }
+
+    // `None` where a what-if goes on and something is not up to date.
+    fn catch_up_as(&mut self, sharer: &Sharer) -> Option<()> {
         let known = self.indexes.get(&IndexId::Shared(sharer.index));
         if known.is_none_or(|(_, index)| !index.is_current(self.world())) {
-            let index = self.take_shared(&sharer)?;
+            let index = self.take_shared(sharer)?;
             self.keep_index(IndexId::Shared(sharer.index), index);
         }
-        Some(sharer)
+        let id = sharer.shape.class;
+        let counted = self.sharers.counted.get(&id);
+        let is_current = counted.is_some_and(|known| known.is_current_beside(sharer.index, &self.groups));
+        if sharer.counters.is_empty() || is_current {
+            return Some(());
+        }
+        if !self.aside.is_empty() {
+            return None;
+        }
+        let known = self.sharers.take_counted(id).filter(|known| known.beside == sharer.index);
+        let (_, index) = self.indexes.get(&IndexId::Shared(sharer.index))?;
+        let (shape, world) = (&sharer.shape, self.world());
+        let counted = match known {
+            Some(mut counted) => {
+                counted.catch_up(shape, index, world);
+                counted
+            }
+            None => CountedNodes::new(sharer.index, &sharer.counters, shape, index, world),
+        };
+        self.sharers.keep_counted(id, counted);
+        if self.groups.is_trial() && self.sharers.tried.last() != Some(&id) {
+            self.sharers.tried.push(id);
+        }
+        Some(())
+    }
+
+    /// What was changed is changed back.
+    pub(super) fn take_back_counted(&mut self, undone: &[Change]) {
+        for id in std::mem::take(&mut self.sharers.tried) {
+            let Some(mut counted) = self.sharers.take_counted(id) else { continue };
+            let sharer = self.sharers.of_class.get(&id).cloned().flatten();
+            let index = self.indexes.get(&IndexId::Shared(counted.beside));
+            if let (Some(sharer), Some((_, index))) = (sharer, index) {
+                counted.take_back(undone, &sharer.shape, index, self.world());
+                self.sharers.keep_counted(id, counted);
+            }
+        }
     }
 
     /// A class that shares an index now.
@@ -175,11 +237,7 @@ impl Scheduler<'_> {
 
     // Whether few nodes have pods that the class counts on the host name.
     fn is_on_few_nodes(&self, sharer: &Sharer) -> bool {
-        let cost = |(counter, looks): &(CounterId, bool)| {
-            let nodes = self.groups.n_with(*counter);
-            if *looks { nodes } else { nodes / PASSED_OVER }
-        };
-        sharer.counters.iter().map(cost).sum::<usize>() <= MOST_SINGLE
+        sharer.counters.iter().map(|counter| self.groups.n_with(*counter)).sum::<usize>() <= MOST_COUNTED
     }
 
     // The index that a class shares, up to date as of before what-ifs; `None` where a what-if goes on and it is not.
@@ -201,48 +259,54 @@ impl Scheduler<'_> {
         Some(index)
     }
 
-    fn singles(&self, sharer: &Sharer) -> Singles {
-        let mut nodes: SmallVec<[usize; 32]> = self.aside.iter().copied().collect();
-        for (counter, _) in &sharer.counters {
-            nodes.extend(self.groups.with(*counter));
-        }
-        nodes.sort_unstable();
-        nodes.dedup();
-        let mut units: SmallVec<[u32; 32]> = nodes.iter().filter_map(|node| self.groups.of(*node)).collect();
-        units.sort_unstable();
-        Singles { nodes, units }
-    }
-
-    fn best_shared(&self, sharer: &Sharer, index: &Index) -> Option<usize> {
+    fn best_shared(&self, sharer: &Sharer, index: &Index, counted: Option<&CountedNodes>) -> Option<usize> {
         let (shape, world) = (&sharer.shape, self.world());
-        let Singles { nodes, units } = self.singles(sharer);
-        let values = shape.values(&self.state, &Beside::default(), |rule| self.least_on_hosts(sharer, rule, &nodes));
+        let values = shape.values(&self.state, &Beside::default(), |rule| self.least_on_hosts(sharer, rule));
+        let mut aside: SmallVec<[usize; 32]> = self.aside.iter().copied().collect();
+        aside.sort_unstable();
+        aside.dedup();
+        let is_counted = |node: usize| counted.is_some_and(|counted| counted.has(node));
+        let units = aside.iter().filter(|node| !is_counted(**node)).filter_map(|node| self.groups.of(*node));
+        let mut units: SmallVec<[u32; 32]> = units.collect();
+        units.sort_unstable();
         let mut sizes: SmallVec<[u64; 16]> = index.cells.iter().map(|cell| cell.nodes).collect();
-        for size in units.iter().filter_map(|unit| index.cell_of(*unit)) {
-            if let Some(size) = sizes.get_mut(size) {
-                *size = size.saturating_sub(1);
+        let of_units = units.iter().filter_map(|unit| Some((index.cell_of(*unit)?, 1)));
+        let hidden = counted.into_iter().flat_map(CountedNodes::hidden);
+        let hidden = hidden.filter_map(|(key, nodes)| Some((index.cell_with(key)?, nodes)));
+        for (cell, nodes) in of_units.chain(hidden) {
+            if let Some(size) = sizes.get_mut(cell) {
+                *size = size.saturating_sub(nodes);
             }
         }
-        let placed = nodes.iter().filter_map(|&node| {
+        let placed = aside.iter().filter_map(|&node| {
             let (key, own) = index.look_singly(shape, node, world)?;
             Some((key, (own, self.groups.rank(node))))
         });
+        let placed: SmallVec<[(CellKey, (i64, u64)); 8]> = placed.collect();
         let admits =
             |key: &CellKey| shape.obstacle(&values, &key.domains, |counter| on_host(shape, key, counter)).is_none();
-        let placed: SmallVec<[(CellKey, (i64, u64)); 8]> = placed.filter(|(key, _)| admits(key)).collect();
-        let cells = || {
-            let cells = index.cells.iter().zip(&sizes);
-            cells.filter(|(cell, nodes)| **nodes > 0 && admits(&cell.key))
+        let mut lots: SmallVec<[Lot<'_>; 16]> = SmallVec::new();
+        let mut best: SmallVec<[Option<(i64, u64)>; 16]> = SmallVec::new();
+        let mut add = |key, nodes, best_of: &dyn Fn() -> Option<(i64, u64)>| {
+            if nodes > 0 && admits(key) {
+                lots.push(Lot { key, nodes });
+                best.push(best_of());
+            }
         };
-        let mut lots: Vec<Lot<'_>> = cells().map(|(cell, nodes)| Lot { key: &cell.key, nodes: *nodes }).collect();
-        lots.extend(placed.iter().map(|(key, _)| Lot { key, nodes: 1 }));
-        let of_cells = cells().map(|(cell, _)| Index::best_without(cell, &nodes, &units, &self.groups));
-        self.best_of(shape, &lots, of_cells.chain(placed.iter().map(|(_, best)| Some(*best))))
+        for (cell, nodes) in index.cells.iter().zip(&sizes) {
+            add(&cell.key, *nodes, &|| Index::best_without(cell, &aside, &units, is_counted, &self.groups));
+        }
+        for (key, nodes, best) in counted.into_iter().flat_map(|counted| counted.without(&aside)) {
+            add(key, nodes, &|| best);
+        }
+        for (key, best) in &placed {
+            add(key, 1, &|| Some(*best));
+        }
+        self.best_of(shape, &lots, best.into_iter())
     }
 
-    // Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes. All nodes
-    // with such pods are among these.
-    fn least_on_hosts(&self, sharer: &Sharer, rule: usize, nodes: &[usize]) -> (u32, u32) {
+    // Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes.
+    fn least_on_hosts(&self, sharer: &Sharer, rule: usize) -> (u32, u32) {
         let before =
             sharer.shape.spread.iter().take(rule).filter(|spread| spread.rule.place == CountedBy::Host).count();
         let (Some(spread), Some(&n_counted)) = (sharer.shape.spread.get(rule), sharer.n_counted.get(before)) else {
@@ -251,10 +315,12 @@ impl Scheduler<'_> {
         let counter = spread.rule.counter;
         let counts = |node: usize| self.cluster.nodes.get(node).is_some_and(stands) && self.counts_on(counter, node);
         let n_counted = n_counted.saturating_sub(u32::from(self.gone.is_some_and(counts)));
-        let others = nodes.iter().copied().filter(|&node| self.gone != Some(node) && counts(node));
-        let pods = others.filter_map(|node| Some(self.state.nodes().get(node)?.host_counts.get(counter)));
+        let pods_on = |node: usize| self.state.nodes().get(node).map_or(0, |state| state.host_counts.get(counter));
+        // Those that groups know, and those of a what-if.
+        let aside = self.aside.iter().copied().filter(|node| !self.groups.has_on(counter, *node));
+        let nodes = self.groups.with(counter).chain(aside).filter(|&node| self.gone != Some(node) && counts(node));
         let (mut least, mut n_with) = (u32::MAX, 0);
-        for pods in pods.filter(|pods| *pods > 0) {
+        for pods in nodes.map(pods_on).filter(|pods| *pods > 0) {
             (least, n_with) = (least.min(pods), n_with + 1);
         }
         (if n_with < n_counted || n_counted == 0 { 0 } else { least }, n_counted)

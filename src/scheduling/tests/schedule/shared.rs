@@ -1,7 +1,7 @@
 //! Classes that share an index are told what their own would tell them, in what-ifs too.
 
-use berth_model::{ClassId, PodSpec, SpreadConstraint, Universe};
-use berth_scheduling::{Launchable, Scheduler};
+use berth_model::{ClassId, PodSpec, Requirement, Requirements, SpreadConstraint, Universe};
+use berth_scheduling::{Launchable, Queue, Scheduler};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -27,7 +27,15 @@ fn spread(world: &mut World, app: &str, is_zonal: bool, max_skew: u32, is_requir
     }
 }
 
-/// A pod of an app, with one rule of nine about another, or its own, or none.
+fn on_node(world: &mut World, name: &str) -> Requirements {
+    let hostname = world.cluster.well_known.hostname;
+    let name = world.cluster.symbols.intern(name);
+    let mut requirements = Requirements::new();
+    requirements.add(hostname, Requirement::one_of(vec![name]), &world.cluster.symbols);
+    requirements
+}
+
+/// A pod of an app, with one rule of ten about another, or its own, or none.
 fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) -> PodSpec {
     let (zone, hostname) = (world.cluster.well_known.zone, world.cluster.well_known.hostname);
     let mut spec = mk_pod(milli_cpu, 1);
@@ -40,6 +48,8 @@ fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) -> PodSpec 
         6 => spec.anti_affinity = vec![own_term(world, zone, of)],
         7 => spec.affinity = vec![own_term(world, hostname, of)],
         8 => spec.preferred_affinity = vec![(7, own_term(world, zone, of)), (9, own_term(world, hostname, of))],
+        // Such a class has an index of its own, and who goes with it is tried out.
+        10 => spec.required_terms = vec![on_node(world, "n1"), on_node(world, "n2")],
         9 => spec.preferred_anti_affinity = vec![(9, own_term(world, hostname, of))],
         _ => {}
     }
@@ -71,6 +81,10 @@ fn hold(grounds: &[Ground], rules: &[(usize, usize, i64)], order: &[usize]) {
             let without = (scheduler.try_without(node, &again), own.try_without(node, &again));
             assert_eq!(without.0, without.1, "without {node}, {again:?}");
         }
+        // What is tried out and taken back leaves no trace in what classes keep.
+        let trials = [scheduler.try_out(Queue::default()), own.try_out(Queue::default())];
+        let [trial, of_own] = trials.map(|trial| trial.map(|trial| (trial.left, trial.placements)));
+        assert_eq!(trial, of_own, "{again:?}");
         let node = scheduler.choose(id);
         assert_eq!(node, own.choose(id), "{id:?} of {again:?}");
         if let Some(node) = node {
@@ -86,7 +100,7 @@ fn a_shared_index_tells_what_an_own_one_tells() {
     let ground = (0..3_usize, 2..6_i64, prop::bool::weighted(0.1), prop::collection::vec(0..5_usize, 0..4));
     let inputs = (
         prop::collection::vec(ground, 3..10),
-        prop::collection::vec((0..5_usize, 0..10_usize, prop::sample::select(vec![500_i64, 700])), 5),
+        prop::collection::vec((0..5_usize, 0..11_usize, prop::sample::select(vec![500_i64, 700])), 5),
         prop::collection::vec(0..5_usize, 1..12),
     );
     runner
