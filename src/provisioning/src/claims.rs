@@ -66,7 +66,7 @@ impl Planner<'_> {
             solution.claims.push(claims);
         }
         solution.slots_used = used;
-        let mut left = self.left.clone();
+        let mut left = self.tally.left.clone();
         left.sort_unstable();
         for (class, count) in left {
             let reasons = self.refusals(class);
@@ -194,7 +194,7 @@ impl Planner<'_> {
         let supplied: FixedBitSet = columns.filter(|(_, column)| has_left(column)).map(|(at, _)| at).collect();
         let supplied = Rc::new(supplied);
         let mut instead: FxHashMap<usize, FixedBitSet> = FxHashMap::default();
-        let mut known = self.listings.borrow_mut();
+        let mut known = self.caches.listings.borrow_mut();
         if known.0.len() > Listings::MOST {
             known.0.clear();
         }

@@ -341,7 +341,7 @@ impl Planner<'_> {
                         scope.requests(),
                         hosts.min(sharers),
                         node_cost,
-                        &mut self.scratch,
+                        &mut self.caches.scratch,
                         &mut likely,
                     );
                     // Where the likely ones may be out of reach, all must be asked.
@@ -478,14 +478,14 @@ impl Planner<'_> {
 
     // The frontier of a pool's columns, worked out once for each set.
     fn frontier(&mut self, pool: usize, columns: FixedBitSet) -> Rc<Frontier> {
-        if let Some(known) = self.frontiers.get(&(pool, columns.clone())) {
+        if let Some(known) = self.caches.frontiers.get(&(pool, columns.clone())) {
             return Rc::clone(known);
         }
         let keeps_all = self.keeps_all(pool);
         let frontier =
             self.tables.get(pool).map(|table| Frontier::new(table, &columns, keeps_all, !self.shares.is_empty()));
         let frontier = Rc::new(frontier.unwrap_or_default());
-        self.frontiers.insert((pool, columns), Rc::clone(&frontier));
+        self.caches.frontiers.insert((pool, columns), Rc::clone(&frontier));
         frontier
     }
 

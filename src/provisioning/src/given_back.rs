@@ -9,7 +9,7 @@ impl Planner<'_> {
     /// Lets who is left over join nodes that have this much more room than their pods leave, by entry of the solution's
     /// claims. Whether anybody does.
     pub(crate) fn fill_given_back(&mut self, given: &[Resources]) -> bool {
-        let n_left = |planner: &Self| planner.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+        let n_left = |planner: &Self| planner.tally.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
         let before = n_left(self);
         let planned = self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
         let planned: Vec<usize> = planned.map(|(index, _)| index).collect();

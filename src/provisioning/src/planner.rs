@@ -36,32 +36,46 @@ pub(crate) struct Planner<'a> {
     pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
     /// Whether any pool has reserved columns.
     pub(crate) has_reserved: bool,
-    /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
-    pub(crate) scratch: Vec<f64>,
     /// By filter and NodePool: the ways in which nodes pass.
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
     /// Requests of the pods that are still to be packed.
     pub(crate) remaining: Resources,
-    /// The columns that are no dearer than any with as much room, by pool and admitted columns.
-    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
-    /// Nodes whose claims could list what minValues asks for within limits, or not.
-    pub(crate) listings: RefCell<crate::claims::Listings>,
-    /// By class: how many were not placed, with the demand that was tried last.
-    pub(crate) left: Vec<(ClassId, u32)>,
-    /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
-    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
-    /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
-    pub(crate) heaviest: FxHashMap<ClassId, u32>,
     /// How this packing goes about it.
     pub(crate) strategy: crate::portfolio::Strategy,
-    /// Preferences given up, over all pods placed.
-    pub(crate) relaxations: u64,
     /// Per counter: the domains that its nodes may have, in order of name.
     pub(crate) domains: Vec<Option<Rc<[Sym]>>>,
     /// NodePool, key and value of domains that only nodes of this plan have, as pods chose the value.
     pub(crate) chosen: Vec<(usize, Sym, Sym)>,
+    /// What this packing placed and left.
+    pub(crate) tally: Tally,
+    /// What was worked out once and may be asked again.
+    pub(crate) caches: Caches,
+}
+
+/// What a packing placed and left. Goes back with the snapshot where a packing is undone.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
+    /// By class: how many were not placed, with the demand that was tried last.
+    pub(crate) left: Vec<(ClassId, u32)>,
+    /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
+    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
+    /// Preferences given up, over all pods placed.
+    pub(crate) relaxations: u64,
+}
+
+/// What follows from the cluster and the options alone, so no packing makes it stale.
+#[derive(Default)]
+pub(crate) struct Caches {
+    /// The columns that are no dearer than any with as much room, by pool and admitted columns.
+    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
+    /// Nodes whose claims could list what minValues asks for within limits, or not.
+    pub(crate) listings: RefCell<crate::claims::Listings>,
+    /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
+    pub(crate) heaviest: FxHashMap<ClassId, u32>,
+    /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
+    pub(crate) scratch: Vec<f64>,
 }
 
 impl<'a> Planner<'a> {
@@ -95,20 +109,15 @@ impl<'a> Planner<'a> {
             state,
             node_tables,
             pools_by_weight: pools_by_weight(cluster).into(),
-            scratch: Vec::new(),
             has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
             passages,
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),
-            frontiers: FxHashMap::default(),
-            listings: RefCell::default(),
-            left: Vec::new(),
-            placed_as: FxHashMap::default(),
-            heaviest: FxHashMap::default(),
             strategy: crate::portfolio::Strategy::default(),
-            relaxations: 0,
             domains: vec![None; universe.counters.len()],
             chosen: Vec::new(),
+            tally: Tally::default(),
+            caches: Caches::default(),
             tables,
         }
     }
@@ -122,7 +131,7 @@ impl<'a> Planner<'a> {
             self.remaining.add_times(&spec.requests, i64::from(class.count));
             if spec.refusal.is_some() {
                 order.retain(|&other| other != id);
-                self.left.push((id, class.count));
+                self.tally.left.push((id, class.count));
             }
         }
         self.pack_in_order(
@@ -134,9 +143,9 @@ impl<'a> Planner<'a> {
     pub(crate) fn pack_left(&mut self) {
         let is_refused =
             |planner: &Self, id| planner.universe.class(id).is_none_or(|class| planner.spec(class).refusal.is_some());
-        let left = std::mem::take(&mut self.left);
+        let left = std::mem::take(&mut self.tally.left);
         let (refused, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(|&(id, _)| is_refused(self, id));
-        self.left = refused;
+        self.tally.left = refused;
         self.pack_in_order(waiting);
     }
 
@@ -151,8 +160,8 @@ impl<'a> Planner<'a> {
                 progressed |= self.pack_level(level, &mut failed);
             }
             if failed.is_empty() || !progressed {
-                self.left.extend(failed);
-                self.left.sort_unstable();
+                self.tally.left.extend(failed);
+                self.tally.left.sort_unstable();
                 return;
             }
             waiting = failed;
@@ -201,11 +210,11 @@ impl<'a> Planner<'a> {
                 let more = self.place(&prepared, count - placed);
                 if more > 0 {
                     let placed_as = (prepared.demand.relaxed, way);
-                    let known = self.placed_as.entry(id).or_insert(Some(placed_as));
+                    let known = self.tally.placed_as.entry(id).or_insert(Some(placed_as));
                     *known = known.filter(|known| *known == placed_as);
                 }
                 placed += more;
-                self.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
+                self.tally.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
                 if placed == count {
                     return placed;
                 }
@@ -277,7 +286,7 @@ impl<'a> Planner<'a> {
 
     /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
     pub(crate) fn heaviest(&mut self, id: ClassId) -> u32 {
-        if let Some(&known) = self.heaviest.get(&id) {
+        if let Some(&known) = self.caches.heaviest.get(&id) {
             return known;
         }
         let mut heaviest = 0;
@@ -296,7 +305,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-        self.heaviest.insert(id, heaviest);
+        self.caches.heaviest.insert(id, heaviest);
         heaviest
     }
 

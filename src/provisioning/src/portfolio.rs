@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use berth_model::{ClassId, Mark};
 
 use crate::options::Effort;
-use crate::planner::Planner;
+use crate::planner::{Planner, Tally};
 use crate::shares::ALL;
 
 /// How classes are ordered and how room is bought.
@@ -62,30 +62,42 @@ impl Planner<'_> {
     /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
     /// search above them.
     pub(crate) fn pack_best(&mut self, effort: Effort) {
+        if effort != Effort::High {
+            return self.pack_at(effort);
+        }
+        // What more search finds may break what the packing program does not see, as spreads, and a search that begins with
+        // the plan of another ends near it. So neither begins with the other's, and the better one stands.
+        let start = self.state.mark();
+        self.pack_at(Effort::Default);
+        let by_default = self.score();
+        self.state.rollback(start);
+        self.pack_at(Effort::High);
+        if self.score() > by_default {
+            self.state.rollback(start);
+            self.pack_at(Effort::Default);
+        }
+        self.state.forget(start);
+    }
+
+    fn pack_at(&mut self, effort: Effort) {
         if self.shares.is_empty() {
             self.pack_by_best_strategy(effort);
         } else {
             self.pack_within_shares_or_tighter(effort);
         }
-        // What more search finds may break what the packing program does not see, as spreads: then what less finds stands.
-        let searches: &[Effort] = match effort {
-            Effort::Low => &[],
-            Effort::Default => &[Effort::Default],
-            Effort::High => &[Effort::Default, Effort::High],
-        };
-        for &search in searches {
-            let has_left = self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class));
-            if has_left {
-                self.pack_anew(search, true);
-            }
-            self.pack_anew(search, false);
+        if effort == Effort::Low {
+            return;
         }
+        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
+            self.pack_anew(effort, true);
+        }
+        self.pack_anew(effort, false);
     }
 
     // The search's plan is kept if it is better: where it was to place what has no place, if it places more.
     fn pack_anew(&mut self, effort: Effort, with_left: bool) {
         let (before, mark) = (self.score(), self.state.mark());
-        let books = (self.left.clone(), self.placed_as.clone(), self.relaxations);
+        let tally = self.tally.clone();
         let is_better = self.search(effort, with_left) && {
             self.shrink();
             self.fill_with_left();
@@ -100,14 +112,14 @@ impl Planner<'_> {
         };
         if !is_better {
             self.state.rollback(mark);
-            (self.left, self.placed_as, self.relaxations) = books;
+            self.tally = tally;
         }
         self.state.forget(mark);
     }
 
     // What has no place may have one now.
     fn fill_with_left(&mut self) {
-        if self.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
+        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
             self.strategy = Strategy { spares_limits: true, ..Strategy::default() };
             self.pack_left();
         }
@@ -231,7 +243,7 @@ impl Planner<'_> {
                 best = Some((score, strategy));
             }
             // One is enough for the least effort, if nothing is left over.
-            if budget == 0 && self.left.is_empty() {
+            if budget == 0 && self.tally.left.is_empty() {
                 break;
             }
         }
@@ -271,9 +283,7 @@ impl Planner<'_> {
     }
 
     pub(crate) fn pack_once(&mut self) {
-        self.left.clear();
-        self.placed_as.clear();
-        self.relaxations = 0;
+        self.tally = Tally::default();
         self.remaining = berth_model::Resources::new();
         self.pack();
         self.shrink();
@@ -286,7 +296,7 @@ impl Planner<'_> {
         let pending = self.universe.classes.iter().filter(|class| class.count > 0);
         let mut left: BTreeMap<Reverse<i32>, u64> =
             pending.map(|class| (Reverse(self.spec(class).priority), 0)).collect();
-        for (id, count) in &self.left {
+        for (id, count) in &self.tally.left {
             if let Some(class) = self.universe.class(*id) {
                 *left.entry(Reverse(self.spec(class).priority)).or_default() += u64::from(*count);
             }
@@ -312,7 +322,7 @@ impl Planner<'_> {
         for ((class, weight), pods) in on_paid {
             lighter += u64::from(self.heaviest(class).saturating_sub(weight)) * pods;
         }
-        (left, lighter, self.relaxations, self.marginal_cost(), list_price, nodes)
+        (left, lighter, self.tally.relaxations, self.marginal_cost(), list_price, nodes)
     }
 }
 

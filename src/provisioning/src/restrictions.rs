@@ -57,7 +57,7 @@ struct Figures {
 impl Figures {
     fn of(planner: &Planner<'_>) -> Self {
         let mut figures =
-            Figures { left: planner.left.iter().map(|(_, left)| u64::from(*left)).sum(), ..Self::default() };
+            Figures { left: planner.tally.left.iter().map(|(_, left)| u64::from(*left)).sum(), ..Self::default() };
         for bin in planner.state.bins().iter().filter(|bin| bin.nodes > 0) {
             let column = planner.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
             figures.nodes += u64::from(bin.nodes);

@@ -36,7 +36,7 @@ impl Planner<'_> {
     /// Whether a pod was left out that some node within limits might hold, had others not used them up.
     pub(crate) fn limits_leave_out(&self) -> bool {
         let is_within = |planner: &Self, pool, at| planner.is_limited(pool) && planner.fits_alone(pool, at);
-        self.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
+        self.tally.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
     }
 
     /// Whether a pod was left out that some node, new or existing, might hold, had shares, limits and other pods let it.
@@ -47,7 +47,7 @@ impl Planner<'_> {
                 Prepared::alternatives(self, &demand).iter().any(|way| !way.nodes(self).is_empty())
             })
         };
-        self.left.iter().any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
+        self.tally.left.iter().any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
     }
 
     // Whether some column that holds a pod is such.

@@ -105,21 +105,21 @@ impl Planner<'_> {
             }
             let given_up = u64::from(pods) * prepared.demand.relaxed as u64;
             if more_left < 0 {
-                self.relaxations += given_up;
-                self.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
+                self.tally.relaxations += given_up;
+                self.tally.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
             } else {
-                self.relaxations = self.relaxations.saturating_sub(given_up);
+                self.tally.relaxations = self.tally.relaxations.saturating_sub(given_up);
             }
-            let at = self.left.iter().position(|(known, _)| *known == class).unwrap_or(self.left.len());
-            if at == self.left.len() {
-                self.left.push((class, 0));
+            let at = self.tally.left.iter().position(|(known, _)| *known == class).unwrap_or(self.tally.left.len());
+            if at == self.tally.left.len() {
+                self.tally.left.push((class, 0));
             }
-            if let Some((_, left)) = self.left.get_mut(at) {
+            if let Some((_, left)) = self.tally.left.get_mut(at) {
                 *left = if more_left < 0 { left.saturating_sub(pods) } else { left.saturating_add(pods) };
             }
         }
-        self.left.retain(|(_, left)| *left > 0);
-        self.left.sort_unstable();
+        self.tally.left.retain(|(_, left)| *left > 0);
+        self.tally.left.sort_unstable();
         true
     }
 

@@ -126,7 +126,7 @@ impl<'a> Rows<'a> {
     /// Adds pods that have no place for want of what others took. Those that are counted in domains are left to first
     /// fit: how many of them a domain may have depends on how many the others get.
     pub(crate) fn add_left(&mut self, planner: &Planner<'a>) {
-        for &(class, count) in &planner.left {
+        for &(class, count) in &planner.tally.left {
             if !planner.may_want_what_others_took(class) {
                 continue;
             }
@@ -191,7 +191,7 @@ fn row_of(ids: &mut FxHashMap<RowKey, u32>, list: &mut Vec<Row>, key: RowKey) ->
 // The demand under which all of a class's pods were placed; `None` where patterns cannot express what it needs: company
 // on its node, a volume of its own, preferences that some pods gave up and others kept, or counting on some nodes only.
 fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    let placed = planner.placed_as.get(&class)?;
+    let placed = planner.tally.placed_as.get(&class)?;
     let (level, way) = (*placed)?;
     let demand = demands(planner.cluster, planner.universe, class).into_iter().nth(level)?;
     let prepared = Prepared::alternatives(planner, &demand).into_iter().nth(way)?;
@@ -201,7 +201,7 @@ fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
 // Of a class that has pods without a place: as the others were placed, if there are any; else as all its preferences
 // have it, since those of pods that find a place for giving one up are first fit's to drop.
 fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    if planner.placed_as.contains_key(&class) {
+    if planner.tally.placed_as.contains_key(&class) {
         return prepare(planner, class);
     }
     let demand = demands(planner.cluster, planner.universe, class).into_iter().next()?;

@@ -1,8 +1,9 @@
 //! Which types nodes are planned on.
 
-use berth_provisioning::Effort;
+use berth_model::Resources;
+use berth_provisioning::{Effort, Options};
 
-use crate::mk::{HOSTNAME, ZONE, milli, mk_world, pod};
+use crate::mk::{GIB, HOSTNAME, ZONE, milli, mk_world, pod};
 
 #[test]
 fn node_cost_makes_fewer_and_larger_nodes() {
@@ -89,6 +90,101 @@ fn a_search_finds_what_first_fit_misses_within_what_holds_there() {
         assert!(plan.left().is_empty());
         assert_eq!(plan.cost(), expected, "{effort:?}, apart: {apart}");
     }
+}
+
+/// Pods that are all different: a search at effort high that began with the plan of effort default ended above it.
+#[test]
+fn more_effort_costs_no_more_where_all_pods_are_different() {
+    let sizes = [
+        (10, 12),
+        (3, 20),
+        (11, 13),
+        (17, 8),
+        (6, 8),
+        (16, 9),
+        (3, 18),
+        (10, 1),
+        (10, 19),
+        (10, 17),
+        (7, 14),
+        (14, 20),
+        (10, 14),
+        (15, 6),
+        (8, 10),
+        (9, 2),
+        (3, 2),
+        (15, 9),
+        (17, 18),
+        (16, 11),
+        (5, 7),
+        (3, 14),
+        (7, 15),
+        (9, 6),
+        (12, 14),
+        (19, 11),
+        (18, 7),
+        (11, 4),
+        (2, 8),
+        (9, 19),
+        (20, 8),
+        (4, 11),
+        (6, 10),
+        (15, 1),
+        (2, 12),
+        (3, 10),
+        (11, 1),
+        (11, 10),
+        (11, 5),
+        (14, 20),
+        (3, 10),
+        (20, 7),
+        (15, 10),
+        (5, 9),
+        (13, 20),
+        (6, 11),
+        (19, 1),
+        (12, 2),
+        (15, 6),
+        (12, 12),
+        (10, 19),
+        (4, 15),
+        (7, 14),
+        (7, 4),
+        (2, 2),
+        (2, 6),
+        (20, 5),
+        (20, 2),
+        (18, 16),
+        (19, 8),
+        (11, 2),
+        (4, 17),
+        (10, 14),
+        (7, 16),
+        (7, 8),
+        (15, 14),
+    ];
+    let types = [
+        ("type-0", 8, 40, 816),
+        ("type-1", 32, 160, 2_480),
+        ("type-2", 32, 160, 2_666),
+        ("type-3", 16, 160, 2_261),
+        ("type-4", 16, 80, 1_697),
+        ("type-5", 16, 160, 1_732),
+    ];
+    let mut world = mk_world();
+    world.mk_pool("default");
+    for (name, cpus, memory, price) in types {
+        world.mk_type(name, cpus).on_demand("a", price);
+        let resources = Resources::from_amounts(&[cpus * 1000, memory * GIB, 110]);
+        world.cluster.instance_types.last_mut().unwrap().resources = resources;
+    }
+    for (index, (cpu, memory)) in sizes.into_iter().enumerate() {
+        world.mk_pods(&format!("work-{index}"), 1, &pod(cpu * 100).resource("memory", memory * GIB));
+    }
+    let cost = |effort| world.plan_with(&Options { effort, ..world.options.clone() }).cost();
+    let (low, default, high) = (cost(Effort::Low), cost(Effort::Default), cost(Effort::High));
+    assert!(high <= default && default <= low, "{high}, {default}, {low}");
+    assert!(high < low, "the search finds something: {high}, {low}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
-const GIB: i64 = 1 << 30;
+pub(crate) const GIB: i64 = 1 << 30;
 pub(crate) const MILLI_DOLLAR: i128 = 1_000_000_000;
 
 /// Milli-dollars an hour.
