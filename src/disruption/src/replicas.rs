@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use berth_api::{NodeClaim, NodePool};
 use berth_decisions::{DecideError, pool_of, replicas};
-use berth_model::Money;
 use berth_state::{Key, Kind, ObjectRef, State, Time};
 
 use crate::Options;
@@ -88,6 +87,5 @@ pub(crate) fn static_replacement(
         return fails(format!("NodePool {:?} may have no node more, or none is on offer", candidate.pool));
     };
     let price = prices.of_offering(&launch.offering);
-    let has_more = price.marginal > Money::ZERO;
-    Ok(Verdict::Fits(Replacement { launches, price, has_more }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more: 1 }))
 }

@@ -15,8 +15,8 @@ pub(crate) struct Replacement {
     pub(crate) launches: Vec<Launch>,
     /// What all launches cost more than without the removal.
     pub(crate) price: Price,
-    /// Whether more nodes are launched in all than without the removal.
-    pub(crate) has_more: bool,
+    /// How many more nodes are launched in all than without the removal.
+    pub(crate) n_more: usize,
 }
 
 /// What would become of the pods.
@@ -127,7 +127,7 @@ pub(crate) fn what_if(
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
     let takes_moved =
         |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
-    let has_more = decision.launches.len() > baseline.n_launches;
+    let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, has_more }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more }))
 }

@@ -333,6 +333,42 @@ fn spot_makes_way_for_spot_only_behind_its_gate_and_with_a_choice() {
 }
 
 #[test]
+fn what_a_node_costs_beyond_its_price_is_saved_where_it_goes() {
+    let with_node_cost = |cents: i128| {
+        let mut options = Options::default();
+        options.decisions.solve.node_cost = Money::from_pico(cents * 10_000_000_000);
+        options
+    };
+    // One node for one: what each costs beside its price is the same.
+    let objects = [free_pool(ON_DEMAND), node("a", "medium", "on-demand"), pod("p", "a", "1500m", &json!({}))];
+    for cents in [0, 50] {
+        let found = disrupted(&objects, &[], &with_node_cost(cents));
+        assert_eq!(lines(&found), ["0 SingleNodeConsolidation a > small on-demand $0.2000"], "{:#?}", found.kept);
+    }
+    // Two for one that costs as much as both.
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "medium", "on-demand"),
+        node("b", "medium", "on-demand"),
+        pod("p", "a", "3500m", &json!({})),
+        pod("q", "b", "3500m", &json!({})),
+    ];
+    assert_eq!(lines(&disrupted(&objects, &[], &with_node_cost(0))), Vec::<String>::new());
+    let found = disrupted(&objects, &[], &with_node_cost(10));
+    assert_eq!(lines(&found), ["0 MultiNodeConsolidation a+b > large on-demand $0.0000"], "{:#?}", found.kept);
+    // And one for two is dearer by it.
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "huge", "on-demand"),
+        pod("p", "a", "7", &json!({})),
+        pod("q", "a", "3500m", &json!({})),
+    ];
+    let two = ["0 SingleNodeConsolidation a > large+medium on-demand $0.4000"];
+    let launches = |cents| disrupted(&objects, &[], &with_node_cost(cents)).commands.len();
+    assert_eq!((launches(39), launches(41)), (two.len(), 0));
+}
+
+#[test]
 fn a_price_on_evictions_keeps_what_saves_less() {
     let objects = [
         free_pool(ON_DEMAND),

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::candidate::{Candidate, Reason, Survey};
 use crate::prices::{Price, Prices};
 use crate::simulate::{self, Baseline, Replacement, what_if};
-use crate::worth::{SAVES_NOTHING, below, below_on_slots, disrupted, worth};
+use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, worth};
 
 /// What consolidation would make of a node by itself, every other node staying.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub(crate) fn forecasts(
                 stays(SAVES_NOTHING, candidate.n_evictions)
             }
             Outlook::Dearer { floor, .. } => {
-                let saved = candidate.price.unwrap_or_default().marginal - floor;
+                let saved = cost_of(candidate, options) - floor;
                 if saved > Money::ZERO && options.eviction_price > Money::ZERO {
                     let price = disrupted(options.eviction_price, candidate.cost);
                     let text = format!("saves at most ${saved:.4}/h, and disrupting it is priced at ${price:.4}/h");
@@ -151,7 +151,7 @@ pub(crate) fn forecasts(
                 for launch in &launches {
                     price += prices.of_offering(&launch.offering);
                 }
-                let replacement = Replacement { launches, price, has_more: true };
+                let replacement = Replacement { n_more: launches.len(), launches, price };
                 judged(candidate, replacement, options, (prices, survey))
             }
         };

@@ -20,7 +20,8 @@ pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node
 /// What a removal is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Worth {
-    /// What it saves an hour, less the price of its disruption; by the list price between slots.
+    /// What it saves an hour, less the price of its disruption; by the list price between slots. What a node costs beyond
+    /// its price counts.
     pub(crate) net: Money,
     pub(crate) savings: Money,
     pub(crate) list_savings: Money,
@@ -63,7 +64,8 @@ pub(crate) fn worth(
     if is_among_slots && list_savings > Money::ZERO && !gone.iter().any(|candidate| survey.wants_slot_of(candidate)) {
         return Err(refusal(SAVES_NOTHING, n_pods));
     }
-    let saved = if is_among_slots { list_savings } else { savings };
+    let on_nodes = saved_on_nodes(gone.len(), replacement.n_more, options);
+    let saved = if is_among_slots { list_savings } else { savings + on_nodes };
     if saved <= Money::ZERO {
         let text = if replacement.launches.is_empty() {
             "removing it saves nothing"
@@ -104,7 +106,19 @@ pub(crate) fn worth(
 
 /// Dollars an hour that a node's replacement must cost less than for it to pay, as far as marginal prices tell.
 pub(crate) fn below(candidate: &Candidate, options: &Options) -> Money {
-    candidate.price.unwrap_or_default().marginal - disrupted(options.eviction_price, candidate.cost)
+    cost_of(candidate, options) - disrupted(options.eviction_price, candidate.cost)
+}
+
+/// What a node costs an hour, and beyond its price. One on a reservation costs nothing: between slots list prices count.
+pub(crate) fn cost_of(candidate: &Candidate, options: &Options) -> Money {
+    let price = candidate.price.unwrap_or_default().marginal;
+    if price > Money::ZERO { price + options.decisions.solve.node_cost } else { price }
+}
+
+/// What is saved beyond prices where so many nodes go and so many come, as by licences: less than zero where more come.
+pub(crate) fn saved_on_nodes(n_gone: usize, n_launched: usize, options: &Options) -> Money {
+    let all = |count: usize| options.decisions.solve.node_cost.times(count as u64);
+    all(n_gone) - all(n_launched)
 }
 
 /// Of a node on a slot that another could use: what free slots must cost less than by the price list.

@@ -4,7 +4,7 @@
 //! dual price of that packing program. Shared nodes are in that price, so that whole sets of nodes are replaced by whole
 //! sets of others; which nodes these are, the provisioner decides.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{Cluster, PodSpec};
 use berth_packing::{BinType, Budget, ExistingNode, Item, Offer, Problem, prices};
@@ -44,11 +44,11 @@ impl Program {
     pub(super) fn add_new_nodes(&mut self, cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) {
         let offers = offers(cluster, specs, (survey, &BTreeSet::new()), options);
         let (free, paid): (Vec<Offer>, Vec<Offer>) = offers.into_iter().partition(|offer| offer.cost <= 0.0);
-        self.price_pods(&paid);
+        self.price_pods(&paid, options.decisions.solve.node_cost.dollars());
         self.add_slots(&free);
     }
 
-    fn price_pods(&mut self, offers: &[Offer]) {
+    fn price_pods(&mut self, offers: &[Offer], node_cost: f64) {
         let problem = &mut self.problem;
         let mut counts = vec![0_u32; problem.items.len()];
         for &(item, count) in problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds) {
@@ -70,7 +70,7 @@ impl Program {
         };
         let items = problem.items.iter().zip(&counts).zip(&has_any).map(item).collect();
         let bin = |offer: &&Offer| BinType {
-            cost: offer.cost,
+            cost: offer.cost + node_cost,
             bias: 0.0,
             room: offer.room.clone(),
             admits: offer.admits.clone(),
@@ -84,13 +84,24 @@ impl Program {
         }
     }
 
-    /// Free slots are bins that stand, cost nothing, and stay.
+    /// Free slots are bins that stand, cost nothing, and stay. A slot that may be launched in several ways, as by several
+    /// NodePools, is a bin for each, of which as many are used as there are slots.
     fn add_slots(&mut self, offers: &[Offer]) {
         let problem = &mut self.problem;
         let n_pods: u32 =
             problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds).map(|held| held.1).sum();
+        let mut by_supply: BTreeMap<u32, u32> = BTreeMap::new();
         for offer in offers {
-            for _ in 0..offer.stock.unwrap_or(0).min(n_pods) {
+            let stock = offer.stock.unwrap_or(0).min(n_pods);
+            let next = problem.stocks.len();
+            let taken_from = u32::try_from(next).ok().map(|next| match offer.supply {
+                Some(supply) => *by_supply.entry(supply).or_insert(next),
+                None => next,
+            });
+            if taken_from.is_some_and(|stock| stock as usize == next) {
+                problem.stocks.push(stock);
+            }
+            for _ in 0..stock {
                 let at = problem.bins.len();
                 if at.saturating_mul(problem.items.len()) >= MOST_CELLS {
                     return;
@@ -98,7 +109,7 @@ impl Program {
                 for item in offer.admits.ones() {
                     problem.items.get_mut(item).into_iter().for_each(|item| item.admitted_by.grow_and_insert(at));
                 }
-                problem.bins.push(ExistingNode { free: offer.room.clone(), ..ExistingNode::default() });
+                problem.bins.push(ExistingNode { free: offer.room.clone(), taken_from, ..ExistingNode::default() });
             }
         }
     }

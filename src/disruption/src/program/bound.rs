@@ -70,6 +70,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
             free: free.amounts().to_vec(),
             pool: may_go.then_some(0),
             supply: slots.map(|slots| slots.0),
+            taken_from: None,
         });
     }
     let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();

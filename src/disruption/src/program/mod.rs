@@ -22,6 +22,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::Options;
 use crate::candidate::{Candidate, Survey};
+use crate::worth::cost_of;
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
 const MOST_CELLS: usize = 20_000_000;
@@ -110,12 +111,12 @@ impl Program {
             let mut room = node.free.clone();
             held.get(&node.name).into_iter().flatten().for_each(|spec| room.subtract(&spec.requests));
             program.problem.bins.push(ExistingNode {
-                cost: known.and_then(|known| known.price).unwrap_or_default().marginal.dollars(),
+                cost: known.map_or(0.0, |known| cost_of(known, options).dollars()),
                 disruption: known.map_or(0.0, |known| known.cost.in_pods()),
                 holds: holds.into_iter().collect(),
                 free: room.amounts().to_vec(),
                 pool,
-                supply: None,
+                ..ExistingNode::default()
             });
             program.names.push(symbols.text(node.name).to_owned());
             program.pods.push(if pool.is_some() { pods } else { Vec::new() });

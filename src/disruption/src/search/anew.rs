@@ -16,7 +16,7 @@ use crate::command::Method;
 use crate::pods;
 use crate::prices::Price;
 use crate::simulate::{Baseline, Replacement, Verdict};
-use crate::worth::{disrupted, worth};
+use crate::worth::{disrupted, saved_on_nodes, worth};
 
 /// Nodes that go together, by their index among the steps, and what is launched for their pods.
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl Search<'_> {
         for launch in &group.launches {
             price += self.prices.of_offering(&launch.offering);
         }
-        let mut replacement = Replacement { has_more: !group.launches.is_empty(), launches: group.launches, price };
+        let mut replacement = Replacement { n_more: group.launches.len(), launches: group.launches, price };
         let Ok(worth) = worth(&of_group, &mut replacement, self.options, (&self.prices, &self.survey)) else {
             return Ok(());
         };
@@ -159,8 +159,9 @@ impl Search<'_> {
             let before: Money = of_group().map(|candidate| candidate.price.unwrap_or_default().marginal).sum();
             let after: Money =
                 group.launches.iter().map(|launch| self.prices.of_offering(&launch.offering).marginal).sum();
-            group.net = before - after - disrupted(self.options.eviction_price, cost);
-            group.by_cost = (before - after).pico() / i128::from(cost.parts().max(1));
+            let saved = before - after + saved_on_nodes(group.gone.len(), group.launches.len(), self.options);
+            group.net = saved - disrupted(self.options.eviction_price, cost);
+            group.by_cost = saved.pico() / i128::from(cost.parts().max(1));
             group
         };
         groups.into_values().map(worth).collect()

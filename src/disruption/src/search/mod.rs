@@ -334,7 +334,7 @@ impl<'s> Search<'s> {
 
     fn is_needless(&mut self, empty: &[&Candidate]) -> Result<bool, DecideError> {
         Ok(match self.try_out(empty)? {
-            Some(Verdict::Fits(replacement)) => replacement.price.marginal <= Money::ZERO && !replacement.has_more,
+            Some(Verdict::Fits(replacement)) => replacement.price.marginal <= Money::ZERO && replacement.n_more == 0,
             Some(Verdict::Fails(_)) | None => false,
         })
     }

@@ -153,7 +153,7 @@ impl Search<'_> {
     fn leave_by_moves(&mut self, method: Method, gone: &[&Candidate]) -> Result<bool, DecideError> {
         let verdict = self.try_out(gone)?;
         let reasons = match verdict {
-            Some(Verdict::Fits(mut replacement)) if !replacement.has_more => {
+            Some(Verdict::Fits(mut replacement)) if replacement.n_more == 0 => {
                 match worth(gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
                     Ok(worth) => return self.carry_out(method, gone, &replacement, worth),
                     Err(reason) => vec![reason],

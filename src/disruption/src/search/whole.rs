@@ -18,7 +18,7 @@ use crate::command::Method;
 use crate::pods::DisruptionCost;
 use crate::program::Program;
 use crate::simulate::{Replacement, Verdict};
-use crate::worth::{Worth, below, disrupted, worth};
+use crate::worth::{Worth, below, cost_of, disrupted, worth};
 
 /// The most nodes that one command takes away.
 const MOST_NODES: usize = 1_000;
@@ -91,8 +91,8 @@ impl Search<'_> {
         let names: Vec<&str> = candidates.iter().map(|candidate| &*candidate.node.key.name).collect();
         let worths = self.decider.worths(self.state, &names, &self.options.decisions, self.now)?;
         let excess = |candidate: &Candidate, worth: Money| {
-            let price = candidate.price.unwrap_or_default().marginal;
-            let over = price - worth - disrupted(self.options.eviction_price, candidate.cost);
+            let over =
+                cost_of(candidate, self.options) - worth - disrupted(self.options.eviction_price, candidate.cost);
             over.pico().saturating_mul(DisruptionCost::parts_in_one().into())
                 / i128::from(candidate.cost.parts().max(1))
         };

@@ -75,6 +75,37 @@ fn an_empty_node_on_a_reservation_takes_pods_before_it_goes() {
 }
 
 #[test]
+fn a_slot_that_two_node_pools_may_launch_is_one_slot() {
+    let taint = |name: &str| json!([{"key": "team", "value": name, "effect": "NoSchedule"}]);
+    let of_team = |name: &str| json!({"spec": {"tolerations": [{"key": "team", "operator": "Equal", "value": name}]}});
+    let mut objects = Vec::new();
+    for (team, of_type) in [("x", "medium"), ("y", "large")] {
+        let Object::NodePool(pool) = pool(team, &json!({"budgets": [{"nodes": "100%"}]}), WITH_SLOTS) else { return };
+        let mut pool = serde_json::to_value(&*pool).unwrap();
+        pool["spec"]["template"]["spec"]["taints"] = taint(team);
+        objects.push(Object::from(typed::<NodePool>(pool)));
+        let Object::Node(node) = node(team, of_type, "on-demand") else { return };
+        let mut node = serde_json::to_value(&*node).unwrap();
+        node["metadata"]["labels"]["karpenter.sh/nodepool"] = json!(team);
+        node["spec"] = json!({"taints": taint(team)});
+        objects.push(Object::from(typed::<Node>(node)));
+        objects.push(pod(&format!("p-{team}"), team, "3", &of_team(team)));
+    }
+    let mut state = state_of(&objects, &[("medium", 0, "cr-1", 1)]);
+    let options = at(0.0).for_what_ifs();
+    let prices = crate::prices::Prices::of(state.cluster(now()));
+    let survey = crate::candidate::Survey::of(&state, &prices, &options, now());
+    let program = crate::program::Program::of(&state, &survey.candidates, (&survey, &options)).unwrap();
+    let (_, with_new) = program.solve();
+    // The dearer one goes to the slot; the other stays, as nothing else saves.
+    let gone: Vec<&str> =
+        with_new.unwrap().iter().map(|known| &*survey.candidates[known.candidate].node.key.name).collect();
+    assert_eq!(gone, ["y"]);
+    let found = disrupt(&mut state, &options, now()).unwrap();
+    assert_eq!(lines(&found)[0], "0 SingleNodeConsolidation y > medium cr-1 $0.8000");
+}
+
+#[test]
 fn a_node_that_costs_nothing_is_no_reason_to_replace_spot_by_spot() {
     // A spot node could be half as large; with the slot's pod beside it the rule would not see that all of it is spot.
     let objects = [

@@ -24,6 +24,8 @@ pub(super) struct State {
     left: Vec<i64>,
     /// How many bins of each pool may be emptied yet.
     most: Vec<u32>,
+    /// How many bins of each stock may be taken yet.
+    stocks: Vec<u32>,
     /// By item: how many are in new bins.
     pub(super) anew: Vec<u32>,
     /// What all emptied bins save, less what items in new bins cost.
@@ -127,7 +129,8 @@ impl<'p> Placement<'p> {
             Site { is_empty: false, room, moved: Vec::new() }
         };
         let sites = problem.bins.iter().map(as_it_stands).collect();
-        let state = State { sites, left, most: problem.most.clone(), anew: vec![0; problem.items.len()], saved: 0.0 };
+        let (most, stocks) = (problem.most.clone(), problem.stocks.clone());
+        let state = State { sites, left, most, stocks, anew: vec![0; problem.items.len()], saved: 0.0 };
         let by_room = BTreeSet::new();
         let mut placement = Placement { problem, state, steps: Vec::new(), by_room, weights, sizes: by_item, work: 0 };
         placement.by_room = (0..problem.bins.len()).map(|bin| placement.rank_of(bin)).collect();
@@ -387,13 +390,20 @@ impl<'p> Placement<'p> {
         let mut looked_at = 1;
         let found = self.by_room.range((least.to_bits(), 0)..).map(|(_, at)| *at).find(|&at| {
             looked_at += 1;
-            self.state.sites.get(at).is_some_and(|site| fits(&known.size, &site.room))
+            self.state.sites.get(at).is_some_and(|site| fits(&known.size, &site.room) && self.is_in_stock(site, at))
                 && known.admitted_by.contains(at)
                 && but != Some(at)
                 && self.may_hold_more(item, at)
         });
         self.work += looked_at;
         found
+    }
+
+    // Whether a bin is used already, or may be taken from its stock.
+    fn is_in_stock(&self, site: &Site, bin: usize) -> bool {
+        let stock = self.problem.bins.get(bin).and_then(|bin| bin.taken_from);
+        !site.moved.is_empty()
+            || stock.is_none_or(|at| self.state.stocks.get(at as usize).is_some_and(|left| *left > 0))
     }
 
     fn put(&mut self, item: u32, bin: usize) {
@@ -420,7 +430,7 @@ impl<'p> Placement<'p> {
         let Some(site) = self.state.sites.get_mut(bin) else { return };
         let times = if comes { -1 } else { 1 };
         add(&mut site.room, asked, times);
-        let is_empty = site.is_empty;
+        let (is_empty, was_used) = (site.is_empty, !site.moved.is_empty());
         if !is_empty {
             add(&mut self.state.left, asked, times);
         }
@@ -437,6 +447,13 @@ impl<'p> Placement<'p> {
                 }
             }
             None => {}
+        }
+        let is_used = !site.moved.is_empty();
+        if was_used != is_used
+            && let Some(stock) = self.problem.bins.get(bin).and_then(|bin| bin.taken_from)
+            && let Some(left) = self.state.stocks.get_mut(stock as usize)
+        {
+            *left = if is_used { left.saturating_sub(1) } else { left.saturating_add(1) };
         }
         if !is_empty {
             self.by_room.remove(&before);

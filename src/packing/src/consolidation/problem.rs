@@ -13,6 +13,8 @@ pub struct Consolidation {
     pub price: f64,
     /// How many bins of each pool may be emptied.
     pub most: Vec<u32>,
+    /// How many bins may be used of those that are taken from each stock.
+    pub stocks: Vec<u32>,
 }
 
 /// Alike items.
@@ -43,6 +45,9 @@ pub struct ExistingNode {
     pub pool: Option<u32>,
     /// The supply of new bins to which emptying it adds one; `None` where it adds to none.
     pub supply: Option<u32>,
+    /// Where it is not there yet: the stock that it is taken from once something comes to it, by index into
+    /// [`Consolidation::stocks`].
+    pub taken_from: Option<u32>,
 }
 
 impl Consolidation {

@@ -13,7 +13,7 @@ fn all(n: usize) -> FixedBitSet {
 }
 
 fn bin(cost: f64, disruption: f64, holds: &[(u32, u32)], free: i64) -> ExistingNode {
-    ExistingNode { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0), supply: None }
+    ExistingNode { cost, disruption, holds: holds.to_vec(), free: vec![free], pool: Some(0), ..ExistingNode::default() }
 }
 
 fn item(size: i64, n_bins: usize) -> Movable {
@@ -47,10 +47,20 @@ fn after(problem: &Consolidation, found: &Consolidated) -> Option<Vec<u32>> {
             }
         }
     }
+    let is_used = |at: usize| found.moved.get(at).is_some_and(|moved| !moved.is_empty());
+    if (0_u32..).zip(&problem.stocks).any(|(stock, most)| n_taken(problem, stock, is_used) > *most) {
+        return None;
+    }
     for (total, anew) in totals.iter_mut().zip(&found.anew) {
         *total += anew;
     }
     Some(totals)
+}
+
+/// How many bins of a stock are in use.
+fn n_taken(problem: &Consolidation, stock: u32, is_used: impl Fn(usize) -> bool) -> u32 {
+    let of_stock = |at: &usize| problem.bins[*at].taken_from == Some(stock);
+    u32::try_from((0..problem.bins.len()).filter(of_stock).filter(|at| is_used(*at)).count()).unwrap()
 }
 
 /// The most that emptying any set of bins saves, by trying all.
@@ -70,6 +80,13 @@ fn best(problem: &Consolidation) -> f64 {
             let Some(room) = rooms[at].clone() else { continue };
             let fits = room.iter().zip(&movable.size).all(|(room, need)| need <= room);
             if !fits || !movable.admitted_by.contains(at) || counts[at][sort as usize] >= movable.at_most {
+                continue;
+            }
+            if let Some(stock) = problem.bins[at].taken_from
+                && counts[at].iter().all(|count| *count == 0)
+                && n_taken(problem, stock, |bin| counts[bin].iter().any(|count| *count > 0))
+                    >= problem.stocks[stock as usize]
+            {
                 continue;
             }
             rooms[at] = Some(room.iter().zip(&movable.size).map(|(room, need)| room - need).collect());
@@ -121,7 +138,8 @@ fn best(problem: &Consolidation) -> f64 {
 #[test]
 fn the_bin_that_costs_most_for_what_it_disrupts_is_emptied_where_one_can_be() {
     let bins = vec![bin(4.0, 3.0, &[(0, 2)], 1), bin(4.0, 2.0, &[(0, 1)], 1), bin(5.0, 9.0, &[(0, 8)], 1)];
-    let problem = Consolidation { items: vec![item(1, 3)], bins, price: 0.0, most: vec![3] };
+    let problem =
+        Consolidation { items: vec![item(1, 3)], bins, price: 0.0, most: vec![3], ..Consolidation::default() };
     let found = consolidate(&problem, None, WORK);
     assert_eq!((found.emptied, found.saved), (vec![1], 4.0), "either could be, and one item moves for it");
     let dear = Consolidation { price: 1.5, ..problem.clone() };
@@ -136,7 +154,8 @@ fn the_bin_that_costs_most_for_what_it_disrupts_is_emptied_where_one_can_be() {
 fn a_bin_of_no_pool_stays_and_a_pool_lets_no_more_go_than_it_may() {
     let mut bins: Vec<ExistingNode> = (0..4).map(|_| bin(1.0, 1.0, &[(0, 1)], 4)).collect();
     bins[0] = ExistingNode { cost: 9.0, pool: None, ..bins[0].clone() };
-    let problem = Consolidation { items: vec![item(1, 4)], bins, price: 0.0, most: vec![2] };
+    let problem =
+        Consolidation { items: vec![item(1, 4)], bins, price: 0.0, most: vec![2], ..Consolidation::default() };
     let found = consolidate(&problem, None, WORK);
     assert_eq!((found.emptied.len(), found.emptied.contains(&0)), (2, false));
 }
@@ -165,7 +184,7 @@ fn problem(numbers: &[u64]) -> Consolidation {
             holds,
             free: vec![i64::try_from(below(9)).unwrap(), i64::try_from(below(9)).unwrap()],
             pool: (below(6) > 0).then_some(0),
-            supply: None,
+            ..ExistingNode::default()
         }
     });
     let bins = bins.collect();
@@ -174,6 +193,7 @@ fn problem(numbers: &[u64]) -> Consolidation {
         bins,
         price: [0.0, 0.5, 1.0][usize::try_from(below(3)).unwrap()],
         most: vec![1 + u32::try_from(below(6)).unwrap()],
+        ..Consolidation::default()
     }
 }
 
@@ -186,11 +206,12 @@ fn problem_with_new(numbers: &[u64]) -> Consolidation {
         let size: i64 = item.size.iter().sum();
         item.anew = (below(4) > 0).then(|| f64::from(1 + below(4)) * 0.25 * f64::from(u32::try_from(size).unwrap()));
     }
-    for _ in 0..below(3) {
+    // Of two or more, alternatives of one stock.
+    problem.stocks = vec![1];
+    for _ in 0..below(4) {
         let at = problem.bins.len();
-        problem
-            .bins
-            .push(ExistingNode { free: vec![i64::from(below(6)), i64::from(below(6))], ..ExistingNode::default() });
+        let free = vec![i64::from(below(6)), i64::from(below(6))];
+        problem.bins.push(ExistingNode { free, taken_from: Some(0), ..ExistingNode::default() });
         problem.items.iter_mut().for_each(|item| item.admitted_by.grow_and_insert(at));
     }
     problem
@@ -262,7 +283,8 @@ proptest! {
 fn the_bound_is_the_optimum_where_items_fill_rooms_to_the_last() {
     // Four bins of four places, half full: two stay.
     let bins: Vec<ExistingNode> = (0..4).map(|_| bin(3.0, 2.0, &[(0, 2)], 2)).collect();
-    let problem = Consolidation { items: vec![item(1, 4)], bins, price: 0.25, most: vec![4] };
+    let problem =
+        Consolidation { items: vec![item(1, 4)], bins, price: 0.25, most: vec![4], ..Consolidation::default() };
     let bound = lower_bound(&problem, &[]);
     assert!((bound - 7.0).abs() < 1e-4, "two at 3, two emptied at 0.5: {bound}");
     // A new bin with eight places for 1 takes all: that and four emptied at 0.5.
@@ -279,7 +301,7 @@ fn a_bin_that_is_emptied_adds_to_the_stock_that_it_is_of() {
     let problem = |supply: Option<u32>| {
         let of_stock = ExistingNode { supply, ..bin(0.0, 2.0, &[(0, 2)], 0) };
         let bins = vec![of_stock, bin(3.0, 2.0, &[(0, 2)], 0)];
-        Consolidation { items: vec![item(1, 2)], bins, price: 0.25, most: vec![2] }
+        Consolidation { items: vec![item(1, 2)], bins, price: 0.25, most: vec![2], ..Consolidation::default() }
     };
     let offer = Offer { cost: 0.0, room: vec![8], admits: all(1), stock: Some(0), supply: Some(7) };
     let offers = [offer.clone(), Offer { room: vec![7], ..offer }];
@@ -314,11 +336,33 @@ fn of_five_hundred_small_problems_with_new_bins_nearly_all_are_solved_to_the_bes
 }
 
 #[test]
+fn of_bins_of_one_stock_no_more_are_used_than_there_are() {
+    // Each of the two goes to a slot of its own kind, and there is one slot in all.
+    let own = |bins: &[usize], n_bins: usize| {
+        let mut admitted_by = FixedBitSet::with_capacity(n_bins);
+        admitted_by.extend(bins.iter().copied());
+        Movable { admitted_by, ..item(1, n_bins) }
+    };
+    let slot = ExistingNode { free: vec![4], taken_from: Some(0), ..ExistingNode::default() };
+    let bins = vec![bin(2.0, 1.0, &[(0, 1)], 0), bin(3.0, 1.0, &[(1, 1)], 0), slot.clone(), slot];
+    let items = vec![own(&[0, 2], 4), own(&[1, 3], 4)];
+    let problem = |stock| Consolidation {
+        items: items.clone(),
+        bins: bins.clone(),
+        most: vec![2],
+        stocks: vec![stock],
+        ..Consolidation::default()
+    };
+    let emptied = |stock| consolidate(&problem(stock), None, WORK).emptied;
+    assert_eq!((emptied(0), emptied(1), emptied(2)), (vec![], vec![1], vec![1, 0]));
+}
+
+#[test]
 fn items_come_to_new_bins_where_that_costs_less_than_their_bin() {
     // Nobody has room for what these two hold, but new bins cost less than one of them.
     let bins = vec![bin(4.0, 2.0, &[(0, 2)], 0), bin(1.0, 2.0, &[(0, 2)], 0)];
     let dear = Movable { anew: Some(0.75), ..item(1, 2) };
-    let problem = Consolidation { items: vec![dear], bins, price: 0.0, most: vec![2] };
+    let problem = Consolidation { items: vec![dear], bins, price: 0.0, most: vec![2], ..Consolidation::default() };
     let found = consolidate(&problem, None, WORK);
     assert_eq!((found.emptied, found.anew, found.saved), (vec![0], vec![2], 2.5));
 }
