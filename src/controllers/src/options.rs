@@ -88,7 +88,7 @@ pub struct Timings {
     pub pod_event_grain: Duration,
     /// How much consolidation and drift may look in a second: what-ifs times the nodes and pods that each looks at. After a
     /// look nodes rest until as much time has passed, a quarter of an hour at most; only empty ones are looked for meanwhile.
-    /// One that saves a hundredth of what nodes cost puts the next one not off. `None`: no more than the processor holds. In
+    /// One that saves a twentieth of what nodes cost does not put off the next. `None`: no more than the processor holds. In
     /// virtual time, where looking takes no time, this stands for it.
     pub look_pace: Option<std::num::NonZeroU32>,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::NodeClassRef;
-use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry};
+use berth_catalogue::{Catalogue, InstanceTypeEntry, OfferingEntry};
 use berth_cloudprovider::{
     CapacityReservation, CloudError, NodeClassStatus, OfferingKey, ProviderId, ReservationState,
 };
@@ -83,9 +83,12 @@ fn differ_in_counts_alone(a: &Catalogue, b: &Catalogue, counted: &BTreeSet<&str>
         let is_counted = a.reservation_id().is_some_and(|id| counted.contains(id));
         a == b || is_counted && OfferingEntry { reservation_capacity: b.reservation_capacity, ..a.clone() } == *b
     };
-    let is_same_type = |(a, b): (&InstanceTypeEntry, &InstanceTypeEntry)| {
+    let is_same_type = |(a, b): (&Arc<InstanceTypeEntry>, &Arc<InstanceTypeEntry>)| {
+        if Arc::ptr_eq(a, b) {
+            return true;
+        }
         let InstanceTypeEntry { name, architecture, operating_systems, resources, labels, machine, notes, offerings } =
-            a;
+            &**a;
         *name == b.name
             && *architecture == b.architecture
             && *operating_systems == b.operating_systems
@@ -151,7 +154,7 @@ impl Core {
         if exhausted.is_empty() {
             return Arc::clone(catalogue);
         }
-        without(catalogue, &exhausted).unwrap_or_else(|| Arc::clone(catalogue))
+        Arc::new(without(catalogue, &exhausted))
     }
 }
 
@@ -173,19 +176,14 @@ fn counts(offers: &BTreeMap<String, Offers>, ended: &BTreeSet<ProviderId>, now: 
 }
 
 /// A catalogue in which some offerings have no instance left.
-fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Option<Arc<Catalogue>> {
-    let mut types = catalogue.types().to_vec();
-    for of_type in &mut types {
-        let name = of_type.name.clone();
-        for offering in &mut of_type.offerings {
-            let Some(capacity_type) = offering.capacity_type() else { continue };
-            let zone = offering.zone().map(str::to_owned);
-            if exhausted.contains(&OfferingKey { instance_type: name.clone(), zone, capacity_type }) {
-                offering.availability = Availability::Count(0);
-            }
-        }
-    }
-    Catalogue::new(types).ok().map(Arc::new)
+fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Catalogue {
+    let is_exhausted = |entry: &InstanceTypeEntry, offering: &OfferingEntry| {
+        offering.capacity_type().is_some_and(|capacity_type| {
+            let (instance_type, zone) = (entry.name.clone(), offering.zone().map(str::to_owned));
+            exhausted.contains(&OfferingKey { instance_type, zone, capacity_type })
+        })
+    };
+    catalogue.clone().without(is_exhausted)
 }
 
 /// The free slots of a reservation, and whom the count has seen. Instances that have ended use none, whether the count is

@@ -41,6 +41,10 @@ pub(crate) struct View {
     /// Objects that exist and cannot be read, with their uid.
     unreadable: BTreeMap<(Kind, String), String>,
     pods_by_node: BTreeMap<String, BTreeSet<PodName>>,
+    /// By node: how many of its pods would have to move.
+    n_moving: BTreeMap<String, usize>,
+    /// Nodes without such pods.
+    idle_nodes: BTreeSet<String>,
     nodes_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
@@ -127,6 +131,7 @@ impl View {
                     if before.as_ref() == Some(&record) {
                         return;
                     }
+                    self.count_moving(before.as_deref(), Some(&record));
                     let before = before.and_then(|before| before.node.clone());
                     move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
                     if before != record.node || record.is_finished {
@@ -148,6 +153,9 @@ impl View {
                         self.not_ready.remove(&name);
                     } else {
                         self.not_ready.insert(name.clone());
+                    }
+                    if !self.n_moving.contains_key(&name) {
+                        self.idle_nodes.insert(name.clone());
                     }
                     let before = before.as_deref().and_then(provider_id).cloned();
                     move_index(&mut self.nodes_by_provider_id, before.as_ref(), now.as_ref(), &name);
@@ -229,6 +237,7 @@ impl View {
             Kind::Pod => {
                 let id = PodName { namespace: namespace.to_owned(), name };
                 if let Some(pod) = self.pods.take(&id, uid) {
+                    self.count_moving(Some(&pod), None);
                     move_index(&mut self.pods_by_node, pod.node.as_ref(), None, &id);
                     concerned.extend(pod.node.clone().map(Concerns::PodsOn));
                     concerned.extend(pod.node.clone().map(Concerns::Node));
@@ -241,6 +250,7 @@ impl View {
             Kind::Node => {
                 if let Some(node) = self.nodes.take(&name, uid) {
                     self.not_ready.remove(&name);
+                    self.idle_nodes.remove(&name);
                     let id = provider_id(&node);
                     move_index(&mut self.nodes_by_provider_id, id, None, &name);
                     concerned.extend(self.claims_of(id));
@@ -294,6 +304,41 @@ impl View {
             Kind::VolumeAttachment => plain(&self.attachments),
             _ => Vec::new(),
         }
+    }
+
+    /// A pod is another than before, came or went.
+    fn count_moving(&mut self, before: Option<&PodRecord>, now: Option<&PodRecord>) {
+        let node_of =
+            |record: Option<&PodRecord>| record.filter(|pod| pod.has_to_move()).and_then(|pod| pod.node.clone());
+        let (before, now) = (node_of(before), node_of(now));
+        if before == now {
+            return;
+        }
+        if let Some(node) = now {
+            self.idle_nodes.remove(&node);
+            *self.n_moving.entry(node).or_default() += 1;
+        }
+        if let Some(node) = before
+            && let Some(count) = self.n_moving.get_mut(&node)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.n_moving.remove(&node);
+                if self.nodes.get(&node).is_some() {
+                    self.idle_nodes.insert(node);
+                }
+            }
+        }
+    }
+
+    /// Whether a node has pods that would have to move, were it to go.
+    pub(crate) fn has_moving_pods(&self, node: &str) -> bool {
+        self.n_moving.contains_key(node)
+    }
+
+    /// The nodes that have none.
+    pub(crate) fn idle_nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.idle_nodes.iter().filter_map(|name| self.nodes.get(name))
     }
 
     /// The pods on a node, by name.

@@ -60,6 +60,11 @@ fn claim_of(volume: &Volume, pod: &str) -> Option<String> {
 // === impl PodRecord ===
 
 impl PodRecord {
+    /// Whether it would have to go elsewhere if its node went.
+    pub(crate) fn has_to_move(&self) -> bool {
+        !self.is_of_daemon_set && !self.is_static && !self.is_finished
+    }
+
     /// The record of a pod; `None` for one that has no name.
     pub(crate) fn new(pod: &Pod) -> Option<Self> {
         let metadata = &pod.metadata;

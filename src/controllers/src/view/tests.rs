@@ -32,6 +32,42 @@ fn an_older_version_changes_nothing() {
     assert_eq!(on(&view, "n"), ["p"]);
 }
 
+fn node(name: &str, version: u64) -> Object {
+    let node = json!({"metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()}});
+    Object::from(serde_json::from_value::<k8s_openapi::api::core::v1::Node>(node).unwrap())
+}
+
+fn idle(view: &View) -> Vec<&str> {
+    view.idle_nodes().filter_map(|node| node.metadata.name.as_deref()).collect()
+}
+
+#[test]
+fn nodes_are_idle_while_they_have_no_pods_that_would_have_to_move() {
+    let mut view = View::default();
+    // A pod may be seen before its node.
+    view.observe(Observed::Applied(pod("early", "e", 1, Some("b"))));
+    view.observe(Observed::Applied(node("a", 2)));
+    view.observe(Observed::Applied(node("b", 3)));
+    assert_eq!(idle(&view), ["a"]);
+    view.observe(Observed::Applied(pod("p", "p", 4, None)));
+    assert_eq!(idle(&view), ["a"]);
+    view.observe(Observed::Applied(pod("p", "p", 5, Some("a"))));
+    view.observe(Observed::Applied(pod("p", "p", 6, Some("a"))));
+    assert_eq!((idle(&view), view.has_moving_pods("a")), (vec![], true));
+    // Another pod of the same name takes its place on another node.
+    view.observe(Observed::Applied(pod("p", "p2", 7, Some("b"))));
+    assert_eq!(idle(&view), ["a"]);
+    view.observe(deleted("early", "e"));
+    assert_eq!(idle(&view), ["a"]);
+    view.observe(deleted("p", "p2"));
+    assert_eq!(idle(&view), ["a", "b"]);
+    let gone = serde_json::from_value(json!({"name": "a", "uid": "a"})).unwrap();
+    view.observe(Observed::Deleted(Kind::Node, Box::new(gone)));
+    assert_eq!(idle(&view), ["b"]);
+    view.observe(listed(Kind::Pod, vec![pod("q", "q", 8, Some("b"))], Vec::new()));
+    assert_eq!(idle(&view), Vec::<&str>::new());
+}
+
 #[test]
 fn a_late_answer_does_not_bring_a_deleted_object_back() {
     let mut view = View::default();

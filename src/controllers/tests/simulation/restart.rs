@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use berth_api::{NodeClaim, NodePool};
 use berth_cloudprovider_fake::cloud::CloudFaults;
 use berth_controllers::{Ceiling, Ceilings};
+use kube::Api;
+use kube::api::DeleteParams;
 
+use crate::disruption::set_slots;
 use crate::scenarios::{catalogue, fleet, pool, run, state_of, web};
 use crate::trouble::Rates;
 use crate::world::World;
@@ -21,7 +25,7 @@ async fn launches_of_the_last_hour_count_after_a_restart() {
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]},
     ]);
-    world.create::<berth_api::NodePool>(small).await;
+    world.create::<NodePool>(small).await;
     world.deploy(web(30)).await;
     for n in 1..4 {
         tokio::time::sleep(Duration::from_secs(300)).await;
@@ -39,7 +43,7 @@ async fn a_pod_for_which_nodes_were_launched_in_vain_is_known_after_a_restart() 
     let mut world =
         World::with(1, Rates::default(), CloudFaults { never_joins: 1.0, ..CloudFaults::default() }, catalogue()).await;
     world.start_controllers(false);
-    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.create::<NodePool>(pool("web", &["on-demand"])).await;
     world.deploy(web(1)).await;
     let in_vain = async |world: &World| {
         let pods = world.pods().await;
@@ -65,7 +69,7 @@ async fn a_process_that_dies_in_a_consolidation_uses_what_it_launched() {
     for delay in [0, 3, 6, 9, 15] {
         let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
         world.start_controllers(false);
-        world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+        world.create::<NodePool>(pool("web", &["on-demand"])).await;
         world.deploy(web(6)).await;
         run(&world, 6).await;
         let mut seen: BTreeSet<Option<String>> =
@@ -86,4 +90,38 @@ async fn a_process_that_dies_in_a_consolidation_uses_what_it_launched() {
         assert!(is_done, "{}", state_of(&world).await);
         assert_eq!(seen.len(), 2, "killed {delay} seconds after its launch: {}", state_of(&world).await);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_is_deleted_is_launched_again_and_the_others_are_used() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.timings.offers_period = Duration::from_secs(20);
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.deploy(web(12)).await;
+    run(&world, 12).await;
+    let mut seen: BTreeSet<Option<String>> = world.claims().await.into_iter().map(|claim| claim.metadata.uid).collect();
+    let before = seen.clone();
+    set_slots(&world, 4);
+    let fresh = async |world: &World| -> Vec<String> {
+        let claims = world.claims().await.into_iter().filter(|claim| !before.contains(&claim.metadata.uid));
+        claims.filter_map(|claim| claim.metadata.name).collect()
+    };
+    let mut seconds = 0;
+    while fresh(&world).await.len() < 4 {
+        assert!(seconds < 600, "{}", state_of(&world).await);
+        seconds += 1;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let first = fresh(&world).await.remove(0);
+    Api::<NodeClaim>::all(world.client.clone()).delete(&first, &DeleteParams::default()).await.unwrap();
+    let is_done = world
+        .settles(30, async |world| {
+            seen.extend(world.claims().await.into_iter().map(|claim| claim.metadata.uid));
+            world.fleet() == fleet(&[("m5.xlarge", "cr-web", 4)]) && world.all_run().await == Some(12)
+        })
+        .await;
+    assert!(is_done, "{}", state_of(&world).await);
+    assert_eq!(seen.len(), before.len() + 5, "one more than without: {}", state_of(&world).await);
 }

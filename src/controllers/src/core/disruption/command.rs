@@ -228,6 +228,8 @@ impl Core {
         self.places.give_up(id);
         self.disrupting.changed();
         self.tell_going(&command, "DisruptionBlocked", &format!("its disruption came to nothing: {why}"), now);
+        // Its pods may come there yet, but not for ever.
+        self.disrupting.inherited.keep(&command.replacements, after(now, BACKOFF.0));
         for going in &command.nodes {
             let node = going.node.key.name.to_string();
             let times = self.disrupting.put_back.get(&node).map_or(0, |known| known.times).saturating_add(1);

@@ -1,5 +1,6 @@
 //! Empty nodes that were there when the process started: an earlier one may have launched them for pods of nodes that were to
 //! make way. Whether these pods are to come is decided anew before such a node goes as empty: else another would be launched.
+//! So it is with what a command launched that came to nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::clock::after;
 /// By then the taints that an earlier process left are taken off, and the nodes are looked at like any other.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// NodeClaims whose nodes had no pods when the process started.
+/// NodeClaims whose nodes had no pods when the process started, or a command was given up.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     claims: BTreeSet<String>,
@@ -27,6 +28,14 @@ pub(super) struct Inherited {
 impl Inherited {
     pub(super) fn has(&self, claim: &str) -> bool {
         self.claims.contains(claim)
+    }
+
+    /// A command came to nothing: what it launched stays until its nodes are looked at again.
+    pub(super) fn keep(&mut self, claims: &[String], until: Timestamp) {
+        if !claims.is_empty() {
+            self.claims.extend(claims.iter().cloned());
+            self.from = self.from.max(Some(until));
+        }
     }
 
     /// A look at all nodes is over; whether some are like any other from now on.
@@ -46,7 +55,7 @@ impl Core {
             let had_pods = claim.status.as_ref().is_some_and(|status| status.last_pod_event_time.is_some());
             let node = self.node_of(claim).and_then(|node| node.metadata.name.as_ref());
             let is_used =
-                |node: &String| self.has_moving_pods(node) || self.view.reservations_on(node).next().is_some();
+                |node: &String| self.view.has_moving_pods(node) || self.view.reservations_on(node).next().is_some();
             !had_pods && !node.is_some_and(is_used)
         };
         let claims = self.view.claims.iter().filter(|(_, claim)| is_empty(claim)).map(|(name, _)| name.clone());
@@ -61,10 +70,5 @@ impl Core {
         let is_up = |name: &&String| self.view.claims.get(*name).is_none_or(|claim| Self::initialized(claim));
         let looked_at = known.claims.iter().filter(is_up).filter(|_| counts).cloned().collect();
         self.disrupting.inherited.looked_at = looked_at;
-    }
-
-    /// Whether a node has pods that would have to move.
-    pub(super) fn has_moving_pods(&self, node: &str) -> bool {
-        self.view.pods_on(node).any(|pod| !pod.is_of_daemon_set && !pod.is_static && !pod.is_finished)
     }
 }

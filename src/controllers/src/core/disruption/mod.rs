@@ -234,11 +234,10 @@ impl Core {
 
     /// Whether some node has no pod that would have to move, and could go for that.
     fn has_empty_node(&self) -> bool {
-        self.view.nodes.iter().any(|(name, node)| {
+        self.view.idle_nodes().any(|node| {
             crate::view::pool_of(&node.metadata).is_some()
                 && node.metadata.deletion_timestamp.is_none()
                 && taint::disruption_taint(node).is_none()
-                && !self.has_moving_pods(name)
         })
     }
 
@@ -374,12 +373,9 @@ impl Core {
             } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
                 Some("pods of nodes that it replaces are about to come".to_owned())
             } else if claim_name.is_some_and(|claim| self.disrupting.inherited.has(claim))
-                && !self.has_moving_pods(name)
+                && !self.view.has_moving_pods(name)
             {
-                Some(
-                    "an earlier process may have launched it for pods of other nodes, which are looked at first"
-                        .to_owned(),
-                )
+                Some("it was launched for pods of other nodes, which are looked at first".to_owned())
             } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
                 Some("node is nominated for a pending pod".to_owned())
             } else if let Some(why) = self.anothers_room(name) {

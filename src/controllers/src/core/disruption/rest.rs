@@ -19,7 +19,7 @@ const EMPTY: Duration = Duration::from_secs(30);
 /// The longest rest: a cluster at rest is looked at as often by `run`.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// A look that saves so many hundredths of what nodes cost saves much: the next one is not put off.
-const MUCH: i128 = 1;
+const MUCH: i128 = 5;
 
 /// What a look took, and what came of it.
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn nodes_do_not_rest_after_a_look_that_saves_much() {
         let (mut rest, now) = (Rest::default(), Timestamp::UNIX_EPOCH);
-        rest.after_look(Looked { saved: Money::from_pico(999), ..looked(2, 800) }, 100, now);
+        rest.after_look(Looked { saved: Money::from_pico(4_999), ..looked(2, 800) }, 100, now);
         assert_eq!(rest.until, Some(after(now, Duration::from_secs(60))));
-        rest.after_look(Looked { saved: Money::from_pico(1_000), ..looked(200, 2_000) }, 100, now);
+        rest.after_look(Looked { saved: Money::from_pico(5_000), ..looked(200, 2_000) }, 100, now);
         assert_eq!(rest.until, Some(now));
         let nothing = Looked { cost: Money::ZERO, ..looked(2, 800) };
         rest.after_look(nothing, 100, now);
