@@ -121,7 +121,8 @@ fn an_object_repeated_before_the_change_is_told() {
     std::fs::write(&file, deployment("new", 1, 1)).unwrap();
     let twice = [deployment("web", 1, 1), deployment("web", 2, 1)].concat();
     let run = plan(&twice, &["--diff", &file.display().to_string()]);
-    assert!(run.stderr.contains("Deployment default/web: given more than once"), "{}", run.stderr);
+    let told = "Deployment default/web: given more than once; the last counts (standard input: document 2)";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
 }
 
 #[test]

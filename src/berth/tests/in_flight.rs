@@ -125,6 +125,9 @@ fn a_claim_that_is_not_launched_takes_its_slot_and_the_pod_that_fits_it() {
     assert_eq!(plan["summary"]["nodeClaims"], 1, "{plan}");
     assert_ne!(plan["nodeClaims"][0]["offering"]["capacityType"], "reserved", "{plan}");
     assert_eq!((&plan["summary"]["unschedulable"], &plan["summary"]["reservedSlots"]["used"]), (&json!(1), &json!(0)));
+    let run = crate::common::plan(&list(&items), &[&CATALOGUE[..], &["--wide"]].concat());
+    assert!(run.stdout.contains("asked (on its way)"), "it is no node yet: {}", run.stdout);
+    assert!(!run.stdout.contains("(exists)"), "{}", run.stdout);
 }
 
 #[test]

@@ -70,6 +70,10 @@ impl ControllerManager {
                 () = &mut shutdown => break,
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
                     core.finish(work, written, failure);
+                    // Whoever waits for this does not wait for a summary, too.
+                    if !summing.is_empty() {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 () = intake.next(&mut batch) => {
                     let is_full = batch.len() == SLICE;

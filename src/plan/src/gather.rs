@@ -19,6 +19,8 @@ pub(crate) struct Gathered {
     pub(crate) converted: Converted,
     /// About unknown fields and passed-over objects, a line each.
     pub(crate) notes: Vec<String>,
+    /// By warning of an object that is given more than once: where it was given last.
+    pub(crate) repeats: BTreeMap<String, Source>,
     /// What the catalogue says of itself, a line each.
     pub(crate) catalogue_notes: Vec<String>,
     /// The cluster without what is to change.
@@ -45,6 +47,7 @@ pub(crate) struct Gatherer {
     is_change: bool,
     time: Duration,
     notes: Vec<String>,
+    repeats: BTreeMap<String, Source>,
     skipped: BTreeMap<(String, String), u64>,
     catalogue: Catalogue,
     node_classes: NodeClasses,
@@ -82,6 +85,7 @@ impl Gatherer {
             is_change: false,
             time: Duration::ZERO,
             notes: Vec::new(),
+            repeats: BTreeMap::new(),
             skipped: BTreeMap::new(),
             catalogue: Catalogue::default(),
             node_classes: NodeClasses::default(),
@@ -126,6 +130,9 @@ impl Gatherer {
             live.add(object);
         }
         self.time += start.elapsed();
+        if let Some(warning) = self.builder.take_repeated() {
+            self.repeats.insert(warning, source.clone());
+        }
         if let Err(error) = added {
             self.n_faults += 1;
             if self.faults.len() < KEPT_FAULTS {
@@ -237,9 +244,20 @@ impl Gatherer {
             repack::free_slots(&mut scratch.cluster, &converted.cluster);
         }
         let time = self.time + start.elapsed();
-        let (notes, live) = (self.notes, self.live);
+        let (notes, repeats, live) = (self.notes, self.repeats, self.live);
         let (replicas, replicas_before) = (self.replicas, self.replicas_before);
-        Ok(Gathered { converted, notes, catalogue_notes, before, scratch, live, time, replicas, replicas_before })
+        Ok(Gathered {
+            converted,
+            notes,
+            repeats,
+            catalogue_notes,
+            before,
+            scratch,
+            live,
+            time,
+            replicas,
+            replicas_before,
+        })
     }
 }
 

@@ -171,8 +171,18 @@ fn reading(options: &Options) -> berth_manifests::Options {
 
 impl Plan {
     fn new(gathered: Gathered, options: &Options, now: Timestamp) -> Result<Self, PlanError> {
-        let Gathered { converted, notes, catalogue_notes, before, scratch, live, time, replicas, replicas_before } =
-            gathered;
+        let Gathered {
+            converted,
+            notes,
+            repeats,
+            catalogue_notes,
+            before,
+            scratch,
+            live,
+            time,
+            replicas,
+            replicas_before,
+        } = gathered;
         // These are only compared.
         let compared = |converted: Converted, replicas| -> Result<Box<Plan>, PlanError> {
             let options = Options { bound: false, what_restrictions_cost: false, ..options.clone() };
@@ -199,7 +209,11 @@ impl Plan {
         let is_told = |warning: &String| {
             known.as_ref().is_none_or(|known| !warning.ends_with(berth_convert::REPEATED) || known.contains(warning))
         };
-        let converted_warnings = converted.warnings.into_iter().filter(is_told);
+        let with_place = |warning: String| match repeats.get(&warning) {
+            Some(place) => format!("{warning} ({place})"),
+            None => warning,
+        };
+        let converted_warnings = converted.warnings.into_iter().filter(is_told).map(with_place);
         let warnings = notes
             .into_iter()
             .chain(missing)

@@ -4,6 +4,7 @@
 //! cargo run --release -p berth-controller-manager --example world                  # 5,000 nodes, 100,000 pods
 //! cargo run --release -p berth-controller-manager --example world -- 500 5000
 //! cargo run --release -p berth-controller-manager --example world -- 1000 10000 --beside    # and the real control plane
+//! cargo run --release -p berth-controller-manager --example world -- 100000 200000 --virtual
 //! ```
 //!
 //! Server, controllers, kubelets and whoever changes things share one thread, so what one does, the others wait for. Every
@@ -11,6 +12,10 @@
 //! has defaults, patterns and rules; one DaemonSet is on every node, a Service and a budget select each Deployment's pods,
 //! and a quota counts all of them. With `--beside` the same is done with kube-apiserver and kube-controller-manager of
 //! `hack/testenv` (needs Go); what kubelets and clients cost is left out there, and counted with ours.
+//!
+//! With `--virtual` time goes on only when there is nothing to do, so that heartbeats are never late, however little of the
+//! machine is left: idle is then CPU time for a second of virtual time. `--trace` tells what the server was asked during
+//! each change that took long.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,6 +31,7 @@ mod plane;
 #[path = "../../../apiserver/tests/differential/world.rs"]
 #[allow(dead_code, clippy::expect_used)]
 mod real;
+mod trace;
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +57,7 @@ const WRITTEN: usize = 5_000;
 
 /// Cores taken over some seconds.
 async fn cores(plane: &Plane, seconds: u64) -> f64 {
-    let (before, start) = (plane.cpu(), Instant::now());
+    let (before, start) = (plane.cpu(), tokio::time::Instant::now());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     (plane.cpu() - before) / start.elapsed().as_secs_f64()
 }
@@ -73,6 +79,7 @@ async fn seen_after(
     let version = version(client).await;
     let watch = http::Request::get(format!("{list}&watch=1&resourceVersion={version}")).body(Vec::new()).unwrap();
     let mut events = Box::pin(client.request_events::<Value>(watch).await.unwrap());
+    trace::begin();
     let start = Since::now();
     act().await;
     while let Ok(Some(event)) = events.try_next().await {
@@ -80,7 +87,9 @@ async fn seen_after(
             break;
         }
     }
-    start.taken()
+    let taken = start.taken();
+    trace::end(taken.clock);
+    taken
 }
 
 async fn change(client: &Client, nodes: usize, deployments: usize, lateness: &Lateness) {
@@ -283,10 +292,19 @@ async fn measure(mut plane: Plane, client: Client, nodes: usize, pods: usize) {
     drop(kubelets);
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+fn main() {
+    // Whoever changes things and waits is the main future, and a runtime looks at that only once in 61 turns of the others,
+    // unless it is told to do so more often. A change that was there long ago would seem to take all these turns.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(4).build().unwrap();
+    runtime.block_on(run());
+}
+
+async fn run() {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let (nodes, pods) = (numbers.first().copied().unwrap_or(5_000), numbers.get(1).copied().unwrap_or(100_000));
+    if std::env::args().any(|text| text == "--virtual") {
+        tokio::time::pause();
+    }
     let (plane, client) = Plane::ours();
     measure(plane, client, nodes, pods).await;
     if std::env::args().any(|text| text == "--beside")

@@ -2,7 +2,7 @@
 
 use std::fs::read_to_string;
 
-use berth_apiserver::{ApiServer, Config};
+use berth_apiserver::{ApiServer, Config, RequestLog};
 use berth_controller_manager::{Clock, ControllerManager, Metrics, Options};
 use kube::Client;
 use tokio::task::JoinHandle;
@@ -19,7 +19,8 @@ pub(crate) enum Plane {
 
 impl Plane {
     pub(crate) fn ours() -> (Self, Client) {
-        let server = ApiServer::new(Config { epoch: jiff::Timestamp::now(), ..Config::default() });
+        let log = crate::trace::is_wanted().then(|| RequestLog::new(|line| crate::trace::tell(|| line.to_string())));
+        let server = ApiServer::new(Config { epoch: jiff::Timestamp::now(), log, ..Config::default() });
         let client = Client::new(server.clone(), "default");
         let (manager, metrics) = start(&server);
         (Self::Ours { server, manager, metrics }, client)

@@ -27,7 +27,7 @@ const SCRIPT: &str = concat!(
     include_str!("assets/address.js"),
 );
 /// Of [`SCRIPT`], for the page's Content-Security-Policy.
-const SCRIPT_SHA256: &str = "Udm3igHVJQI8bsdNF/0TCteHEYz9u0CboTJEEyQ0k+s=";
+const SCRIPT_SHA256: &str = "rvgGzWgYr43YuXBAO9Uaat5fTxBRF6B0AX79KWg5C3I=";
 
 /// Writes the page, as a stream.
 pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {

@@ -29,7 +29,12 @@ pub(super) fn write<W: Write>(plan: &Plan, assignment: &Assignment<'_>, writer: 
         also.extend(plan.allocation.with(assignment, shares, 0, cluster));
         let rooms = plan.allocation.on_node(entry.node, MemberKind::Reservation, cluster);
         let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
-        let what = if entry.node < plan.n_there { "exists" } else { "of a static NodePool, to launch" };
+        let is_coming_up = cluster.nodes.get(entry.node).is_some_and(|node| node.is_coming_up);
+        let what = match entry.node {
+            node if node >= plan.n_there => "of a static NodePool, to launch",
+            _ if is_coming_up => "on its way",
+            _ => "exists",
+        };
         write_node(assignment, &format!("{name} ({what})"), shares, 0, [&also, &rooms], &mut is_first, writer)?;
     }
     Ok(())

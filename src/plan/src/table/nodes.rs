@@ -212,8 +212,9 @@ fn write_used_of<W: Write>(
         left.floor_at_zero();
         let left = quantities(cluster, &left);
         let of = |name| left.get(name).map_or_else(|| "0".to_owned(), |left| amount(*left));
+        let is_coming_up = entry.node < plan.n_there && node.is_coming_up;
         let first = [
-            cluster.symbols.text(node.name).to_owned(),
+            cluster.symbols.text(node.name).to_owned() + if is_coming_up { " (on its way)" } else { "" },
             pool.map_or("-", |pool| cluster.symbols.text(pool.name)).to_owned(),
             thousands(plan.pods_in(&entry.contents) + drawn),
         ];

@@ -56,7 +56,7 @@ function track(bin, resource) {
 
 function spoken(bin) {
   const room = tracks(bin).map((r) => `${resourceName(r)} ${amount(r, Math.max(0, left(bin, r)))} of ${amount(r, get(bin.room, r))} left`);
-  const what = bin.isNew ? `${counted(bin.count, "node")} of ${bin.type}, ${bin.capacity}${bin.zone === "-" ? "" : `, zone ${bin.zone}`}` : `node ${bin.title}, ${bin.standing}`;
+  const what = bin.isNew ? `${counted(bin.count, "node")} of ${bin.type}, ${bin.capacity}${bin.zone === "-" ? "" : `, zone ${bin.zone}`}` : `node ${bin.title}, ${bin.state}`;
   return `${what}, ${counted(bin.pods, "pod")}${bin.count > 1 ? " each" : ""}, ${room.join(", ")}`;
 }
 

@@ -7,7 +7,7 @@ let shown = new Map();
 // By bin of which a search finds a part.
 let hitsOf = new Map();
 
-const sectionOf = (bin) => [bin.isNew ? "" : bin.standing, bin.pool, bin.zone, bin.capacity].join("\u0000");
+const sectionOf = (bin) => [bin.isNew ? "" : bin.state, bin.pool, bin.zone, bin.capacity].join("\u0000");
 
 function head(section) {
   const { bin, nodes, pods, cost } = section;
@@ -15,7 +15,7 @@ function head(section) {
   if (bin.isNew) figures.push(`$${money.format(cost)}/h`);
   const names = placesOf(bin).map(([kind, name]) => (kind ? name : element("span", `cap ${name}`, name)));
   const title = element("h3", "", ...names.flatMap((name, at) => (at ? [" · ", name] : [name])));
-  if (names.length) figures.unshift(...(bin.isNew ? [] : [bin.standing]));
+  if (names.length) figures.unshift(...(bin.isNew ? [] : [bin.state]));
   else title.append(bin.isNew ? "New nodes" : bin.isLaunched ? "Nodes of static NodePools, to launch" : "Existing nodes");
   return element("div", "head", title, element("p", "", figures.join(" · ")));
 }

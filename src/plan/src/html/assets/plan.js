@@ -85,7 +85,7 @@ function oldBin(node) {
   return {
     isNew: false, pool: node.p ?? "-", type: node.t ?? "", room, zone: node.z ?? "-", capacity: node.c ?? "-", reservation: "",
     price: 0, list: 0, types: [], requests, contents: node.k, parts: [[node.o, 1, node.n]], count: 1, pods: podCount(node.k),
-    title: node.o, preempted: node.e ?? [], isLaunched: Boolean(node.l), standing: node.l ? "to be launched" : "existing",
+    title: node.o, preempted: node.e ?? [], isLaunched: Boolean(node.l), state: node.l ? "to be launched" : node.u ? "on its way" : "existing",
   };
 }
 

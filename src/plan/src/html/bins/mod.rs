@@ -232,6 +232,9 @@ struct NodeJson<'a> {
     /// It is launched for a static NodePool, and not there yet.
     #[serde(rename = "l", skip_serializing_if = "std::ops::Not::not")]
     is_launched: bool,
+    /// It is a NodeClaim, or a node that is not ready yet.
+    #[serde(rename = "u", skip_serializing_if = "std::ops::Not::not")]
+    is_coming_up: bool,
     /// Who gives way.
     #[serde(rename = "e", skip_serializing_if = "<[_]>::is_empty")]
     preempted: &'a [Box<str>],
@@ -268,6 +271,7 @@ fn node<'a>(plan: &'a Plan, bound: &Bound<'_>, entry: &'a NodePlan, shares: &[Sh
         contents: contents.collect(),
         firsts: shares.iter().map(|share| share.first).chain(also.iter().map(|(.., first)| *first)).collect(),
         is_launched: entry.node >= plan.n_there,
+        is_coming_up: entry.node < plan.n_there && node.is_coming_up,
         preempted,
     })
 }

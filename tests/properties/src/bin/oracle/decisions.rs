@@ -9,7 +9,7 @@ use berth_checker::{Case, Options, check};
 use serde_json::{Value, json};
 
 use crate::compare::{Verdict, verdict};
-use crate::outcome::{Outcome, Place, pinned, pod_name};
+use crate::outcome::{Outcome, PlannedNode, pinned, pod_name};
 
 /// A reason that the project has chosen, or a fault of the peer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -205,7 +205,7 @@ fn favours_preferences(both: &Both<'_>) -> bool {
     let (ours, theirs) = (both.berth.placed(), both.peer.placed());
     let is_elsewhere = |pod: &Value| {
         let name = pod_name(pod);
-        let label = |placed: &BTreeMap<&str, &Place>| placed.get(name.as_str()).map(|place| place.label.clone());
+        let label = |placed: &BTreeMap<&str, &PlannedNode>| placed.get(name.as_str()).map(|place| place.label.clone());
         label(&ours) != label(&theirs)
     };
     let pods = both.case.objects.iter().filter(|o| o["kind"] == "Pod");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// A node that is launched, or one that runs already.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PlannedNode {
     /// Empty for a node that runs.
     pub(crate) pool: String,
     /// Type, zone and capacity type, or the name of the node that runs.
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 /// A whole decision.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<PlannedNode>,
     /// US dollars per hour.
     pub(crate) cost: f64,
     /// Slots of capacity reservations used.
@@ -45,16 +45,16 @@ fn names(value: &Value) -> Vec<String> {
     names
 }
 
-fn claim(claim: &Value, offering: &Value) -> Place {
+fn claim(claim: &Value, offering: &Value) -> PlannedNode {
     let part = |key: &str| offering[key].as_str().unwrap_or_default();
     let label = format!("{}/{}/{}", part("instanceType"), part("zone"), part("capacityType"));
     let is_reserved = part("capacityType") == "reserved";
     let price = if is_reserved { 0.0 } else { offering["price"].as_f64().unwrap_or_default() };
-    Place { pool: text(&claim["nodePool"]), label, price, pods: names(&claim["pods"]) }
+    PlannedNode { pool: text(&claim["nodePool"]), label, price, pods: names(&claim["pods"]) }
 }
 
-fn node(node: &Value) -> Place {
-    Place { label: text(&node["name"]), pods: names(&node["pods"]), ..Place::default() }
+fn node(node: &Value) -> PlannedNode {
+    PlannedNode { label: text(&node["name"]), pods: names(&node["pods"]), ..PlannedNode::default() }
 }
 
 impl Outcome {
@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// Names of the pods placed, each with its place.
-    pub(crate) fn placed(&self) -> BTreeMap<&str, &Place> {
+    pub(crate) fn placed(&self) -> BTreeMap<&str, &PlannedNode> {
         self.places.iter().flat_map(|place| place.pods.iter().map(move |pod| (pod.as_str(), place))).collect()
     }
 }
