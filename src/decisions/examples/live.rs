@@ -3,21 +3,16 @@
 //! `cargo run --release -p berth-decisions --example live -- [nodes] [pods] [ReplicaSets]`, 5000, 100000 and 3000 where nothing
 //! is said: a ReplicaSet for each Deployment, so that all pods are spread by default. Without any (0) few have rules.
 
+mod figures;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_api::Reservation;
 use berth_decisions::{Decider, Decision, Options, decide};
-use berth_state::{Event, Kind, Object, Outcome, Patch, State, Time};
-use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use berth_state::{Event, Kind, Object, Outcome, Patch, State};
 
-type Failure = Box<dyn std::error::Error>;
+use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node, node_with, pod};
 
-const NOW: Time = Time::UNIX_EPOCH;
-const DEPLOYMENTS: usize = 2_000;
 const ROUNDS: usize = 2_000;
 
 fn main() -> Result<(), Failure> {
@@ -184,113 +179,4 @@ impl Bench {
         }
         Ok(spent)
     }
-}
-
-// Nodes with images and a label of their own and distinct room, Deployments of which 30% have rules, five DaemonSets, and
-// 200 Reservations.
-fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<State, Failure> {
-    let mut state = State::new(berth_state::Options::default());
-    for &kind in Kind::ALL {
-        let objects: Vec<Object> = match kind {
-            Kind::Node => (0..n_nodes).map(node).collect::<Result<_, _>>()?,
-            Kind::Pod => (0..n_pods)
-                .map(|i| pod(i, i % DEPLOYMENTS, 0, Some((i + i / DEPLOYMENTS * 7) % n_nodes)))
-                .collect::<Result<_, _>>()?,
-            Kind::ReplicaSet => (0..n_sets).map(replica_set).collect::<Result<_, _>>()?,
-            Kind::DaemonSet => (0..5).map(daemon_set).collect::<Result<_, _>>()?,
-            Kind::Reservation => (0..200.min(n_nodes)).map(reservation).collect::<Result<_, _>>()?,
-            _ => Vec::new(),
-        };
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
-    }
-    let catalogue = berth_catalogue::read(b"[]", "types.json")?;
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
-    Ok(state)
-}
-
-fn object<T: DeserializeOwned>(value: Value) -> Result<Object, Failure>
-where
-    Object: From<T>,
-{
-    Ok(Object::from(serde_json::from_value::<T>(value)?))
-}
-
-fn node(i: usize) -> Result<Object, Failure> {
-    node_with(i, i % 3, 32_000 + i % 997)
-}
-
-fn node_with(i: usize, zone: usize, milli_cpu: usize) -> Result<Object, Failure> {
-    let room = json!({"cpu": format!("{milli_cpu}m"), "memory": "128Gi", "pods": "250"});
-    object::<Node>(json!({
-        "metadata": {"name": format!("node-{i}"), "uid": format!("node-{i}"), "labels": {
-            "kubernetes.io/hostname": format!("node-{i}"), "unique": format!("u{i}"),
-            "topology.kubernetes.io/zone": format!("zone-{}", zone % 3)}},
-        "status": {"allocatable": room, "capacity": room, "images": [
-            {"names": [format!("own-{i}:latest")], "sizeBytes": 100_000_000},
-            {"names": [format!("app-{}:latest", i % DEPLOYMENTS)], "sizeBytes": 200_000_000}]}}))
-}
-
-fn daemon_set(i: usize) -> Result<Object, Failure> {
-    object::<DaemonSet>(json!({
-        "metadata": {"name": format!("agent-{i}"), "namespace": "kube-system", "uid": format!("agent-{i}")},
-        "spec": {"selector": {"matchLabels": {"agent": i.to_string()}}, "template": {
-            "metadata": {"labels": {"agent": i.to_string()}}, "spec": {"containers": [
-                {"name": "agent", "image": "agent", "resources": {"requests": {"cpu": "50m"}}}]}}}}))
-}
-
-fn replica_set(deployment: usize) -> Result<Object, Failure> {
-    let labels = json!({"app": format!("app-{deployment}"), "pod-template-hash": "abc"});
-    object::<ReplicaSet>(json!({
-        "metadata": {"name": format!("app-{deployment}"), "namespace": format!("ns-{}", deployment % 50),
-            "uid": format!("rs-{deployment}")},
-        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "app"}]}}}}))
-}
-
-fn reservation(i: usize) -> Result<Object, Failure> {
-    object::<Reservation>(json!({
-        "metadata": {"name": format!("room-{i}"), "uid": format!("room-{i}")},
-        "spec": {"ttl": "0s", "owners": [{"labelSelector": {"matchLabels": {"owner": i.to_string()}}}],
-            "template": {"spec": {"containers": [
-                {"name": "app", "image": "app", "resources": {"requests": {"cpu": "500m"}}}]}}},
-        "status": {"phase": "Available", "nodeName": format!("node-{i}"), "allocatable": {"cpu": "500m"}}}))
-}
-
-fn pod(i: usize, deployment: usize, version: u64, on: Option<usize>) -> Result<Object, Failure> {
-    let app = json!({"matchLabels": {"app": format!("app-{deployment}")}});
-    let mut spec = json!({"containers": [{"name": "app", "image": format!("app-{deployment}"), "resources": {
-        "requests": {"cpu": format!("{}m", 50 + deployment % 10 * 10), "memory": "128Mi"}}}]});
-    match deployment % 10 {
-        1 => {
-            spec["topologySpreadConstraints"] = json!([{"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app}]);
-        }
-        2 => {
-            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": "kubernetes.io/hostname", "labelSelector": app}]}});
-        }
-        3 => {
-            spec["affinity"] = json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 10, "podAffinityTerm": {
-                    "topologyKey": "topology.kubernetes.io/zone", "labelSelector": app}}]}});
-        }
-        _ => {}
-    }
-    if let Some(node) = on {
-        spec["nodeName"] = format!("node-{node}").into();
-    }
-    object::<Pod>(json!({
-        "metadata": {"name": format!("app-{deployment}-{i}"), "namespace": format!("ns-{}", deployment % 50),
-            "uid": format!("pod-{i}"), "resourceVersion": (version + 1).to_string(),
-            "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60),
-            "labels": {"app": format!("app-{deployment}"), "pod-template-hash": "abc"},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{deployment}"),
-                "uid": format!("rs-{deployment}"), "controller": true}]},
-        "spec": spec}))
-}
-
-/// The CPU time of this thread, as Linux counts it; nothing where that is not to be had.
-fn cpu_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
 }
