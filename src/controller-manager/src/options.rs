@@ -62,6 +62,9 @@ pub struct Timings {
     pub pod_gc_quarantine: Duration,
     /// Ended pods that are kept.
     pub terminated_pod_threshold: usize,
+    /// Changes of a Service's pods are gathered for so long before its Endpoints and EndpointSlices are written, as upstream
+    /// with `--endpoint-updates-batch-period` and `--endpointslice-updates-batch-period`. A change of the Service is not.
+    pub endpoint_updates_batch_period: Duration,
     /// A namespace with contents left is looked at again after this.
     pub namespace_recheck: Duration,
     /// The first and the longest wait before work that failed is tried again.
@@ -168,6 +171,7 @@ impl Default for Timings {
             node_startup_grace_period: Duration::from_secs(60),
             pod_gc_quarantine: Duration::from_secs(40),
             terminated_pod_threshold: 12_500,
+            endpoint_updates_batch_period: Duration::ZERO,
             namespace_recheck: Duration::from_secs(5),
             retry: (Duration::from_millis(5), Duration::from_secs(60)),
         }

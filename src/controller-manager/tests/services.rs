@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::{World, name};
+use std::time::Duration;
+
+use berth_apiserver::ApiServer;
+use berth_controller_manager::{Options, Timings};
+use common::{World, config, name, options};
 use serde_json::{Value, json};
 
 async fn pod(world: &World, name: &str, port: i64) {
@@ -142,4 +146,27 @@ async fn endpoints_go_with_their_service_and_those_made_by_hand_stay() {
     world.settle().await;
     assert_eq!(world.names("endpoints/default").await, ["outside"]);
     assert!(slices(&world).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_pods_within_a_batch_period_are_one_write() {
+    let server = ApiServer::new(config());
+    let endpoint_updates_batch_period = Duration::from_secs(1);
+    let timings = Timings { endpoint_updates_batch_period, ..Timings::default() };
+    let world = World::of(server.clone(), Options { timings, ..options(&server) });
+    world.node("n1", &json!({})).await;
+    service(&world).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let version = async || slices(&world).await[0]["metadata"]["resourceVersion"].clone();
+    let first = version().await;
+    for n in 0..5 {
+        pod(&world, &format!("p{n}"), 8080).await;
+        address(&world, &format!("p{n}"), &format!("10.0.1.{n}"), "True").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(version().await, first, "the period is not over");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(endpoints(&slices(&world).await[0]).len(), 5);
+    let addresses = &world.get("endpoints/default/web").await.unwrap()["subsets"][0]["addresses"];
+    assert_eq!(addresses.as_array().unwrap().len(), 5);
 }

@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 
 use berth_apiserver::{ApiServer, Config, RequestLog};
-use berth_controller_manager::{Clock, ControllerManager, Metrics, Options};
+use berth_controller_manager::{Clock, ControllerManager, Metrics, Options, Timings};
 use kube::Client;
 use tokio::task::JoinHandle;
 
@@ -102,7 +102,11 @@ impl Plane {
 fn start(server: &ApiServer) -> (JoinHandle<()>, Metrics) {
     let client = Client::new(server.clone(), "default");
     let clock = server.clone();
-    let manager = ControllerManager::new(client, Options::new(Clock::new(move || clock.now())));
+    // As upstream has it in its tests of large clusters.
+    let endpoint_updates_batch_period = std::time::Duration::from_millis(500);
+    let timings = Timings { endpoint_updates_batch_period, ..Timings::default() };
+    let options = Options { timings, ..Options::new(Clock::new(move || clock.now())) };
+    let manager = ControllerManager::new(client, options);
     let metrics = manager.metrics();
     (tokio::spawn(manager.run(std::future::pending())), metrics)
 }

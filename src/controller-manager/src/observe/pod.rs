@@ -146,13 +146,25 @@ fn select(
     }
     for work in core.caches.indexes.selected.change(key, labels(old), labels(new)) {
         if let Work::EndpointSlices(service) = &work {
-            core.add(Work::Endpoints(service.clone()));
+            add_gathered(core, Work::Endpoints(service.clone()));
+            add_gathered(core, work);
+        } else {
+            core.add(work);
         }
-        core.add(work);
     }
     let free = |pod, owned: bool| labels(pod).filter(|_| !owned);
     for work in core.caches.indexes.orphans.change(key, free(old, old_owned), free(new, new_owned)) {
         core.add(work);
+    }
+}
+
+/// Adds what writes all pods of a Service anew: at once, or when its changes have been gathered for a while.
+fn add_gathered(core: &mut Core, work: Work) {
+    let period = core.options.timings.endpoint_updates_batch_period;
+    if period.is_zero() {
+        core.add(work);
+    } else {
+        core.add_after(work, period);
     }
 }
 
