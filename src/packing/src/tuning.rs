@@ -130,7 +130,7 @@ pub(crate) mod exact {
 
 /// Greedy packing by dual prices.
 pub(crate) mod greedy {
-    /// A pattern is used where no other can be worth more for its cost by more than this, relative. Larger: fewer patterns
+    /// A pattern is used where no other can have more dual value for its cost by this, relative. Larger: fewer patterns
     /// are looked at, and poorer ones are used.
     pub(crate) const NEARLY_BEST: f64 = 2e-3;
     /// Each item counts at this share of the least dual price above 0 at least: at 0 it would never be packed.
