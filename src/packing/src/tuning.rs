@@ -197,3 +197,15 @@ pub(crate) mod interior {
     pub(crate) const PANEL: usize = 64;
     pub(crate) const BLOCK: usize = 4;
 }
+
+/// Small problems solved whole: how much is tried. Larger: more problems have a bound that is exact, each taking longer.
+pub(crate) mod whole {
+    /// Ways in which items can be left, at most.
+    pub(crate) const MOST_LEFTS: usize = 1024;
+    /// Patterns that are tried in bins, at most.
+    pub(crate) const MOST_PATTERNS: usize = 300_000;
+    /// Steps from pattern to pattern, at most.
+    pub(crate) const MOST_STEPS: usize = 2_000_000;
+    /// By how much more than there is may be drawn from a stock, relative: errors of sums make no packing impossible.
+    pub(crate) const STOCK_TOLERANCE: f64 = 1e-9;
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, prices, search};
+use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, bound, prices, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
@@ -204,6 +204,18 @@ proptest! {
     }
 
     #[test]
+    fn the_bound_of_a_small_problem_is_what_its_cheapest_packing_costs(problem in problems(), budget in budgets()) {
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
+        let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
+        let bound = bound(&problem, &[], budget);
+        prop_assert!(bound <= least + 1e-6, "bound {bound} where {least} is possible");
+        if least.is_finite() && problem.stocks.is_empty() {
+            prop_assert!(bound >= least - 1e-6, "bound {bound} where nothing below {least} is possible");
+        }
+    }
+
+    #[test]
     fn packing_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
         let quick =
         Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, deep_steps: 0, nodes: 0, proofs: 0, ..Budget::default() };
@@ -229,6 +241,15 @@ fn a_room_that_names_fewer_resources_has_none_of_the_others() {
     assert!((problem.cost_of(&plan) - 10.0).abs() < 1e-9 && bound <= 10.0 + 1e-9, "{plan:?} {bound}");
     let prices = prices(&problem, Budget::default()).unwrap();
     assert!(prices[0] > 3.0, "a place beside two resources is worth what the large bin costs: {prices:?}");
+}
+
+#[test]
+fn the_bound_of_three_items_is_no_fraction_of_a_bin() {
+    // Two small bins, or a large one for all three; of fractions of bins three quarters of two small ones would do.
+    let bins = vec![bin(0.2, &[4], 1, None), bin(0.38, &[8], 1, None)];
+    let problem = Problem { items: vec![item(3, &[2])], bins, ..Problem::default() };
+    let least = bound(&problem, &[], Budget::default());
+    assert!((least - 0.38).abs() < 1e-9, "{least}");
 }
 
 #[test]
