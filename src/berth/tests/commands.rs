@@ -6,7 +6,7 @@ mod common;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use common::berth;
+use common::{berth, plan};
 use rstest::rstest;
 
 #[test]
@@ -92,6 +92,16 @@ fn threads_beyond_reason_are_refused(#[case] threads: &str) {
     let run = berth(&["plan", "-f", "examples/one-slot", &format!("--threads={threads}")]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains("--threads") && run.stderr.contains(threads), "{}", run.stderr);
+}
+
+#[test]
+fn the_cheapest_plan_of_a_few_pods_is_said_to_be_optimal() {
+    let pods = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 3\n  \
+        selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: \
+        [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]}\n";
+    // Where pods do not fill nodes, fractions of nodes would be cheaper.
+    let run = plan(pods, &["--bound"]);
+    assert!(run.stdout.contains("this one is optimal"), "{}", run.stdout);
 }
 
 #[test]

@@ -16,9 +16,19 @@ fn deployment(replicas: u32) -> String {
 fn shares_that_no_plan_keeps_are_refused_with_the_arithmetic() {
     let run = plan(&deployment(10_000), &["--max-share", "zone=20%"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
-    for word in ["--max-share zone=20%", "60%", "less than 6,003", "10,000 CPUs", "at least 34%"] {
+    for word in ["--max-share zone=20%", "60%", "less than 6,003", "10,000 CPUs", "as 34% each"] {
         assert!(run.stderr.contains(word), "{word} is not in {}", run.stderr);
     }
+}
+
+#[test]
+fn the_arithmetic_of_a_refused_share_is_not_rounded_away() {
+    // In each of three zones 30% of 66 CPUs and a pod of one CPU more: 20.8.
+    let run = plan(&deployment(66), &["--max-share", "zone=32%"]);
+    assert_eq!(run.code, 0, "smaller shares than an even one may do: {}", run.stderr);
+    let run = plan(&deployment(66), &["--max-share", "zone=30%"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+    assert!(run.stderr.contains("is less than 62.4 of the 66 CPUs"), "{}", run.stderr);
 }
 
 #[test]

@@ -62,10 +62,10 @@ pub(crate) fn fingerprint(spec: &PodSpec) -> u64 {
         selector(constraint.label_selector.as_ref(), &mut hasher);
     }
     if let Some(affinity) = &spec.affinity {
-        let together = affinity.pod_affinity.as_ref();
-        let apart = affinity.pod_anti_affinity.as_ref();
-        terms(together.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref()), &mut hasher);
-        terms(apart.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref()), &mut hasher);
+        let pod_affinity = affinity.pod_affinity.as_ref();
+        let anti_affinity = affinity.pod_anti_affinity.as_ref();
+        terms(pod_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref()), &mut hasher);
+        terms(anti_affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_ref()), &mut hasher);
     }
     hasher.finish()
 }

@@ -205,13 +205,12 @@ impl Decider {
 }
 
 impl Decider {
-    /// What the pods of each of these nodes are worth that would come again, in dollars an hour: what they would cost at
-    /// least on new nodes that are paid for, at dual prices that are the same for all nodes. The sum over the nodes is no
-    /// more than any packing of all these pods costs.
+    /// What the pods of each node would cost at least on new paid nodes, in dollars an hour: those that would come again.
+    /// All nodes share the same dual prices, so the sum over the nodes is no more than any packing of all these pods costs.
     ///
     /// # Errors
     /// The state does not know every kind yet.
-    pub fn worths(
+    pub fn least_costs(
         &mut self,
         state: &mut State,
         nodes: &[&str],
@@ -234,9 +233,10 @@ impl Decider {
                 ids.into_iter().map(|id| (id, 1)).collect()
             })
             .collect();
-        let worths = Floor::of_paid(cluster, kept.classes.universe(), &kept.launching, &options.solve).split(&contents);
+        let least_costs =
+            Floor::of_paid(cluster, kept.classes.universe(), &kept.launching, &options.solve).split(&contents);
         self.kept = Some(kept);
-        Ok(worths)
+        Ok(least_costs)
     }
 }
 

@@ -18,7 +18,7 @@
 //! Where bins stand already, [`consolidate`] says which of them to empty, so that what they hold fits into the others.
 //!
 //! Modules use those below them alone: `plan` → `columns` → `master`, `pricing` → `groups`, `duals`, `rules` → `problem` →
-//! `numbers`; `tuning` has the constants of all.
+//! `numbers`; `whole` knows `problem` alone; `tuning` has the constants of all.
 //!
 //! ```
 //! use berth_packing::{BinType, Budget, Item, Problem, search};
@@ -47,6 +47,7 @@ mod pricing;
 mod problem;
 mod rules;
 mod tuning;
+mod whole;
 
 pub use answer::{Answer, StopReason};
 pub use budget::Budget;
@@ -74,10 +75,11 @@ pub fn prices(problem: &Problem, budget: Budget) -> Option<Vec<f64>> {
     Some(solution.duals.items)
 }
 
-/// What no packing of all items costs less than: the bound of [`search`], without its plan.
+/// What no packing of all items costs less than: the bound of [`search`], without its plan. Of small problems, for which all
+/// packings can be tried, it is what the cheapest costs.
 pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {
     let merged = Merged::new(problem);
     let mut generator = Generator::new(&merged.problem, merged.columns(start));
     generator.solve_all(budget);
-    generator.bound
+    whole::least_cost(&merged.problem).map_or(generator.bound, |least| least.max(generator.bound))
 }

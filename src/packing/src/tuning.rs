@@ -130,7 +130,7 @@ pub(crate) mod exact {
 
 /// Greedy packing by dual prices.
 pub(crate) mod greedy {
-    /// A pattern is used where no other can be worth more for its cost by more than this, relative. Larger: fewer patterns
+    /// A pattern is used where no other can have more dual value for its cost by this, relative. Larger: fewer patterns
     /// are looked at, and poorer ones are used.
     pub(crate) const NEARLY_BEST: f64 = 2e-3;
     /// Each item counts at this share of the least dual price above 0 at least: at 0 it would never be packed.
@@ -196,4 +196,16 @@ pub(crate) mod interior {
     /// ProgramRows that are factored together, and rows whose products are summed at once.
     pub(crate) const PANEL: usize = 64;
     pub(crate) const BLOCK: usize = 4;
+}
+
+/// Small problems solved whole: how much is tried. Larger: more problems have a bound that is exact, each taking longer.
+pub(crate) mod whole {
+    /// Ways in which items can be left, at most.
+    pub(crate) const MOST_LEFTS: usize = 1024;
+    /// Patterns that are tried in bins, at most.
+    pub(crate) const MOST_PATTERNS: usize = 300_000;
+    /// Steps from pattern to pattern, at most.
+    pub(crate) const MOST_STEPS: usize = 2_000_000;
+    /// By how much more than there is may be drawn from a stock, relative: errors of sums make no packing impossible.
+    pub(crate) const STOCK_TOLERANCE: f64 = 1e-9;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, prices, search};
+use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, bound, prices, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
@@ -38,12 +38,12 @@ impl Exhaustive<'_> {
         }
         let mut least = f64::INFINITY;
         for (bin, index) in self.problem.bins.iter().zip(0_u32..) {
-            for filling in fillings(counts) {
+            for taken in patterns(counts) {
                 let items: Vec<(u32, u32)> =
-                    filling.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, item)| (item, *n)).collect();
+                    taken.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, item)| (item, *n)).collect();
                 // Some bin holds the first item: try which one does.
                 let pattern = Pattern { bin: index, items };
-                if filling[first] == 0 || !self.problem.allows(&pattern) {
+                if taken[first] == 0 || !self.problem.allows(&pattern) {
                     continue;
                 }
                 let mut left = stocks.to_vec();
@@ -53,7 +53,7 @@ impl Exhaustive<'_> {
                 if left.iter().any(|there| *there < 0) {
                     continue;
                 }
-                let rest: Vec<u32> = counts.iter().zip(&filling).map(|(count, n)| count - n).collect();
+                let rest: Vec<u32> = counts.iter().zip(&taken).map(|(count, n)| count - n).collect();
                 least = least.min(bin.cost + self.cost(&rest, &left));
             }
         }
@@ -63,7 +63,7 @@ impl Exhaustive<'_> {
 }
 
 /// All ways to take some of each item.
-fn fillings(counts: &[u32]) -> Vec<Vec<u32>> {
+fn patterns(counts: &[u32]) -> Vec<Vec<u32>> {
     counts.iter().fold(vec![Vec::new()], |all, &count| {
         all.into_iter().flat_map(|known| (0..=count).map(move |n| [known.clone(), vec![n]].concat())).collect()
     })
@@ -204,6 +204,18 @@ proptest! {
     }
 
     #[test]
+    fn the_bound_of_a_small_problem_is_what_its_cheapest_packing_costs(problem in problems(), budget in budgets()) {
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
+        let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
+        let bound = bound(&problem, &[], budget);
+        prop_assert!(bound <= least + 1e-6, "bound {bound} where {least} is possible");
+        if least.is_finite() && problem.stocks.is_empty() {
+            prop_assert!(bound >= least - 1e-6, "bound {bound} where nothing below {least} is possible");
+        }
+    }
+
+    #[test]
     fn packing_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
         let quick =
         Budget { rounds: 3, dive_rounds: 0, dives: 1, steps: 3, deep_steps: 0, nodes: 0, proofs: 0, ..Budget::default() };
@@ -232,8 +244,17 @@ fn a_room_that_names_fewer_resources_has_none_of_the_others() {
 }
 
 #[test]
+fn the_bound_of_three_items_is_no_fraction_of_a_bin() {
+    // Two small bins, or a large one for all three; of fractions of bins three quarters of two small ones would do.
+    let bins = vec![bin(0.2, &[4], 1, None), bin(0.38, &[8], 1, None)];
+    let problem = Problem { items: vec![item(3, &[2])], bins, ..Problem::default() };
+    let least = bound(&problem, &[], Budget::default());
+    assert!((least - 0.38).abs() < 1e-9, "{least}");
+}
+
+#[test]
 fn two_kinds_of_items_share_a_bin_where_first_fit_wastes_one() {
-    // Six of 6 and six of 4 fill six bins of 10; each kind by itself takes six and three.
+    // Six of 6 and six of 4 fill six bins of 10; each kind by itself taken six and three.
     let problem = Problem {
         items: vec![item(6, &[6]), item(6, &[4])],
         bins: vec![bin(1.0, &[10], 2, None)],
@@ -246,7 +267,7 @@ fn two_kinds_of_items_share_a_bin_where_first_fit_wastes_one() {
 
 #[test]
 fn what_is_free_is_used_for_what_costs_most_elsewhere() {
-    // One free bin of 4 takes either four of 1 or one of 3, which otherwise needs the bin of 5.
+    // One free bin of 4 taken either four of 1 or one of 3, which otherwise needs the bin of 5.
     let mut problem = Problem {
         items: vec![item(4, &[1, 0]), item(1, &[3, 1])],
         bins: vec![bin(0.0, &[4, 1], 2, Some(0)), bin(1.0, &[4, 0], 2, None), bin(5.0, &[4, 1], 2, None)],

@@ -119,15 +119,16 @@ fn in_words(found: &InfeasibleShares, options: &Options) -> String {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    // The next whole CPU above the most.
-    let most = thousands(u64::try_from(found.most / 1000 + 1).unwrap_or(u64::MAX));
+    // Without its smallest pod each value has less than its share: by a milli-CPU at least, which `most` leaves out.
+    let n_used = found.values.iter().filter(|(_, share)| *share > 0).count() as i128;
+    let most = cpus(found.most + n_used);
     let requested = cpus(found.requested);
     // For one share of all values: the least that adds up.
     let n_values = found.values.len().max(1) as u64;
     let least = percent(100_000_000_u64.div_ceil(n_values).div_ceil(1_000_000) * 10_000_000);
     let expected = match found.rules.as_slice() {
         [rule] if options.max_shares.get(*rule).is_some_and(|share| share.value.is_none()) => {
-            format!("; expected at least {least}, or more values on offer")
+            format!("; expected shares that add up to 100%, as {least} each, or more values on offer")
         }
         _ => "; expected shares of 100% and more together".to_owned(),
     };

@@ -121,7 +121,7 @@ fn style_of(line: &str, before: Before) -> Option<(usize, Style)> {
     }
 }
 
-/// Lines of at most `width` columns, broken at blanks. RowLimit of tables, which have columns set apart by blanks, are whole.
+/// Lines of at most `width` columns, broken at blanks. Rows of tables, which have columns set apart by blanks, are whole.
 fn broken(line: &str, width: usize) -> Vec<String> {
     let value = value_at(line);
     let is_row = value.is_none() && line.trim().contains("  ");

@@ -231,8 +231,8 @@ impl<'a> Floor<'a> {
             let weights: Weights =
                 weights.map(|(part, (resource, unit))| (*resource, f64::from(*part) * unit)).collect();
             let scale = columns.iter().filter_map(|(price, room)| {
-                let worth = weigh(&weights, room);
-                (worth > 0.0).then(|| price / worth)
+                let weight = weigh(&weights, room);
+                (weight > 0.0).then(|| price / weight)
             });
             let scale = scale.fold(f64::INFINITY, f64::min);
             scale

@@ -100,15 +100,15 @@ fn crosses_namespaces(spec: &core::PodSpec) -> bool {
     let crosses = |term: &core::PodAffinityTerm| {
         term.namespaces.as_ref().is_some_and(|names| !names.is_empty()) || term.namespace_selector.is_some()
     };
-    let with = affinity.pod_affinity.iter().flat_map(|with| {
-        let required = with.required_during_scheduling_ignored_during_execution.iter().flatten();
-        let preferred = with.preferred_during_scheduling_ignored_during_execution.iter().flatten();
+    let affine = affinity.pod_affinity.iter().flat_map(|terms| {
+        let required = terms.required_during_scheduling_ignored_during_execution.iter().flatten();
+        let preferred = terms.preferred_during_scheduling_ignored_during_execution.iter().flatten();
         required.chain(preferred.map(|weighted| &weighted.pod_affinity_term))
     });
-    let apart = affinity.pod_anti_affinity.iter().flat_map(|apart| {
-        let required = apart.required_during_scheduling_ignored_during_execution.iter().flatten();
-        let preferred = apart.preferred_during_scheduling_ignored_during_execution.iter().flatten();
+    let anti_affine = affinity.pod_anti_affinity.iter().flat_map(|terms| {
+        let required = terms.required_during_scheduling_ignored_during_execution.iter().flatten();
+        let preferred = terms.preferred_during_scheduling_ignored_during_execution.iter().flatten();
         required.chain(preferred.map(|weighted| &weighted.pod_affinity_term))
     });
-    with.chain(apart).any(crosses)
+    affine.chain(anti_affine).any(crosses)
 }

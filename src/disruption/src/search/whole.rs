@@ -89,17 +89,17 @@ impl Search<'_> {
             return Ok(Vec::new());
         }
         let names: Vec<&str> = candidates.iter().map(|candidate| &*candidate.node.key.name).collect();
-        let worths = self.decider.worths(self.state, &names, &self.options.decisions, self.now)?;
-        let excess = |candidate: &Candidate, worth: Money| {
+        let least_costs = self.decider.least_costs(self.state, &names, &self.options.decisions, self.now)?;
+        let excess = |candidate: &Candidate, least: Money| {
             let over =
-                cost_of(candidate, self.options) - worth - disrupted(self.options.eviction_price, candidate.cost);
+                cost_of(candidate, self.options) - least - disrupted(self.options.eviction_price, candidate.cost);
             over.pico().saturating_mul(DisruptionCost::parts_in_one().into())
                 / i128::from(candidate.cost.parts().max(1))
         };
         let mut ranked: Vec<(i128, Candidate)> = candidates
             .into_iter()
-            .zip(worths)
-            .map(|(candidate, worth)| (excess(&candidate, worth), candidate))
+            .zip(least_costs)
+            .map(|(candidate, least)| (excess(&candidate, least), candidate))
             .collect();
         ranked.sort_by(|(a, x), (b, y)| (Reverse(a), &x.node).cmp(&(Reverse(b), &y.node)));
         let mut taken: BTreeMap<String, usize> = BTreeMap::new();

@@ -4,8 +4,8 @@ use super::Generator;
 use crate::duals::{DualPrices, cost_of_draws};
 
 impl Generator<'_> {
-    // A bound from dual prices under which no pattern of a bin is worth more than its `at_most`. Prices of stocks are raised
-    // until bins that draw from them pay for themselves, where that loses less than to scale prices down until they do:
+    // A bound from dual prices under which no pattern of a bin has more dual value than its `at_most`. Prices of stocks are
+    // raised until bins that draw from them pay for themselves, where that loses less than to scale prices down until they do:
     // all prices, or those of the items that may be in such a bin. The result is feasible in the dual of the program over
     // all patterns, known or not.
     pub(super) fn certify(&self, duals: &DualPrices, at_most: &[f64]) -> f64 {

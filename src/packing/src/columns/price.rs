@@ -36,9 +36,9 @@ struct Open {
     class: usize,
     /// One of its bins, for whose room patterns are looked for.
     first: usize,
-    /// What a pattern may be worth at most, as a multiple of `least`.
+    /// The most dual value that a pattern may have, as a multiple of `least`.
     promise: f64,
-    /// Each bin, and what its pattern must be worth: its cost.
+    /// Each bin, and what dual value its pattern must exceed: its cost.
     thresholds: Vec<(usize, f64)>,
     /// The least of these costs.
     least: f64,

@@ -1,9 +1,9 @@
 //! What no consolidation costs less than.
 //!
 //! The program without whole numbers: each bin stays or is emptied, in any shares; items of emptied bins go to the room of
-//! those that stay, or to new bins. Its dual has a price for each item, and for each bin what its room is worth at these
-//! prices. Any prices give a bound (Lagrangian relaxation): a bin costs at least the lesser of what it costs less the
-//! worth of its room, and of what emptying it disrupts plus the prices of its items. Where new bins of a supply are few, one
+//! those that stay, or to new bins. Its dual has a price for each item, and for each bin the value of its room at these
+//! prices. Any prices give a bound (Lagrangian relaxation): a bin costs at least the lesser of its cost less the value
+//! of its room, and of what emptying it disrupts plus the prices of its items. Where new bins of a supply are few, one
 //! more of them has a price, too, which emptying a bin of that supply earns. A general solver finds good
 //! prices; the bound is then summed up anew from them, so that its errors make it lower and never wrong.
 
@@ -60,11 +60,11 @@ struct Relaxed {
     sorts: Vec<Sort>,
     /// New bins that there are of each stock.
     stocks: Vec<f64>,
-    /// More than any item is worth.
+    /// More than the dual price of any item.
     dearest: f64,
 }
 
-/// Prices of items, and by bin what its resources are worth at these.
+/// Dual prices of items, and by bin those of its resources.
 #[derive(Default)]
 struct Duals {
     items: Vec<f64>,
@@ -199,7 +199,7 @@ impl Relaxed {
         let mut constraints = Vec::with_capacity(cells + 2 * self.sorts.len());
         let mut room_prices: Vec<Vec<Variable>> = Vec::with_capacity(self.sorts.len());
         for sort in &self.sorts {
-            let worth: Vec<Variable> = sort.room.iter().map(|_| variables.add(variable().min(0.0))).collect();
+            let resource_prices: Vec<Variable> = sort.room.iter().map(|_| variables.add(variable().min(0.0))).collect();
             let mut of_room = Expression::default();
             for &(item, times) in &sort.takes {
                 let (Some(price), Some(size)) = (prices.get(item as usize), self.sizes.get(item as usize)) else {
@@ -212,13 +212,13 @@ impl Relaxed {
                     over.add_mul(-1.0, rare);
                     of_room.add_mul(times, rare);
                 }
-                for (share, worth) in size.iter().zip(&worth).filter(|(share, _)| **share > 0.0) {
-                    over.add_mul(-*share, *worth);
+                for (share, price) in size.iter().zip(&resource_prices).filter(|(share, _)| **share > 0.0) {
+                    over.add_mul(-*share, *price);
                 }
                 constraints.push(constraint!(over <= 0.0));
             }
-            for (room, worth) in sort.room.iter().zip(&worth) {
-                of_room.add_mul(*room, *worth);
+            for (room, price) in sort.room.iter().zip(&resource_prices) {
+                of_room.add_mul(*room, *price);
             }
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {
@@ -245,7 +245,7 @@ impl Relaxed {
                 }
                 (None, false) => gain -= of_room * sort.count,
             }
-            room_prices.push(worth);
+            room_prices.push(resource_prices);
         }
         let mut model = variables.maximise(gain).using(clarabel);
         model
@@ -263,7 +263,7 @@ impl Relaxed {
         };
         Some(Duals {
             items: prices.iter().map(value).collect::<Option<_>>()?,
-            resources: room_prices.iter().map(|worth| worth.iter().map(value).collect()).collect::<Option<_>>()?,
+            resources: room_prices.iter().map(|prices| prices.iter().map(value).collect()).collect::<Option<_>>()?,
         })
     }
 
@@ -273,21 +273,21 @@ impl Relaxed {
             .sorts
             .iter()
             .enumerate()
-            .map(|(at, sort)| self.worth(sort, &duals.items, duals.resources.get(at)))
+            .map(|(at, sort)| self.room_value(sort, &duals.items, duals.resources.get(at)))
             .collect();
-        // No new bin that any number can be had of is worth more than it costs.
+        // The room of a new bin of unlimited stock has no higher value than the bin costs.
         let unlimited = self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
-        let scale = unlimited.filter(|(sort, worth)| **worth > sort.cost).map(|(sort, worth)| sort.cost / worth);
+        let scale = unlimited.filter(|(sort, value)| **value > sort.cost).map(|(sort, value)| sort.cost / value);
         let scale = scale.fold(1.0, f64::min);
         let price = |item: u32| scale * duals.items.get(item as usize).copied().unwrap_or(0.0);
-        // One more of a stock saves as much as the best of its bins is worth more than it costs.
+        // One more of a stock saves the most by which the value of such a bin exceeds its cost.
         let mut scarce = vec![0.0_f64; self.stocks.len()];
-        for (sort, worth) in self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new) {
-            let over = scale * worth - sort.cost;
+        for (sort, value) in self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new) {
+            let over = scale * value - sort.cost;
             sort.stock.and_then(|at| scarce.get_mut(at)).into_iter().for_each(|most| *most = most.max(over));
         }
-        let least = self.sorts.iter().zip(&room_values).map(|(sort, worth)| {
-            let stays = sort.cost - scale * worth;
+        let least = self.sorts.iter().zip(&room_values).map(|(sort, value)| {
+            let stays = sort.cost - scale * value;
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {
                     let items: f64 = holds.iter().map(|(item, count)| price(*item) * f64::from(*count)).sum();
@@ -301,8 +301,8 @@ impl Relaxed {
         least.sum::<f64>() - self.stocks.iter().zip(&scarce).map(|(stock, scarce)| stock * scarce).sum::<f64>()
     }
 
-    /// No items that a bin has room for are worth more together.
-    fn worth(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
+    /// What the items in a bin come to at most, at these dual prices.
+    fn room_value(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
         let price = |item: u32| prices.get(item as usize).copied().unwrap_or(0.0);
         let size = |item: u32| self.sizes.get(item as usize).map_or(&[][..], Vec::as_slice);
         let dear = || sort.takes.iter().copied().filter(|(item, _)| price(*item) > 0.0);
@@ -310,14 +310,14 @@ impl Relaxed {
         let mut by = |weights: &[f64]| {
             let weigh =
                 |amounts: &[f64]| amounts.iter().zip(weights).map(|(amount, weight)| amount * weight).sum::<f64>();
-            // What room is worth, and by how much items are worth more than the room that they take.
+            // The value of the room, and by how much prices of items exceed that of the room that they take.
             let above: f64 = dear().map(|(item, times)| (price(item) - weigh(size(item))).max(0.0) * times).sum();
             least = least.min(weigh(&sort.room) + above);
             // Or as if each unit of weight were paid for as the dearest item does.
             let dearest = dear().map(|(item, _)| price(item) / weigh(size(item))).fold(0.0, f64::max);
-            let worth = dearest * weigh(&sort.room);
-            if worth.is_finite() {
-                least = least.min(worth);
+            let value = dearest * weigh(&sort.room);
+            if value.is_finite() {
+                least = least.min(value);
             }
         };
         if let Some(weights) = resources {

@@ -1,4 +1,4 @@
-//! Bins filled greedily by dual price: each time the type of bin whose best pattern is worth most for its cost.
+//! Bins filled greedily by dual price: each time the type of bin whose best pattern has most dual value for its cost.
 
 use super::partial::PartialPlan;
 use crate::duals::DualPrices;

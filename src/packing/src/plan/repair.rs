@@ -1,5 +1,5 @@
-//! Repairs: rounding loses most in the last bins. Some bins at a time, those whose items are worth least for what they
-//! cost among them, are emptied and packed anew, where a small master says beforehand that it can pay.
+//! Repairs: rounding loses most in the last bins. Some bins at a time, with those whose items have the
+//! least dual value for their cost, are emptied and packed anew, where a small master says beforehand that it can pay.
 
 use std::collections::BTreeMap;
 

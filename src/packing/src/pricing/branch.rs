@@ -3,8 +3,8 @@
 use super::{Candidate, Pricer, fits, merged};
 
 impl Pricer<'_> {
-    // Candidates from `from` on, beside what is in the bin, which is worth `value` and leaves so much of the surrogate's
-    // capacity.
+    // Candidates from `from` on, beside what is in the bin, whose dual value is `value`; `capacity` is what that leaves of
+    // the surrogate's.
     pub(super) fn branch(&mut self, from: usize, value: f64, capacity: f64) {
         let enough = self.best.value * self.slack;
         let by_lagrangian = self.lagrangian_bound(from);
@@ -57,12 +57,12 @@ impl Pricer<'_> {
         }
     }
 
-    // A first pattern is always finished, unless it is seen to be worth too little.
+    // A first pattern is always finished, unless its dual value is seen to be too small.
     fn is_spent(&self) -> bool {
         self.steps == 0 && self.has_leaf
     }
 
-    // A pattern that is worth more than all before it.
+    // A pattern of more dual value than all before it.
     pub(super) fn keep(&mut self, value: f64, items: Vec<(u32, u32)>) {
         let before = std::mem::replace(&mut self.best.items, items);
         if !before.is_empty() {

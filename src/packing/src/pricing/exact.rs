@@ -60,13 +60,13 @@ impl Ord for Node {
 
 /// How far a search is.
 struct Tree {
-    /// A filling is looked for that is worth more than this by `slack`.
+    /// A pattern is looked for whose dual value exceeds this by `slack`.
     enough: f64,
     slack: f64,
     /// Relaxations that may still be solved, and nodes that were made.
     left: u32,
     made: u32,
-    /// What nodes may be worth that were not looked into as far as they could be.
+    /// The most dual value in nodes that were not looked into as far as they could be.
     unseen: f64,
     found: Vec<(f64, Vec<u32>)>,
     open: BinaryHeap<Node>,
@@ -90,9 +90,9 @@ impl Tree {
 /// What a search found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// Fillings, each better than the one before.
+    /// Patterns, each better than the one before.
     pub(crate) patterns: Vec<(f64, Vec<u32>)>,
-    /// No pattern is worth more, that which `enough` left aside.
+    /// No pattern has more dual value, that which `enough` left aside.
     pub(crate) at_most: f64,
     /// Relaxations solved.
     pub(crate) solved: u32,
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
             if new.is_empty() {
                 return;
             }
-            // Cuts that are worth nothing make room.
+            // Cuts whose dual price is zero make room.
             let n = self.resources.len();
             let mut kept: Vec<Row> = cuts
                 .iter()
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at up to `nodes` nodes for patterns worth more than `enough`. A better filling must be so by `slack`,
+    /// Looks at up to `nodes` nodes for patterns of more dual value than `enough`. A better pattern must be so by `slack`,
     /// relative.
     pub(crate) fn run(&mut self, enough: f64, slack: f64, nodes: u32) -> Found {
         self.cut(enough * slack);
@@ -303,13 +303,13 @@ impl<'a> Search<'a> {
         Node { bounds, limits, basis: self.relaxation.basis(), at_most, number: tree.made }
     }
 
-    // What nothing in the node is worth more than.
+    // What no dual value in the node exceeds.
     fn relaxed(&mut self, tree: &mut Tree) -> f64 {
         tree.left = tree.left.saturating_sub(1);
         self.relaxation.solve().map_or(0.0, |prices| self.relaxation.bound(&prices))
     }
 
-    // What a pattern is worth, if it fits.
+    // A pattern's dual value, if it fits.
     fn value(&self, uses: &[u32]) -> Option<f64> {
         let fits = |resource: &Resource| {
             let sum: i128 = resource.sizes.iter().zip(uses).map(|(size, n)| i128::from(*size) * i128::from(*n)).sum();

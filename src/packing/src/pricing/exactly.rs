@@ -7,7 +7,7 @@ use crate::problem::Rule;
 use crate::tuning::pricing::RULES_TO_BRANCH_ON;
 
 impl Pricer<'_> {
-    // Goes on where the quick search gave up. What is in the bin from the start is worth `before`.
+    // Goes on where the quick search gave up. What is in the bin from the start has the dual value `before`.
     pub(super) fn search_exactly(&mut self, nodes: u32, before: f64) {
         let candidates = &self.candidates;
         let columns = candidates.iter().map(|candidate| (candidate.price, candidate.at_most)).collect();

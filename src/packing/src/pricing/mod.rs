@@ -17,15 +17,15 @@ use multipliers::Lagrangian;
 /// What the search of a bin found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Priced {
-    /// The best pattern that was found to be worth more than the threshold; empty if none was.
+    /// The best pattern found whose dual value exceeds the threshold; empty if none was.
     pub(crate) items: Vec<(u32, u32)>,
-    /// The patterns before it that were worth more than the threshold.
+    /// The patterns before it whose dual value exceeds the threshold.
     pub(crate) others: Vec<(f64, Vec<(u32, u32)>)>,
     /// Patterns of further bins with what it leaves.
     pub(crate) after: Vec<(f64, Vec<(u32, u32)>)>,
     /// Its dual value, or the threshold.
     pub(crate) value: f64,
-    /// No pattern is worth more, the threshold aside: certain, whether or not the search was complete.
+    /// No pattern has more dual value, the threshold aside: certain, whether or not the search was complete.
     pub(crate) at_most: f64,
     /// Relaxations that were solved, times their columns.
     pub(crate) work: u64,
@@ -38,11 +38,11 @@ pub(crate) struct PricingEffort {
     pub(crate) steps: u32,
     /// Relaxations that the exact one may solve, where the quick one was cut short; none, and there is no exact one.
     pub(crate) nodes: u32,
-    /// A pattern is looked for that is worth so many times as much as the best, or the threshold.
+    /// A pattern is looked for whose dual value is so many times that of the best, or the threshold.
     pub(crate) slack: f64,
 }
 
-/// A bin, what there is for it, and what its pattern must be worth.
+/// A bin, what there is for it, and what dual value its pattern must exceed.
 #[derive(Clone, Copy)]
 pub(crate) struct Query<'a> {
     /// The type of bin.

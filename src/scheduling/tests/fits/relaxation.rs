@@ -8,8 +8,8 @@ use crate::mk::{mk_demands, mk_in, mk_pool, mk_spread, mk_taint, mk_term};
 /// What a demand asks for: constraints by kind and key, the preferred zone, whether preferred taints count.
 fn in_words(cluster: &Cluster, demand: &Demand) -> String {
     let word = |constraint: &Constraint| match constraint {
-        Constraint::Affinity { .. } => "together",
-        Constraint::AntiAffinity { .. } => "apart",
+        Constraint::Affinity { .. } => "affinity",
+        Constraint::AntiAffinity { .. } => "anti-affinity",
         Constraint::Spread { .. } => "spread",
     };
     let mut words: Vec<String> = demand.host.iter().map(|c| format!("{}/host", word(c))).collect();
@@ -46,10 +46,10 @@ fn preferences_are_given_up_in_karpenters_order_the_heaviest_of_a_kind_first() {
     let (_, demands) = mk_demands(&mut cluster, "web", spec);
     let words: Vec<String> = demands.iter().map(|demand| in_words(&cluster, demand)).collect();
     let expected = [
-        "apart/host apart/rack spread/host spread/rack spread/zone together/host together/rack heavy taints",
-        "apart/host apart/rack spread/host spread/rack spread/zone together/host heavy taints",
-        "apart/host apart/rack spread/host spread/rack spread/zone heavy taints",
-        "apart/host spread/host spread/rack spread/zone heavy taints",
+        "affinity/host affinity/rack anti-affinity/host anti-affinity/rack spread/host spread/rack spread/zone heavy taints",
+        "affinity/host anti-affinity/host anti-affinity/rack spread/host spread/rack spread/zone heavy taints",
+        "anti-affinity/host anti-affinity/rack spread/host spread/rack spread/zone heavy taints",
+        "anti-affinity/host spread/host spread/rack spread/zone heavy taints",
         "spread/host spread/rack spread/zone heavy taints",
         "spread/host spread/rack spread/zone light taints",
         "spread/host spread/rack spread/zone taints",
