@@ -201,10 +201,13 @@ fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
         };
         return content(object) != content(old);
     }
-    if object.get("spec") != old.get("spec") {
-        return true;
-    }
-    resource.is("deployments.apps") && object.pointer("/metadata/annotations") != old.pointer("/metadata/annotations")
+    let counted: &[&str] = match resource.storage.as_str() {
+        "deployments.apps" => &["/spec", "/metadata/annotations"],
+        "endpointslices.discovery.k8s.io" => &["/addressType", "/endpoints", "/ports", "/metadata/labels"],
+        "podtemplates" => &["/template"],
+        _ => &["/spec"],
+    };
+    counted.iter().any(|field| object.pointer(field) != old.pointer(field))
 }
 
 /// A job's pods are told by its uid, unless it brings a selector of its own.
