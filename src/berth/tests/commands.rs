@@ -105,6 +105,39 @@ fn the_cheapest_plan_of_a_few_pods_is_said_to_be_optimal() {
 }
 
 #[test]
+fn no_bound_counts_an_owner_beside_the_room_that_it_is_in() {
+    // A node takes four pods: the owner, in the Reservation's room, and three that keep to it.
+    let catalogue = r#"[{"name": "t", "architecture": "amd64", "operatingSystems": ["linux"],
+        "resources": {"cpu": "16", "memory": "32Gi", "pods": "4"}, "offerings": [{"Price": 0.6, "Available": true,
+        "Requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]}]"#;
+    let file = std::env::temp_dir().join(format!("berth-four-pods-{}.json", std::process::id()));
+    std::fs::write(&file, catalogue).unwrap();
+    let containers = |cpu| format!("containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]");
+    let deployment = |name: &str, replicas: u32, spec: String| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  replicas: {replicas}\n  \
+             selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
+             spec: {{{spec}}}\n"
+        )
+    };
+    let beside_web = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+        [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
+    let manifests = format!(
+        "apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {{name: room}}\nspec:\n  \
+         owners: [{{labelSelector: {{matchLabels: {{app: web}}}}}}]\n  template: {{spec: {{{}}}}}\n{}{}",
+        containers("1"),
+        deployment("web", 1, containers("2")),
+        deployment("side", 3, format!("{beside_web}, {}", containers("1500m"))),
+    );
+    let plan = common::plan_json(&manifests, &["--bound", "--instance-types", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let summary = &plan["summary"];
+    assert_eq!((&summary["placed"], &summary["nodeClaims"]), (&4.into(), &1.into()), "{plan}");
+    assert!(summary["lowerBound"].as_f64() <= summary["hourlyCost"].as_f64(), "{summary}");
+}
+
+#[test]
 fn many_threads_give_the_same_plan() {
     let now = "2026-01-01T00:00:00Z";
     let plan =

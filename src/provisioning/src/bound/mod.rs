@@ -3,7 +3,7 @@
 
 mod spread;
 
-use berth_model::{ClassId, Constraint, Money, Resources, Sym};
+use berth_model::{ClassId, Constraint, MemberKind, Money, Resources, Sym};
 use berth_packing::{BinType, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
@@ -62,12 +62,13 @@ impl Planner<'_> {
         self.state.forget(fresh);
         let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
         placed.sort_unstable();
+        let holds_for_owners = self.drop_held_for_owners(&mut placed);
 
         // No plan has more than all of it on new nodes.
         let total =
             placed.iter().map(|&(class, count)| i128::from(self.shares.weight(class)) * i128::from(count)).sum();
         self.set_share_total(total);
-        let mut relaxed = Relaxed::of(self);
+        let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(self) };
         let mut rows = RelaxedRows::default();
         let strictest = |class: ClassId| demands(self.cluster, self.universe, class).pop();
         let demands: FxHashMap<ClassId, Demand> =
@@ -114,6 +115,22 @@ impl Planner<'_> {
         let start: Vec<(Pattern, u32)> = start.collect();
         let bound = berth_packing::bound(&problem, &start, bound_budget(Workload::of(&rows)));
         Bound { cost: below(bound), relaxed: relaxed.names() }
+    }
+
+    // Owners may be in the room that Reservations hold, so where some are placed, only they are counted, not the room.
+    // Says whether any room is left out.
+    fn drop_held_for_owners(&self, placed: &mut Vec<(ClassId, u32)>) -> bool {
+        let is_owner = |id: ClassId| {
+            let spec = self.universe.class(id).and_then(|class| self.cluster.spec(class.spec));
+            spec.is_some_and(|spec| !spec.reservation.owner_of.is_empty())
+        };
+        let n_before = placed.len();
+        if placed.iter().any(|&(id, _)| is_owner(id)) {
+            let holds =
+                |id: ClassId| self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
+            placed.retain(|&(id, _)| !holds(id));
+        }
+        placed.len() < n_before
     }
 
     // A class with all that it could ever be admitted to, in a domain or anywhere.
@@ -213,6 +230,7 @@ struct Relaxed {
     volumes: bool,
     nodes: bool,
     shares: bool,
+    held: bool,
 }
 
 impl Relaxed {
@@ -242,6 +260,7 @@ impl Relaxed {
             (self.min_values, "minValues"),
             (self.volumes, "volumes that pods may not share"),
             (self.nodes, "labels, taints and topology of existing nodes"),
+            (self.held, "room that Reservations hold beside their owners"),
             (self.shares, "shares of zones, instance types and capacity types (--max-share)"),
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
