@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::Options;
 use crate::budget::{Budgets, PoolNodes};
+use crate::command::Method;
 use crate::drift::drift;
 use crate::expiring::{self, expiry};
 use crate::pdb::Limits;
@@ -80,6 +81,17 @@ impl Candidate {
     pub(crate) fn is_reserved(&self) -> bool {
         self.capacity_type == labels::RESERVED
     }
+
+    /// The method that would take it by itself.
+    pub(crate) fn method(&self) -> Method {
+        if self.drift.is_some() {
+            Method::Drift
+        } else if self.is_empty {
+            Method::Emptiness
+        } else {
+            Method::SingleNodeConsolidation
+        }
+    }
 }
 
 /// A NodePool, as disruption sees it.
@@ -109,6 +121,16 @@ pub(crate) struct Survey {
 
 fn reason(text: impl Into<String>) -> Reason {
     Reason { reason: text.into(), count: 0 }
+}
+
+/// Budgets of a NodePool that let none of its nodes go now.
+pub(crate) fn no_budget(pool: &str) -> Reason {
+    reason(format!("no budget of NodePool {pool:?} lets a node go for this now"))
+}
+
+/// Budgets of a NodePool that cannot be read.
+pub(crate) fn unreadable_budgets(pool: &str, error: &str) -> Reason {
+    reason(format!("NodePool {pool:?}: {error}"))
 }
 
 // === impl Survey ===
@@ -213,6 +235,18 @@ impl Survey {
     pub(crate) fn n_leaving(&self, reservation: &str, undecided: &BTreeSet<String>) -> usize {
         let on_it = self.candidates.iter().filter(|candidate| candidate.reservation.as_deref() == Some(reservation));
         on_it.filter(|known| known.is_going && !undecided.contains(&*known.node.key.name)).count()
+    }
+
+    /// Why the budgets of its NodePool let a node not go now; `None` where they do.
+    pub(crate) fn refused_by_budgets(&self, candidate: &Candidate, now: Timestamp) -> Option<Reason> {
+        let pool = self.pools.get(&candidate.pool)?;
+        match &pool.budgets {
+            Err(error) => Some(unreadable_budgets(&candidate.pool, error)),
+            Ok(budgets) if budgets.allowed(candidate.method().reason(), pool.nodes, now) == 0 => {
+                Some(no_budget(&candidate.pool))
+            }
+            Ok(_) => None,
+        }
     }
 
     /// Counts a node for its NodePool.

@@ -50,5 +50,7 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
                 (judged(candidate, replacement, &options, (&prices, &survey)), launches)
             }
         };
-    Ok(Some(Removal { kept: kept(candidate), verdict, moves, left, launches }))
+    let mut kept = kept(candidate);
+    kept.extend(survey.refused_by_budgets(candidate, now));
+    Ok(Some(Removal { kept, verdict, moves, left, launches }))
 }

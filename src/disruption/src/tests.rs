@@ -492,6 +492,28 @@ fn pending_pods_are_no_cost_of_a_removal() {
     assert!(disruption.commands[0].savings > Money::ZERO);
 }
 
+#[rstest]
+#[case::none(json!([{"nodes": "0"}]), Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+#[case::none_of_this_reason(json!([{"nodes": "0", "reasons": ["Underutilized"]}]),
+    Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+#[case::none_of_another_reason(json!([{"nodes": "0", "reasons": ["Empty"]}]), None)]
+#[case::one(json!([{"nodes": "1"}]), None)]
+#[case::none_in_a_window(json!([{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}]),
+    Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+#[case::none_in_another_window(json!([{"nodes": "0", "schedule": "0 13 * * *", "duration": "8h"}]), None)]
+#[case::unreadable(json!([{"nodes": "few"}]), Some("NodePool \"pool\": spec.disruption.budgets[0].nodes: expected a \
+    number of nodes, or a percentage from 0% to 100%, found \"few\""))]
+fn a_removal_names_the_budget_that_keeps_the_node(#[case] budgets: Value, #[case] expected: Option<&str>) {
+    let objects = [
+        pool("pool", &json!({"budgets": budgets}), ON_DEMAND),
+        node("a", "huge", "on-demand"),
+        pod("p", "a", "1", &json!({})),
+    ];
+    let found = removal(&mut state_of(&objects, &[]), "a", &Options::default(), now()).unwrap().unwrap();
+    let kept: Vec<&str> = found.kept.iter().map(|kept| &*kept.reason).collect();
+    assert_eq!(kept, expected.into_iter().collect::<Vec<_>>());
+}
+
 fn claim_of(node: &str, created: &str, expire_after: &str) -> Object {
     Object::from(typed::<berth_api::NodeClaim>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": format!("claim-{node}"), "uid": format!("claim-{node}"), "creationTimestamp": created},

@@ -18,7 +18,7 @@ use berth_state::{ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::batches::Batches;
-use crate::candidate::{Candidate, Reason, Survey};
+use crate::candidate::{Candidate, Reason, Survey, no_budget, unreadable_budgets};
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
@@ -215,7 +215,7 @@ impl<'s> Search<'s> {
         if let Some(pool) = self.survey.pools.get(&candidate.pool)
             && let Err(error) = &pool.budgets
         {
-            reasons.push(Reason { reason: format!("NodePool {:?}: {error}", candidate.pool), count: 0 });
+            reasons.push(unreadable_budgets(&candidate.pool, error));
         }
         // What keeps it from drift is the reason there.
         if !(candidate.is_static && candidate.drift.is_some()) {
@@ -224,18 +224,8 @@ impl<'s> Search<'s> {
                 reasons.extend(candidate.unconsolidatable.iter().cloned());
             }
         }
-        if reasons.is_empty() {
-            let method = if candidate.drift.is_some() {
-                Method::Drift
-            } else if candidate.is_empty {
-                Method::Emptiness
-            } else {
-                Method::SingleNodeConsolidation
-            };
-            if self.batches.most(&candidate.pool, method) == 0 {
-                let text = format!("no budget of NodePool {:?} lets a node go for this now", candidate.pool);
-                reasons.push(Reason { reason: text, count: 0 });
-            }
+        if reasons.is_empty() && self.batches.most(&candidate.pool, candidate.method()) == 0 {
+            reasons.push(no_budget(&candidate.pool));
         }
         if reasons.is_empty() {
             reasons.extend(self.tried.get(&candidate.node).into_iter().flatten().cloned());

@@ -78,7 +78,8 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
 fn if_it_went(removal: &Removal, story: &mut Explanation) {
     let verdict = match &removal.verdict {
         Verdict::Pays { savings, evictions } => {
-            format!("saves ${}/h, and {evictions} pods are evicted", rounded(*savings, 4))
+            let pods = if *evictions == 1 { "1 pod is".to_owned() } else { format!("{evictions} pods are") };
+            format!("saves ${}/h, and {pods} evicted", rounded(*savings, 4))
         }
         Verdict::Stays(reasons) | Verdict::Blocked(reasons) => reasons.iter().map(why).collect::<Vec<_>>().join("; "),
         Verdict::Unknown => String::new(),
