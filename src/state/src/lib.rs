@@ -41,6 +41,7 @@ mod patch;
 mod patched;
 mod rebuild;
 mod relevant;
+mod replica;
 mod slots;
 mod state;
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub use fork::{Fork, ForkError, is_remade};
 pub use object::{Key, Kind, Object, ObjectRef, Typed};
 pub use patch::Patch;
 pub use rebuild::{Conversion, Tracked};
+pub use replica::Update;
 pub use state::State;
 
 /// A point in time, as the caller's clock has it.

@@ -16,6 +16,7 @@ use crate::links::Links;
 use crate::object::version;
 use crate::patch::node_of;
 use crate::rebuild::{Built, scheduler_of};
+use crate::replica::Noted;
 use crate::slots::Cloud;
 use crate::{
     AssumptionId, CountsAs, Event, Fork, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched,
@@ -34,12 +35,12 @@ pub struct State {
     /// Objects by the nodes that they belong to.
     pub(crate) links: Links,
     /// Kinds that were listed.
-    listed: BTreeSet<Kind>,
+    pub(crate) listed: BTreeSet<Kind>,
     /// By kind: how new its latest list was. What is older and was not in it is gone.
     pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
-    next_assumption: u64,
+    pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
@@ -51,6 +52,8 @@ pub struct State {
     pub(crate) forgotten: &'static str,
     /// What a conversion that failed leaves.
     empty: Cluster,
+    /// What a replica is to be told, where there is one.
+    pub(crate) noted: Option<Noted>,
 }
 
 // === impl State ===
@@ -73,6 +76,7 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
     }
 
@@ -96,6 +100,9 @@ impl State {
                 let same = same_types && self.cloud.seen == seen && self.cloud.counts.is_empty();
                 (self.cloud.catalogue, self.cloud.seen) = (Some(catalogue), seen);
                 self.cloud.counts.clear();
+                if !same {
+                    self.note_cloud(!same_types);
+                }
                 if !same && same_types {
                     self.supplies_changed();
                 } else if !same {
@@ -111,6 +118,7 @@ impl State {
                     self.cloud.counts.insert(count.reservation_id.clone(), count);
                 }
                 if touched.room {
+                    self.note_cloud(false);
                     self.supplies_changed();
                 }
                 touched
@@ -155,6 +163,7 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
     }
 
@@ -248,6 +257,7 @@ impl State {
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
         if self.cloud.classes != classes {
             self.cloud.classes = classes;
+            self.note_cloud(true);
             self.offers_changed();
         }
     }
@@ -528,8 +538,20 @@ impl State {
 
     fn refresh(&mut self, key: &Key) -> Touched {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
-        let (before, known) = (entry.counted.clone(), entry.current.clone());
+        let known = (entry.counted.clone(), entry.current.clone());
         let changed = entry.refresh(key, &self.options);
+        self.note(key, changed);
+        self.refreshed(key, known, changed)
+    }
+
+    /// An entry is another one now: brings what depends on it up to date. `before` is what counted, and what was current.
+    pub(crate) fn refreshed(
+        &mut self,
+        key: &Key,
+        (before, known): (Option<Object>, Option<Object>),
+        changed: bool,
+    ) -> Touched {
+        let Some(entry) = self.entries.get(key) else { return Touched::default() };
         let after = entry.counted.clone();
         let on_slot = if key.kind == Kind::NodeClaim { entry.on_slot().cloned() } else { None };
         self.links.changed(key, known.as_ref(), entry.current.as_ref());
