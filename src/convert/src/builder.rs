@@ -115,7 +115,11 @@ fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(
 }
 
 pub(crate) fn name_of<'a>(kind: &'static str, metadata: &'a ObjectMeta) -> Result<&'a str, ConvertError> {
-    metadata.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+    named(kind, metadata.name.as_deref())
+}
+
+pub(crate) fn named<'a>(kind: &'static str, name: Option<&'a str>) -> Result<&'a str, ConvertError> {
+    name.filter(|name| !name.is_empty()).ok_or_else(|| {
         ConvertError::new(kind, "without a name", vec![Problem::new("metadata.name", "expected a name")])
     })
 }

@@ -5,7 +5,6 @@ use berth_model::{BoundPod, ClassId, Cluster, KeyedMap, MemberKind, MemberRun, M
 use berth_provisioning::{Floor, Launching};
 use berth_scheduling::Scheduler;
 use berth_state::{State, Time, is_remade};
-use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::FxHashMap;
 
 use crate::beside;
@@ -349,8 +348,8 @@ fn is_as_good(floor: Money, below: Money) -> bool {
 fn loses_any(state: &State, cluster: &Cluster, node: usize) -> bool {
     let pods = cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
     pods.iter().filter(|pod| pod.replaced_by.is_none()).any(|pod| {
-        let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-        object.is_some_and(|object| is_remade(object))
+        let record = state.pod(cluster.symbols.text(pod.namespace), &pod.name);
+        record.is_some_and(|record| is_remade(record))
     })
 }
 

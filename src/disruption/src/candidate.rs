@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, labels};
 use berth_model::{KeyedMap, Money};
-use berth_state::{Key, Kind, Object, ObjectRef, State};
+use berth_state::{Key, Kind, ObjectRef, PodRecord, State};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -138,12 +138,12 @@ pub(crate) fn unreadable_budgets(pool: &str, error: &str) -> Reason {
 impl Survey {
     /// Looks at every node that carries the label of a NodePool.
     pub(crate) fn of(state: &State, prices: &Prices, options: &Options, now: Timestamp) -> Self {
-        let known = state.all_with_observed::<Pod>();
-        let all_pods: Vec<&Pod> = known.map(|(_, pod, observed)| newest_pod(pod, observed)).collect();
+        let known = state.pods_with_observed();
+        let all_pods: Vec<&PodRecord> = known.map(|(pod, observed)| newest_pod(pod, observed)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
-        let mut by_node: KeyedMap<&str, Vec<&Pod>> = KeyedMap::default();
+        let mut by_node: KeyedMap<&str, Vec<&PodRecord>> = KeyedMap::default();
         for pod in &all_pods {
-            if let Some(node) = node_of(pod) {
+            if let Some(node) = pod.node() {
                 by_node.entry(node).or_default().push(pod);
             }
         }
@@ -179,7 +179,7 @@ impl Survey {
     fn with_pods<'s>(
         state: &'s State,
         (prices, limits): (&Prices, &Limits<'_>),
-        pods_of: impl Fn(&str) -> Option<Vec<&'s Pod>>,
+        pods_of: impl Fn(&str) -> Option<Vec<&'s PodRecord>>,
         options: &Options,
         now: Timestamp,
     ) -> Self {
@@ -290,21 +290,14 @@ fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
 
 /// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
 /// that was moved in a what-if is as that has it.
-fn newest_pod<'s>(pod: &'s Pod, observed: Option<&'s Arc<Pod>>) -> &'s Pod {
-    let is_same = |newest: &&Pod| newest.metadata.uid == pod.metadata.uid && node_of(newest) == node_of(pod);
+fn newest_pod<'s>(pod: &'s PodRecord, observed: Option<&'s Arc<PodRecord>>) -> &'s PodRecord {
+    let is_same = |newest: &&PodRecord| newest.uid() == pod.uid() && newest.node() == pod.node();
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(pod)
 }
 
 /// The same of one pod.
-fn newest_of<'s>(state: &'s State, pod: &'s Pod) -> &'s Pod {
-    match state.observed(&reference(Kind::Pod, &pod.metadata).key) {
-        Some(Object::Pod(observed)) => newest_pod(pod, Some(observed)),
-        _ => pod,
-    }
-}
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
+fn newest_of<'s>(state: &'s State, pod: &'s PodRecord) -> &'s PodRecord {
+    newest_pod(pod, state.observed_pod(pod.namespace(), pod.name()))
 }
 
 /// The newest version of a node, unless a what-if changed it.
@@ -351,7 +344,7 @@ struct Facts<'a> {
     knows_claims: bool,
     pool: Option<&'a NodePool>,
     pool_name: &'a str,
-    pods: &'a [&'a Pod],
+    pods: &'a [&'a PodRecord],
     rooms: &'a [&'a Reservation],
     /// Why the caller keeps it.
     kept: Option<&'a str>,
@@ -364,7 +357,7 @@ struct Facts<'a> {
 
 impl Facts<'_> {
     fn candidate(&self, prices: &Prices, limits: &Limits<'_>) -> Candidate {
-        let moved: Vec<&Pod> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
+        let moved: Vec<&PodRecord> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
         let none = BTreeMap::new();
         let node_labels = self.node.metadata.labels.as_ref().unwrap_or(&none);
         let key = Key::new(Kind::Node, "", self.node.metadata.name.as_deref().unwrap_or_default());
@@ -402,11 +395,8 @@ impl Facts<'_> {
 
     /// What people should mend.
     fn faults(&self) -> Vec<(ObjectRef, String)> {
-        let annotated = self.pods.iter().filter(|pod| {
-            pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::DO_NOT_DISRUPT))
-        });
-        let of_pods =
-            annotated.filter_map(|pod| Some((reference(Kind::Pod, &pod.metadata), pods::check_do_not_disrupt(pod)?)));
+        let annotated = self.pods.iter().filter(|pod| pod.annotation(labels::DO_NOT_DISRUPT).is_some());
+        let of_pods = annotated.filter_map(|pod| Some((pod.reference(), pods::check_do_not_disrupt(pod)?)));
         let mut faults: Vec<(ObjectRef, String)> = of_pods.collect();
         let node = Some((Kind::Node, &self.node.metadata));
         let claim = self.claim.map(|claim| (Kind::NodeClaim, &claim.metadata));

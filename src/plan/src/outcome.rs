@@ -1,5 +1,7 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
+use std::sync::Arc;
+
 use berth_model::{
     BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, MemberKind, MemberRun, Node, Phase, PodStage,
     Reservation, Resources, Sym,
@@ -243,7 +245,7 @@ impl Settled {
     }
 }
 
-fn bound(namespace: Sym, name: Box<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
+fn bound(namespace: Sym, name: Arc<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
     BoundPod {
         namespace,
         name,

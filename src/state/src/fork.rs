@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::assume::Progress;
-use crate::patch::node_of;
-use crate::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time, Write};
+use crate::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, PodRecord, State, Time, Write};
 
 /// Why a fork could not do something; it changed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,13 +65,14 @@ impl<'a> Fork<'a> {
             self.change(&claim, Patch::Delete { at })?;
         }
         let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod));
-        Ok(pods.filter_map(|pod| Object::Pod(Arc::clone(pod)).reference()).collect())
+        Ok(pods.map(|pod| pod.reference()).collect())
     }
 
     fn claim_of(&self, node: &Node) -> Option<ObjectRef> {
         let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        self.state.get(self.state.links.claim_of(name, provider)?)?.reference()
+        let key = self.state.links.claim_of(name, provider)?;
+        self.state.has(key).then(|| key.clone().with_uid(self.state.uid_of(key).as_deref()))
     }
 
     /// A node is planned: capacity in flight, to which no scheduler binds yet.
@@ -154,8 +155,8 @@ impl<'a> Fork<'a> {
     }
 
     fn expect_unbound(&self, pod: &ObjectRef) -> Result<(), ForkError> {
-        let known = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
-        match known.and_then(|pod| node_of(pod)) {
+        let known = self.state.pod(&pod.key.namespace, &pod.key.name);
+        match known.and_then(|pod| pod.node()) {
             Some(node) => Err(ForkError::IsBound { pod: pod.key.clone(), node: node.to_owned() }),
             None => Ok(()),
         }
@@ -185,14 +186,8 @@ impl Drop for Fork<'_> {
 }
 
 /// Whether another pod comes in place of one whose node goes, for any node.
-pub fn is_remade(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    let is_mirror =
-        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
-    !is_mirror
-        && !matches!(phase, Some("Succeeded" | "Failed"))
-        && pod.metadata.deletion_timestamp.is_none()
-        && !controllers.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
+pub fn is_remade(pod: &PodRecord) -> bool {
+    let is_of_node =
+        |owner: &OwnerReference| owner.controller == Some(true) && matches!(owner.kind.as_str(), "DaemonSet" | "Node");
+    !pod.is_mirror() && !pod.has_ended() && pod.deletion().is_none() && !pod.owner_references().iter().any(is_of_node)
 }

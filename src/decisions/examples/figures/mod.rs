@@ -141,3 +141,13 @@ pub(crate) fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
 }
+
+/// Memory in use now and at most so far, MiB, as Linux counts it; nothing where that is not to be had.
+pub(crate) fn memory() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mebibytes = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default() / 1024
+    };
+    (mebibytes("VmRSS:"), mebibytes("VmHWM:"))
+}

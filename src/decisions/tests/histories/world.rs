@@ -184,12 +184,12 @@ impl World {
     fn tell(&mut self, event: Event) {
         // The deletion of what was created may come twice, and be understood with the answer that tells its uid.
         let of_old = self.told.older(&event).filter(|key| self.state.observed(key).is_some());
-        let of_old = of_old.map(|key| (self.state.get(&key).cloned(), key));
+        let of_old = of_old.map(|key| (self.state.get(&key), key));
         self.told.note(&event);
         // Objects that cannot be used are refused; the state keeps which.
         let _ = self.state.apply(event, self.now);
         if let Some((before, key)) = of_old {
-            assert_eq!(self.state.get(&key), before.as_ref(), "an older event of {key} changed it");
+            assert_eq!(self.state.get(&key), before, "an older event of {key} changed it");
         }
     }
 
@@ -201,9 +201,10 @@ impl World {
         let unsettled: BTreeSet<&Key> = written.map(|write| &write.object.key).chain(&unsettled).collect();
         for (key, newest) in self.told.newest() {
             let observed = self.state.observed(key);
+            let observed = observed.as_ref();
             assert_eq!(observed, newest, "{key}");
             if observed == self.truth.get(key) && !unsettled.contains(key) {
-                assert_eq!(self.state.get(key), observed, "{key} is as it was observed");
+                assert_eq!(self.state.get(key).as_ref(), observed, "{key} is as it was observed");
             }
         }
     }
@@ -384,8 +385,8 @@ impl World {
         let pod = || self.pick(Kind::Pod, a);
         let node = || self.pick(Kind::Node, b).map(|node| node.key.name);
         let is_free = |pod: &ObjectRef| {
-            let pod = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
-            pod.is_some_and(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
+            let pod = self.state.pod(&pod.key.namespace, &pod.key.name);
+            pod.is_some_and(|pod| pod.node().is_none())
         };
         Some(match what % 8 {
             0 | 1 => (pod().filter(is_free)?, Patch::Bind { node: node()?, annotations: BTreeMap::new() }),
@@ -454,8 +455,8 @@ impl World {
     /// Holds each object, and who is on which node, to what there is.
     pub(crate) fn expect_what_there_is(&self) {
         for &kind in Kind::ALL {
-            let known: Vec<&Object> = self.state.objects(kind).map(|(_, object)| object).collect();
-            let expected: Vec<&Object> = self.truth.values().filter(|object| object.kind() == kind).collect();
+            let known: Vec<Object> = self.state.objects(kind).map(|(_, object)| object).collect();
+            let expected: Vec<Object> = self.truth.values().filter(|object| object.kind() == kind).cloned().collect();
             assert_eq!(known, expected);
         }
         let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());

@@ -18,7 +18,6 @@ use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, consolid
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
-use k8s_openapi::api::core::v1::Pod;
 
 use crate::Options;
 use crate::candidate::{Candidate, Survey};
@@ -217,8 +216,8 @@ fn is_beyond(state: &State, cluster: &Cluster, pod: &BoundPod) -> bool {
     if pod.draws_from.is_some() {
         return true;
     }
-    let object = || state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-    pod.replaced_by.is_none() && object().is_some_and(|object| is_remade(object))
+    let record = || state.pod(cluster.symbols.text(pod.namespace), &pod.name);
+    pod.replaced_by.is_none() && record().is_some_and(|record| is_remade(record))
 }
 
 /// The sorts of pods that come again.

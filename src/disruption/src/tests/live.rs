@@ -105,7 +105,7 @@ impl Played {
             return self.untaint(command);
         };
         for (pod, onto) in confirmed {
-            let before = self.state.get(&pod).unwrap().clone();
+            let before = self.state.get(&pod).unwrap();
             deleted(&mut self.state, &before);
             let Object::Pod(before) = before else { panic!("a pod") };
             let mut next = (*before).clone();
@@ -116,7 +116,7 @@ impl Played {
             applied(&mut self.state, Object::from(next));
         }
         for node in &command.nodes {
-            let gone = self.state.get(&node.key).unwrap().clone();
+            let gone = self.state.get(&node.key).unwrap();
             deleted(&mut self.state, &gone);
         }
     }
