@@ -201,10 +201,9 @@ impl World {
         let unsettled: BTreeSet<&Key> = written.map(|write| &write.object.key).chain(&unsettled).collect();
         for (key, newest) in self.told.newest() {
             let observed = self.state.observed(key);
-            let observed = observed.as_ref();
-            assert_eq!(observed, newest, "{key}");
-            if observed == self.truth.get(key) && !unsettled.contains(key) {
-                assert_eq!(self.state.get(key).as_ref(), observed, "{key} is as it was observed");
+            assert_eq!(observed, newest.map(objects::as_kept), "{key}");
+            if observed == self.truth.get(key).map(objects::as_kept) && !unsettled.contains(key) {
+                assert_eq!(self.state.get(key), observed, "{key} is as it was observed");
             }
         }
     }
@@ -456,7 +455,8 @@ impl World {
     pub(crate) fn expect_what_there_is(&self) {
         for &kind in Kind::ALL {
             let known: Vec<Object> = self.state.objects(kind).map(|(_, object)| object).collect();
-            let expected: Vec<Object> = self.truth.values().filter(|object| object.kind() == kind).cloned().collect();
+            let expected = self.truth.values().filter(|object| object.kind() == kind);
+            let expected: Vec<Object> = expected.map(objects::as_kept).collect();
             assert_eq!(known, expected);
         }
         let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
