@@ -83,6 +83,13 @@ impl Shapes {
         PodRecord { name, metadata, spec, status, node, uid, version, created, started, more }
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        let Shapes { metadata, specs, statuses, texts } = self;
+        metadata.values.len() + specs.values.len() + statuses.values.len() + texts.values.len()
+    }
+
     /// A text that others have, too: the name of a node or a namespace.
     pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.text(text)

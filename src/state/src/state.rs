@@ -95,6 +95,9 @@ impl State {
             Event::Relisted { kind, objects, resource_version } => {
                 self.relist(kind, objects, version(resource_version.as_deref()), &mut refused)
             }
+            Event::Listed { kind, keys, resource_version } => {
+                self.listed(kind, &keys, version(resource_version.as_deref()))
+            }
             Event::Read { object, found } => self.read(&object, found, &mut refused),
             Event::Offered { catalogue, seen } => {
                 let same_types = self.cloud.catalogue.as_deref() == Some(&*catalogue);
@@ -289,6 +292,12 @@ impl State {
             self.cloud.classes = classes;
             self.offers_changed();
         }
+    }
+
+    /// How many labels, specs, statuses and texts of pods are kept once, those that no pod has any more among them.
+    #[cfg(test)]
+    pub(crate) fn n_shapes(&self) -> usize {
+        self.shapes.len()
     }
 
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
@@ -514,8 +523,16 @@ impl State {
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
             touched.merge(self.upsert(object, refused));
         }
+        self.listed_at.extend(before.map(|version| (kind, version)));
+        touched.merge(self.listed(kind, &listed, version));
+        touched
+    }
+
+    /// All objects of a kind were listed: what is known and was not is gone.
+    fn listed(&mut self, kind: Kind, listed: &BTreeSet<Key>, version: Option<u64>) -> Touched {
+        let mut touched = Touched::default();
         self.listed.insert(kind);
-        self.listed_at.extend(version.or(before).map(|version| (kind, version)));
+        self.listed_at.extend(version.map(|version| (kind, version)));
         let of_kind = self.of_kind(kind);
         let is_newer = |known: u64| version.is_some_and(|list| known > list);
         let is_gone = |known: &Kept| !known.version().is_some_and(is_newer);
