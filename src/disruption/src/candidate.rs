@@ -141,7 +141,7 @@ impl Survey {
         let known = state.pods_with_observed();
         let all_pods: Vec<&PodRecord> = known.map(|(pod, observed)| newest_pod(pod, observed)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
-        let mut by_node: KeyedMap<&str, Vec<&PodRecord>> = KeyedMap::default();
+        let mut by_node: KeyedMap<&str, Vec<&PodRecord>> = state.keyed_map();
         for pod in &all_pods {
             if let Some(node) = pod.node() {
                 by_node.entry(node).or_default().push(pod);
@@ -316,7 +316,7 @@ struct Claims<'s> {
 
 impl<'s> Claims<'s> {
     fn of(state: &'s State) -> Self {
-        let mut claims = Claims { by_provider_id: KeyedMap::default(), by_node: KeyedMap::default(), are_known: false };
+        let mut claims = Claims { by_provider_id: state.keyed_map(), by_node: state.keyed_map(), are_known: false };
         for claim in state.all::<NodeClaim>() {
             claims.are_known = true;
             let Some(status) = &claim.status else { continue };

@@ -38,6 +38,16 @@ struct Table<T: ?Sized> {
 // === impl Shapes ===
 
 impl Shapes {
+    /// None yet; found by hashes with this key.
+    pub(crate) fn new(keyed: &Keyed) -> Self {
+        Shapes {
+            metadata: Table::new(keyed),
+            specs: Table::new(keyed),
+            statuses: Table::new(keyed),
+            texts: Table::new(keyed),
+        }
+    }
+
     /// A pod as a record.
     pub(crate) fn pod(&mut self, pod: Pod) -> PodRecord {
         self.pod_like(pod, None, None)
@@ -196,7 +206,7 @@ fn trimmed_statuses(statuses: Option<Vec<ContainerStatus>>) -> Option<Vec<Contai
 
 impl<T: ?Sized> Default for Table<T> {
     fn default() -> Self {
-        Table { values: HashTable::new(), keyed: Keyed::default(), most: LEAST_SWEPT }
+        Self::new(&Keyed::default())
     }
 }
 
@@ -207,6 +217,10 @@ impl<T: ?Sized> Clone for Table<T> {
 }
 
 impl<T: ?Sized> Table<T> {
+    fn new(keyed: &Keyed) -> Self {
+        Table { values: HashTable::new(), keyed: keyed.clone(), most: LEAST_SWEPT }
+    }
+
     fn insert(&mut self, hash: u64, value: Arc<T>) {
         if self.values.len() >= self.most {
             self.values.retain(|(_, value)| Arc::strong_count(value) > 1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use berth_api::NodeClaim;
 use berth_convert::Options;
-use berth_model::Cluster;
+use berth_model::{Cluster, Keyed, KeyedMap};
 
 use crate::assume::{Assumption, Progress};
 use crate::chunked::Chunked;
@@ -63,9 +63,9 @@ impl State {
     /// A state that knows nothing yet.
     pub fn new(options: Options) -> Self {
         State {
-            options,
             entries: Chunked::default(),
-            shapes: Shapes::default(),
+            shapes: Shapes::new(&Keyed::with_key(options.hash_key)),
+            options,
             cloud: Cloud::default(),
             links: Links::default(),
             listed: BTreeSet::new(),
@@ -151,7 +151,7 @@ impl State {
         State {
             options: self.options.clone(),
             entries: self.entries.clone(),
-            shapes: Shapes::default(),
+            shapes: Shapes::new(&Keyed::with_key(self.options.hash_key)),
             cloud: self.cloud.clone(),
             links: self.links.clone(),
             listed: self.listed.clone(),
@@ -239,6 +239,11 @@ impl State {
     pub fn pods_with_observed(&self) -> impl Iterator<Item = (&Arc<PodRecord>, Option<&Arc<PodRecord>>)> {
         let of_kind = self.of_kind(Kind::Pod);
         of_kind.filter_map(|(_, entry)| Some((entry.current()?.pod()?, entry.observed().and_then(Kept::pod))))
+    }
+
+    /// An empty map of names, which hashes with the key of the state's options.
+    pub fn keyed_map<K, V>(&self) -> KeyedMap<K, V> {
+        KeyedMap::with_hasher(Keyed::with_key(self.options.hash_key))
     }
 
     /// The pods that are bound to a node, by namespace and name.

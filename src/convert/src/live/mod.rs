@@ -168,14 +168,14 @@ impl Live {
         (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, PodLocation)>,
     ) -> Self {
-        let at_first = sizes(&cluster);
+        let (at_first, keyed) = (sizes(&cluster), cluster.keyed_map());
         let mut live = Live {
             cluster,
             warnings,
             valid,
             reader,
             rooms,
-            pods: KeyedMap::default(),
+            pods: keyed,
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),

@@ -13,7 +13,7 @@ pub(crate) use bound::lower_bound;
 use std::collections::BTreeMap;
 
 use berth_decisions::ExpectedNodes;
-use berth_model::{BoundPod, Cluster, KeyedMap, Labels, MemberKind, Node, PodSpec, Sym};
+use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, Sym};
 use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
@@ -71,7 +71,7 @@ impl Program {
         let cluster = state.last_cluster()?;
         let nodes = nodes_by_name(cluster);
         let symbols = &cluster.symbols;
-        let by_name: KeyedMap<Sym, usize> = candidates
+        let by_name: BTreeMap<Sym, usize> = candidates
             .iter()
             .enumerate()
             .filter_map(|(at, candidate)| Some((symbols.get(&candidate.node.key.name)?, at)))
@@ -181,8 +181,8 @@ impl Program {
 }
 
 /// By node: the specs of pending pods that are expected there, whose room is nobody else's.
-fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> KeyedMap<Sym, Vec<&'c PodSpec>> {
-    let mut held: KeyedMap<Sym, Vec<&PodSpec>> = KeyedMap::default();
+fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> BTreeMap<Sym, Vec<&'c PodSpec>> {
+    let mut held: BTreeMap<Sym, Vec<&PodSpec>> = BTreeMap::new();
     if expected.is_empty() {
         return held;
     }
