@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::assume::Progress;
-use crate::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, PodRecord, State, Time, Write};
+use crate::{AssumptionId, Key, Kind, NodeRecord, Object, ObjectRef, Patch, PodRecord, State, Time, Write};
 
 /// Why a fork could not do something; it changed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,11 +55,11 @@ impl<'a> Fork<'a> {
     /// of DaemonSets and static ones, which go with it, and those that have ended. Says which are pending, by namespace
     /// and name.
     pub fn remove_node(&mut self, node: &ObjectRef, at: Time) -> Result<Vec<ObjectRef>, ForkError> {
-        let Some(object) = self.state.get_as::<Node>("", &node.key.name).cloned() else {
+        let Some(record) = self.state.node(&node.key.name).cloned() else {
             return Err(ForkError::NoSuchObject(node.clone()));
         };
         self.change(node, Patch::Delete { at })?;
-        let claim = self.claim_of(&object);
+        let claim = self.claim_of(&record);
         if let Some(claim) = claim {
             self.change(&claim, Patch::Delete { at })?;
         }
@@ -68,10 +67,8 @@ impl<'a> Fork<'a> {
         Ok(pods.map(|pod| pod.reference()).collect())
     }
 
-    fn claim_of(&self, node: &Node) -> Option<ObjectRef> {
-        let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let key = self.state.links.claim_of(name, provider)?;
+    fn claim_of(&self, node: &NodeRecord) -> Option<ObjectRef> {
+        let key = self.state.links.claim_of(node.name(), node.provider_id())?;
         self.state.has(key).then(|| key.clone().with_uid(self.state.uid_of(key).as_deref()))
     }
 
@@ -93,7 +90,7 @@ impl<'a> Fork<'a> {
         annotations: std::collections::BTreeMap<String, String>,
     ) -> Result<(), ForkError> {
         self.expect_unbound(pod)?;
-        if self.state.get_as::<Node>("", node).is_none() {
+        if self.state.node(node).is_none() {
             return Err(ForkError::NoSuchObject(Key::new(Kind::Node, "", node).with_uid(None)));
         }
         self.change(pod, Patch::Bind { node: node.into(), annotations })

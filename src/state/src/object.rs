@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Marks a type of which objects are kept whole.
 macro_rules! whole {
+    (Node, $type:ty) => {};
     (Pod, $type:ty) => {};
     ($kind:ident, $type:ty) => {
         impl Whole for $type {}
@@ -131,7 +132,8 @@ pub trait Typed: Sized + 'static {
     fn of(object: &Object) -> Option<&Arc<Self>>;
 }
 
-/// A type of which the state keeps objects whole: all but pods, of which it keeps records ([`crate::PodRecord`]).
+/// A type of which the state keeps objects whole: all but pods and nodes, of which it keeps records ([`crate::PodRecord`],
+/// [`crate::NodeRecord`]).
 pub trait Whole: Typed {}
 
 // In the order in which they are folded in: what is looked up comes first.

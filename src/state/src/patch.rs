@@ -82,6 +82,10 @@ impl Patch {
                         let more = Arc::make_mut(pod).more.get_or_insert_default();
                         more.deletion.get_or_insert(MetaTime(*at));
                     }
+                    Kept::Node(node) => {
+                        let more = Arc::make_mut(node).more.get_or_insert_default();
+                        more.deletion.get_or_insert(MetaTime(*at));
+                    }
                     Kept::Whole(object) => {
                         object.metadata_mut().deletion_timestamp.get_or_insert(MetaTime(*at));
                     }

@@ -50,8 +50,9 @@ impl Objects for Counted<'_> {
         Some(entry.counted()?.pod()?.parts())
     }
 
-    fn node(&self, name: &str) -> Option<&Node> {
-        self.get("", name)
+    fn node(&self, name: &str) -> Option<Node> {
+        let entry = self.entries.get(&Key::new(Kind::Node, "", name))?;
+        Some(entry.counted()?.node()?.to_node())
     }
 
     fn node_claim(&self, name: &str) -> Option<&NodeClaim> {
@@ -71,12 +72,8 @@ impl Objects for Counted<'_> {
     }
 
     fn nodes_with_image(&self, image: &str) -> Vec<String> {
-        let has_it = |node: &Node| {
-            let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
-            images.flat_map(|known| known.names.iter().flatten()).any(|name| name == image)
-        };
-        let nodes = self.of_kind(Kind::Node).filter_map(|(_, object)| object.whole::<Node>());
-        nodes.filter(|node| has_it(node)).filter_map(|node| node.metadata.name.clone()).collect()
+        let nodes = self.of_kind(Kind::Node).filter_map(|(_, object)| object.node());
+        nodes.filter(|node| node.has_image(image)).map(|node| node.name().to_string()).collect()
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
@@ -149,7 +146,10 @@ impl Built {
         let name = &*key.name;
         match key.kind {
             Kind::Pod => pod_changed(live, key, before, after),
-            Kind::Node => live.node_changed(name, typed(before), typed(after), &objects),
+            Kind::Node => {
+                let [before, after] = [before, after].map(|kept| kept.and_then(Kept::node).map(|node| node.to_node()));
+                live.node_changed(name, before.as_ref(), after.as_ref(), &objects)
+            }
             Kind::NodeClaim => {
                 let (before, after): (Option<&NodeClaim>, _) = (typed(before), typed(after));
                 let supplies: Vec<&str> =

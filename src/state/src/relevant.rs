@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_api::NodeClaim;
 use berth_api::labels::koordinator::OPERATING_MODE;
-use k8s_openapi::api::core::v1::{ContainerStatus, Node, PodStatus, ServiceSpec};
+use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::kept::Kept;
@@ -15,6 +15,7 @@ use crate::{Object, PodRecord};
 pub(crate) fn counts_alike(a: &Kept, b: &Kept) -> bool {
     match (a, b) {
         (Kept::Pod(a), Kept::Pod(b)) => Arc::ptr_eq(a, b) || pods(a, b),
+        (Kept::Node(a), Kept::Node(b)) => Arc::ptr_eq(a, b) || a.counts_as(b),
         (Kept::Whole(a), Kept::Whole(b)) => objects(a, b),
         _ => false,
     }
@@ -22,7 +23,6 @@ pub(crate) fn counts_alike(a: &Kept, b: &Kept) -> bool {
 
 fn objects(a: &Object, b: &Object) -> bool {
     match (a, b) {
-        (Object::Node(a), Object::Node(b)) => Arc::ptr_eq(a, b) || nodes(a, b),
         (Object::NodeClaim(a), Object::NodeClaim(b)) => Arc::ptr_eq(a, b) || node_claims(a, b),
         _ => a == b || (a.kind() == b.kind() && bare(a) == bare(b)),
     }
@@ -69,15 +69,6 @@ fn rooms(status: &ContainerStatus) -> ContainerStatus {
         resources: status.resources.clone(),
         ..ContainerStatus::default()
     }
-}
-
-fn nodes(a: &Node, b: &Node) -> bool {
-    let (mine, theirs) = (a.status.as_ref(), b.status.as_ref());
-    metadata(&a.metadata, &b.metadata)
-        && a.spec == b.spec
-        && same(mine, theirs, |status| status.allocatable.as_ref())
-        && same(mine, theirs, |status| status.capacity.as_ref())
-        && same(mine, theirs, |status| status.images.as_ref())
 }
 
 /// Its conditions tell how far it is and whether it may go: who disrupts nodes reads these as they were observed.

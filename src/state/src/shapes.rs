@@ -1,4 +1,4 @@
-//! What many pods have the same, kept once: found by a keyed hash and compared by value. What nobody has any more is let go
+//! What many pods or nodes have the same, kept once: found by a keyed hash and compared by value. What nobody has any more is let go
 //! when the table has grown to twice its size.
 
 use std::hash::{BuildHasher, Hasher};
@@ -7,22 +7,29 @@ use std::sync::Arc;
 
 use berth_model::Keyed;
 use hashbrown::HashTable;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus, Volume};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerImage, ContainerStatus, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodCondition, PodSpec,
+    PodStatus, Volume,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as MetaTime};
 use serde::Serialize;
 
+use crate::node::NodeRecord;
 use crate::packed::{Moment, Uid, Version};
 use crate::pod::{More, PodRecord};
 
 /// A table is not swept while it is smaller.
 const LEAST_SWEPT: usize = 1_024;
 
-/// What pods share.
+/// What pods share, and nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shapes {
     metadata: Table<ObjectMeta>,
     specs: Table<PodSpec>,
     statuses: Table<PodStatus>,
+    node_specs: Table<NodeSpec>,
+    node_statuses: Table<NodeStatus>,
+    images: Table<ContainerImage>,
     texts: Table<str>,
 }
 
@@ -44,6 +51,9 @@ impl Shapes {
             metadata: Table::new(keyed),
             specs: Table::new(keyed),
             statuses: Table::new(keyed),
+            node_specs: Table::new(keyed),
+            node_statuses: Table::new(keyed),
+            images: Table::new(keyed),
             texts: Table::new(keyed),
         }
     }
@@ -96,8 +106,52 @@ impl Shapes {
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let Shapes { metadata, specs, statuses, texts } = self;
+        let Shapes { metadata, specs, statuses, texts, .. } = self;
         metadata.values.len() + specs.values.len() + statuses.values.len() + texts.values.len()
+    }
+
+    /// A node as a record, where an earlier version of it may be known. `name` is its name.
+    pub(crate) fn node(&mut self, node: Node, known: Option<&NodeRecord>, name: Option<&Arc<str>>) -> NodeRecord {
+        let Node { mut metadata, spec, status } = node;
+        let own = metadata.name.take().unwrap_or_default();
+        let name = known.map(|known| &known.name).or(name).filter(|name| ***name == *own);
+        let name = name.cloned().unwrap_or_else(|| own.into());
+        let uid = metadata.uid.take().map(|uid| Uid::of(&uid));
+        let version = metadata.resource_version.take().map(|version| Version::of(&version));
+        let labels = metadata.labels.take();
+        let mut more = More {
+            deletion: metadata.deletion_timestamp.take(),
+            grace: metadata.deletion_grace_period_seconds.take(),
+            ..More::default()
+        };
+        let (created, other) = packed(metadata.creation_timestamp.take());
+        more.created = other;
+        metadata.generation = None;
+        metadata.managed_fields = None;
+        metadata.self_link = None;
+        let provider_id = spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).map(Box::from);
+        let spec = spec.map(|spec| {
+            let NodeSpec { taints, unschedulable, .. } = spec;
+            let spec = NodeSpec { taints, unschedulable, ..NodeSpec::default() };
+            self.node_specs.like(known.and_then(|known| known.spec.as_ref()), spec)
+        });
+        let (status, images) = match status {
+            Some(NodeStatus { allocatable, capacity, conditions, images, .. }) => {
+                let conditions = conditions.map(|all| all.into_iter().map(trimmed_node_condition).collect());
+                let status = NodeStatus { allocatable, capacity, conditions, ..NodeStatus::default() };
+                let status = self.node_statuses.like(known.and_then(|known| known.status.as_ref()), status);
+                (Some(status), images.map(|images| self.images_like(known, images)))
+            }
+            None => (None, None),
+        };
+        let metadata = self.metadata.like(known.map(|known| &known.metadata), metadata);
+        let more = (more != More::default()).then(|| Box::new(more));
+        NodeRecord { name, labels, metadata, spec, provider_id, status, images, uid, version, created, more }
+    }
+
+    fn images_like(&mut self, known: Option<&NodeRecord>, images: Vec<ContainerImage>) -> Box<[Arc<ContainerImage>]> {
+        let known = known.and_then(|known| known.images.as_deref()).unwrap_or_default();
+        images.into_iter().enumerate().map(|(at, image)| self.images.like(known.get(at), image)).collect()
     }
 
     /// A text that others have, too: the name of a node or a namespace.
@@ -182,6 +236,11 @@ fn trimmed_status(status: PodStatus, is_bound: bool) -> PodStatus {
         init_container_statuses: trimmed_statuses(status.init_container_statuses),
         ..PodStatus::default()
     }
+}
+
+fn trimmed_node_condition(condition: NodeCondition) -> NodeCondition {
+    let NodeCondition { type_, status, reason, .. } = condition;
+    NodeCondition { type_, status, reason, ..NodeCondition::default() }
 }
 
 fn trimmed_condition(condition: PodCondition) -> PodCondition {

@@ -20,8 +20,8 @@ use crate::rebuild::Built;
 use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::{
-    AssumptionId, CountsAs, Event, Fork, Key, Kind, Object, ObjectRef, Outcome, Patch, PodRecord, Problem, Refused,
-    Time, Touched, Whole, Write,
+    AssumptionId, CountsAs, Event, Fork, Key, Kind, NodeRecord, Object, ObjectRef, Outcome, Patch, PodRecord, Problem,
+    Refused, Time, Touched, Whole, Write,
 };
 
 /// Deletions that are remembered, so that an older event does not undo them.
@@ -167,8 +167,8 @@ impl State {
         }
     }
 
-    /// The object of a key as it counts: the newest version that was observed with what is assumed of it. A pod is made from
-    /// its record ([`State::pod`]), without what was dropped.
+    /// The object of a key as it counts: the newest version that was observed with what is assumed of it. A pod or a
+    /// node is made from its record ([`State::pod`], [`State::node`]), without what was dropped.
     pub fn get(&self, key: &Key) -> Option<Object> {
         Some(self.entries.get(key)?.current()?.to_object())
     }
@@ -213,6 +213,22 @@ impl State {
         self.entries.from(&from).take_while(move |(key, _)| key.kind == kind)
     }
 
+    /// The node of a name as it counts.
+    pub fn node(&self, name: &str) -> Option<&Arc<NodeRecord>> {
+        self.entries.get(&Key::new(Kind::Node, "", name))?.current()?.node()
+    }
+
+    /// All nodes as they count, by name.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<NodeRecord>> {
+        self.of_kind(Kind::Node).filter_map(|(_, entry)| entry.current()?.node())
+    }
+
+    /// All nodes, each with the newest version that was observed, whatever is assumed of it.
+    pub fn nodes_with_observed(&self) -> impl Iterator<Item = (&Arc<NodeRecord>, Option<&Arc<NodeRecord>>)> {
+        let of_kind = self.of_kind(Kind::Node);
+        of_kind.filter_map(|(_, entry)| Some((entry.current()?.node()?, entry.observed().and_then(Kept::node))))
+    }
+
     /// All objects of a kind as they count, by namespace and name. Pods are made from their records ([`State::pods`]).
     pub fn objects(&self, kind: Kind) -> impl Iterator<Item = (&Key, Object)> {
         self.of_kind(kind).filter_map(|(key, entry)| Some((key, entry.current()?.to_object())))
@@ -226,13 +242,6 @@ impl State {
     /// All pods as they count, by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<PodRecord>> {
         self.of_kind(Kind::Pod).filter_map(|(_, entry)| entry.current()?.pod())
-    }
-
-    /// All objects of a type, each with its key and the newest version that was observed, whatever is assumed of it.
-    pub fn all_with_observed<T: Whole>(&self) -> impl Iterator<Item = (&Key, &Arc<T>, Option<&Arc<T>>)> {
-        let of_kind = self.of_kind(T::KIND);
-        of_kind
-            .filter_map(|(key, entry)| Some((key, entry.current()?.whole()?, entry.observed().and_then(Kept::whole))))
     }
 
     /// All pods, each with the newest version that was observed, whatever is assumed of it.
@@ -632,7 +641,7 @@ fn touched(key: &Key, before: Option<&Kept>, after: Option<&Kept>) -> Touched {
         Kept::Whole(Object::Reservation(reservation)) => {
             reservation.status.as_ref().is_none_or(|status| status.phase == berth_api::ReservationPhase::Pending)
         }
-        Kept::Whole(_) => false,
+        Kept::Node(_) | Kept::Whole(_) => false,
     };
     let is_waiting = after.is_some_and(waits);
     let is_pod = key.kind == Kind::Pod;

@@ -11,7 +11,7 @@ use berth_scheduling::reservation::lifecycle::{
 };
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -177,7 +177,7 @@ impl Core {
     /// What is seen of a Reservation's node and of the pods that draw from it.
     fn seen_of(&mut self, reservation: &Reservation, status: &Status, now: Timestamp) -> Seen {
         let Some(node) = status.node.as_deref() else { return Seen::default() };
-        let is_node_lost = self.state.get_as::<Node>("", node).is_none();
+        let is_node_lost = self.state.node(node).is_none();
         let name = reservation.metadata.name.as_deref().unwrap_or_default();
         let mut owners = Vec::new();
         let cluster = self.state.cluster(now);

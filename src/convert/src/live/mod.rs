@@ -63,7 +63,7 @@ pub trait Objects {
     /// A pod.
     fn pod(&self, namespace: &str, name: &str) -> Option<PodParts<'_>>;
     /// A node.
-    fn node(&self, name: &str) -> Option<&Node>;
+    fn node(&self, name: &str) -> Option<Node>;
     /// A NodeClaim.
     fn node_claim(&self, name: &str) -> Option<&NodeClaim>;
     /// The CSINode of a node.

@@ -220,7 +220,7 @@ impl Live {
             }
             Ok(found)
         };
-        let node = self.read(|reader| read_node(reader, objects.node(&text))).ok_or(Rebuild)?;
+        let node = self.read(|reader| read_node(reader, objects.node(&text).as_ref())).ok_or(Rebuild)?;
         let (record, is_coming_up, claim, slot) = if let Some(record) = node {
             let claim = self.rooms.links.claim_of(name, &self.cluster.symbols);
             let claim = claim.map(|claim| self.cluster.symbols.shared(claim));

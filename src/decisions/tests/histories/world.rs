@@ -403,10 +403,9 @@ impl World {
             }
             6 => {
                 let object = self.pick(Kind::Node, a)?;
-                let mut node = self.state.get_as::<Node>("", &object.key.name)?.clone();
-                let spec = Arc::make_mut(&mut node).spec.get_or_insert_default();
-                spec.unschedulable = Some(b.is_multiple_of(2));
-                (object, Patch::Update(Object::Node(node)))
+                let mut node = self.state.node(&object.key.name)?.to_node();
+                node.spec.get_or_insert_default().unschedulable = Some(b.is_multiple_of(2));
+                (object, Patch::Update(Object::from(node)))
             }
             _ => {
                 let claim = objects::object(Kind::NodeClaim, a, b, "", 0);
