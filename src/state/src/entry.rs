@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use berth_api::labels::koordinator::OPERATING_MODE;
 use berth_convert::{Builder, Options};
 
-use crate::Key;
 use crate::assume::Assumption;
 use crate::event::{CountsAs, RefusedObject};
 use crate::kept::Kept;
 use crate::relevant::counts_alike;
 use crate::shapes::Shapes;
+use crate::{Key, PodRecord};
 
 /// What is known of one name.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +140,9 @@ impl More {
             self.current = current;
             return false;
         }
+        let known = self.counted.as_ref().filter(|_| self.refused.is_none());
         let (counted, refused) = match &current {
+            Some(object) if known.is_some_and(|known| reads_as(object, known)) => (current.clone(), None),
             Some(object) => usable(key, object, options),
             None => (None, None),
         };
@@ -147,6 +150,27 @@ impl More {
         (self.current, self.counted, self.refused) = (current, counted, refused);
         changed
     }
+}
+
+/// Whether an object can be used because another version of it can: all is the same that may be wrong with it.
+fn reads_as(object: &Kept, known: &Kept) -> bool {
+    let (Some(pod), Some(known)) = (object.pod(), known.pod()) else { return false };
+    // On a node annotations say what it has there, and it may be a Reservation.
+    let says_nothing_of_nodes =
+        || pod.annotations().is_none() && pod.labels().is_none_or(|labels| !labels.contains_key(OPERATING_MODE));
+    let given = |pod: &PodRecord| {
+        let status = pod.status();
+        status.is_some_and(|all| all.container_statuses.is_some() || all.init_container_statuses.is_some())
+    };
+    let are_statuses_alike = || match (&pod.status, &known.status) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (a, b) => a.is_none() && b.is_none(),
+    };
+    Arc::ptr_eq(&pod.metadata, &known.metadata)
+        && pod.spec.as_ref().zip(known.spec.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        && !known.has_ended()
+        && (pod.node == known.node || says_nothing_of_nodes())
+        && (are_statuses_alike() || !(given(pod) || given(known)))
 }
 
 /// What of an object can be used, and what is wrong with it.
