@@ -1,6 +1,7 @@
 //! What can be decided at once, while what takes long is decided elsewhere: pods go to nodes that are up and have room.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, Universe};
 use berth_scheduling::{Queue, Scheduler, Trial};
@@ -35,7 +36,7 @@ impl Decider {
         &mut self,
         state: &mut State,
         options: &Options,
-        asked: &BTreeSet<Box<str>>,
+        asked: &BTreeSet<Arc<str>>,
         now: Time,
     ) -> Result<AtOnce, DecideError> {
         expect_synced(state)?;
@@ -52,7 +53,7 @@ impl Decider {
         &mut self,
         tracked: Tracked<'_>,
         options: &Options,
-        asked: &BTreeSet<Box<str>>,
+        asked: &BTreeSet<Arc<str>>,
     ) -> Option<(Existing, bool)> {
         let cluster = tracked.cluster;
         if cluster.reservations.iter().any(is_to_be_bound) {

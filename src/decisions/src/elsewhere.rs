@@ -5,6 +5,7 @@
 //! alone. [`Solved::finish`] leaves out what does not hold any more, and says that it did.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use berth_state::{ObjectRef, State, Time, Update};
 
@@ -98,7 +99,7 @@ impl Problem {
 
 impl Solved {
     /// The Reservations, by name, that waited for a node when the problem was begun: they have had their turn.
-    pub fn waiting_reservations(&self) -> BTreeSet<Box<str>> {
+    pub fn waiting_reservations(&self) -> BTreeSet<Arc<str>> {
         let cluster = self.replica.state.last_cluster();
         let rows = cluster.into_iter().flat_map(waiting_reservations);
         rows.flat_map(|(_, row)| &row.members).map(|run| run.name.clone()).collect()

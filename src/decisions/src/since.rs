@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use berth_api::{NodeClaim, NodePool, Reservation, labels};
 use berth_model::{Cluster, Resources};
-use berth_state::{Key, Kind, ObjectRef, State, Time};
-use k8s_openapi::api::core::v1::Pod;
+use berth_state::{Key, Kind, ObjectRef, PodRecord, State, Time};
 
 use crate::decision::{Binding, Decision, Launch, Nomination};
 use crate::elsewhere::Finished;
@@ -39,10 +38,6 @@ enum OnNode<'s> {
     Left,
     /// A pod there is another now, or the node is.
     Other,
-}
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
 // === impl Since ===
@@ -112,8 +107,8 @@ impl<'s> Since<'s> {
     }
 
     fn take_in_pod(&mut self, before: &'s State, key: &'s Key) {
-        let [was, is] = [before, self.state].map(|of| of.get_as::<Pod>(&key.namespace, &key.name));
-        let [from, to] = [was, is].map(|pod| pod.and_then(|pod| node_of(pod)));
+        let [was, is] = [before, self.state].map(|of| of.pod(&key.namespace, &key.name));
+        let [from, to] = [was, is].map(|pod| pod.and_then(|pod| pod.node()));
         if from == to {
             from.into_iter().for_each(|node| self.note(node, OnNode::Other));
         } else {
@@ -215,14 +210,14 @@ impl<'s> Since<'s> {
         let mut asked: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
         for (key, node) in places {
             let may_move = match key.kind {
-                Kind::Pod => self.state.get_as::<Pod>(&key.namespace, &key.name).is_some_and(|pod| {
+                Kind::Pod => self.state.pod(&key.namespace, &key.name).is_some_and(|pod| {
                     // One that has rules goes where it was sent only while nobody came near.
                     self.suits(pod, &key.namespace, &none)
                 }),
                 _ => !self.changed.contains(key) && !self.is_disturbed(node, &none),
             };
             // A pod that left meanwhile needs no place.
-            let is_gone = key.kind == Kind::Pod && self.state.get(key).is_none();
+            let is_gone = key.kind == Kind::Pod && !self.state.has(key);
             if !may_move && !is_gone {
                 return false;
             }
@@ -246,9 +241,9 @@ impl<'s> Since<'s> {
             cluster.nodes.iter().find(|node| node.name == name)
         };
         let requests = |key: &Key| {
-            let pod = self.state.get_as::<Pod>(&key.namespace, &key.name)?;
+            let pod = self.state.pod(&key.namespace, &key.name)?;
             let namespace = cluster.symbols.get(&key.namespace)?;
-            let pods = &of_name(node_of(pod)?)?.pods;
+            let pods = &of_name(pod.node()?)?.pods;
             let known = pods.iter().find(|known| known.namespace == namespace && *known.name == *key.name)?;
             cluster.spec(known.spec).map(|spec| &spec.requests)
         };
@@ -271,9 +266,8 @@ impl<'s> Since<'s> {
     }
 
     fn is_there(&self, node: &ObjectRef) -> bool {
-        self.state
-            .get(&node.key)
-            .is_some_and(|known| node.uid.as_deref().is_none_or(|uid| known.metadata().uid.as_deref() == Some(uid)))
+        self.state.has(&node.key)
+            && (node.uid.is_none() || node.uid.as_deref() == self.state.uid_of(&node.key).as_deref())
     }
 
     fn holds(&self, binding: &Binding, decided: &Decided<'_>) -> bool {
@@ -287,21 +281,20 @@ impl<'s> Since<'s> {
             return false;
         }
         match key.kind {
-            Kind::Pod => self
-                .state
-                .get_as::<Pod>(&key.namespace, &key.name)
-                .is_some_and(|pod| self.suits(pod, &key.namespace, decided)),
+            Kind::Pod => {
+                self.state.pod(&key.namespace, &key.name).is_some_and(|pod| self.suits(pod, &key.namespace, decided))
+            }
             // Its template may have rules, too.
             _ => self.moved.is_empty() || !self.repels,
         }
     }
 
     // Whether no pod came or went that a pod has something to do with.
-    fn suits(&self, pod: &Pod, namespace: &str, decided: &Decided<'_>) -> bool {
+    fn suits(&self, pod: &PodRecord, namespace: &str, decided: &Decided<'_>) -> bool {
         let rules = rules_of(pod);
         let as_decided = |key: &Key| {
-            let known = self.state.get_as::<Pod>(&key.namespace, &key.name);
-            let node = known.and_then(|pod| node_of(pod));
+            let known = self.state.pod(&key.namespace, &key.name);
+            let node = known.and_then(|pod| pod.node());
             node.is_some() && decided.0.get(key).copied() == node
         };
         let mut moved = self.moved.iter().filter(|key| !as_decided(key)).peekable();
@@ -317,8 +310,8 @@ impl<'s> Since<'s> {
     fn waits(&self, object: &ObjectRef) -> bool {
         let key = &object.key;
         match key.kind {
-            Kind::Pod => self.state.get_as::<Pod>(&key.namespace, &key.name).is_some_and(|pod| node_of(pod).is_none()),
-            _ => self.state.get(key).is_some(),
+            Kind::Pod => self.state.pod(&key.namespace, &key.name).is_some_and(|pod| pod.node().is_none()),
+            _ => self.state.has(key),
         }
     }
 
@@ -380,8 +373,8 @@ struct Rules {
     has_volumes: bool,
 }
 
-fn rules_of(pod: &Pod) -> Rules {
-    let Some(spec) = &pod.spec else { return Rules::default() };
+fn rules_of(pod: &PodRecord) -> Rules {
+    let Some(spec) = pod.spec() else { return Rules::default() };
     let affinity = spec.affinity.as_ref();
     let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     let repels = anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_ref());

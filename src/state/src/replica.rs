@@ -2,20 +2,18 @@
 //! shares the objects, and converts the cluster by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use crate::entry::Entry;
+use crate::kept::Kept;
 use crate::relevant::counts_alike;
 use crate::slots::Cloud;
-use crate::{Key, Kind, Object, State};
+use crate::{Key, Kind, State};
 
 /// What has changed in a state since it was told to a replica last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     /// The objects, and whether decisions depend on what changed.
     keys: BTreeMap<Key, bool>,
-    /// Those after this one were never told; `None` once all were.
-    untold: Option<Bound<Key>>,
     /// Whether the cloud said something else.
     cloud: bool,
     /// Whether it offers something else, counts aside.
@@ -46,19 +44,15 @@ impl Update {
 }
 
 impl State {
-    /// A replica that knows nothing yet. From now on this state notes what changes, for [`State::take_update`].
+    /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].
     pub fn replica(&mut self) -> State {
-        let (cloud, offers) = (true, true);
-        self.noted = Some(Noted { untold: Some(Bound::Unbounded), cloud, offers, ..Noted::default() });
-        State::new(self.options.clone())
+        self.noted = Some(Noted::default());
+        self.snapshot()
     }
 
     /// Whether so many objects at most are to be told to the replica.
     pub fn is_almost_told(&self, most: usize) -> bool {
-        self.noted.as_ref().is_some_and(|noted| match &noted.untold {
-            None => noted.keys.len() <= most,
-            Some(_) => noted.keys.len() + self.entries.len() <= most,
-        })
+        self.noted.as_ref().is_some_and(|noted| noted.keys.len() <= most)
     }
 
     /// What the replica does not know yet, so many objects at most: it costs as many steps. With the last of them the replica
@@ -71,18 +65,6 @@ impl State {
                 let Some((key, _)) = noted.keys.pop_first() else { break };
                 let entry = self.entries.get(&key).cloned();
                 entries.push((key, entry));
-            }
-            if let Some(from) = noted.untold.take() {
-                let left = most - entries.len();
-                let untold = self.entries.range((from.clone(), Bound::Unbounded)).take(left);
-                let before = entries.len();
-                entries.extend(untold.map(|(key, entry)| (key.clone(), Some(entry.clone()))));
-                let n_told = entries.len() - before;
-                noted.untold = match entries.last() {
-                    _ if n_told < left => None,
-                    Some((key, _)) if n_told > 0 => Some(Bound::Excluded(key.clone())),
-                    _ => Some(from),
-                };
             }
             if std::mem::take(&mut noted.cloud) {
                 cloud = Some(self.cloud.said());
@@ -108,15 +90,15 @@ impl State {
         let Update { entries, cloud, listed, next_assumption } = update;
         (self.listed, self.next_assumption) = (listed, next_assumption);
         for (key, entry) in entries {
-            let before = self.entries.get(&key).cloned().unwrap_or_default();
-            for known in &before.assumed {
+            let before = self.entries.remove(&key).unwrap_or_default();
+            for known in before.assumed() {
                 self.assumptions.remove(&known.id);
             }
             let entry = entry.unwrap_or_default();
-            self.assumptions.extend(entry.assumed.iter().map(|known| (known.id, key.clone())));
-            let counts = changes((before.counted.as_ref(), entry.counted.as_ref())) || before.refused != entry.refused;
-            self.entries.insert(key.clone(), entry);
-            self.refreshed(&key, (before.counted, before.current), counts);
+            self.assumptions.extend(entry.assumed().iter().map(|known| (known.id, key.clone())));
+            let counts = changes(before.counted(), entry.counted()) || before.refused() != entry.refused();
+            self.entries.insert_new(key.clone(), entry);
+            self.refreshed(&key, (before.counted().cloned(), before.current().cloned()), counts);
         }
         let Some(told) = cloud else { return };
         let known = &mut self.cloud;
@@ -142,8 +124,8 @@ impl State {
     }
 }
 
-fn changes(of: (Option<&Object>, Option<&Object>)) -> bool {
-    match of {
+fn changes(before: Option<&Kept>, after: Option<&Kept>) -> bool {
+    match (before, after) {
         (Some(before), Some(after)) => !counts_alike(before, after),
         (before, after) => before.is_some() || after.is_some(),
     }

@@ -6,6 +6,7 @@
 //! and nothing is decided elsewhere.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_decisions::{DecideError, Finished, Problem, Replica, Solved};
@@ -38,7 +39,7 @@ pub(super) struct Aside {
     /// How often in a row something of a decision did not hold any more.
     n_again: u32,
     /// Reservations, by name, that found no place when they were asked last.
-    asked: BTreeSet<Box<str>>,
+    asked: BTreeSet<Arc<str>>,
 }
 
 /// A question that is being answered.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::{Finished, Replica, decide};
 use berth_state::{Key, Kind, ObjectRef, Patch, State};
-use k8s_openapi::api::core::v1::{Node, Pod};
 use proptest::prelude::*;
 
 use crate::world::World;
@@ -26,12 +25,8 @@ fn events() -> impl Strategy<Value = Vec<(Kind, u8, u8, u8)>> {
     prop::collection::vec((kind, any::<u8>(), any::<u8>(), 1..=254_u8), 0..8)
 }
 
-fn uid_of(state: &State, key: &Key) -> Option<String> {
-    state.get(key)?.metadata().uid.clone()
-}
-
 fn is_there(state: &State, object: &ObjectRef) -> bool {
-    state.get(&object.key).is_some() && uid_of(state, &object.key).as_deref() == object.uid.as_deref()
+    state.has(&object.key) && state.uid_of(&object.key).as_deref() == object.uid.as_deref()
 }
 
 /// What is overdrawn: by node, the resources of which less than nothing is left.
@@ -52,10 +47,10 @@ fn hold(world: &mut World, finished: &Finished) {
         let key = &binding.object.key;
         assert!(is_there(&world.state, &binding.object), "{key} is bound, and not there");
         assert!(is_there(&world.state, &binding.node), "{key} is bound to a node that is not there");
-        assert!(world.state.get_as::<Node>("", &binding.node.key.name).is_some(), "{key} is bound to no node");
+        assert!(world.state.node(&binding.node.key.name).is_some(), "{key} is bound to no node");
         assert!(bound.insert(key), "{key} is bound twice");
-        let pod = world.state.get_as::<Pod>(&key.namespace, &key.name);
-        let node = pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref());
+        let pod = world.state.pod(&key.namespace, &key.name);
+        let node = pod.and_then(|pod| pod.node());
         assert_eq!(node, None, "{key} is bound already");
     }
     for eviction in &decision.evictions {
@@ -164,8 +159,8 @@ proptest! {
             kept.extend(decision.nominations.iter().map(|nomination| &nomination.object.key));
             kept.extend(decision.launches.iter().flat_map(|launch| launch.pods.iter().chain(&launch.reservations)).map(|object| &object.key));
             let is_lost = |object: &&ObjectRef| {
-                let pod = world.state.get_as::<Pod>(&object.key.namespace, &object.key.name);
-                let waits = pod.is_some_and(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()));
+                let pod = world.state.pod(&object.key.namespace, &object.key.name);
+                let waits = pod.is_some_and(|pod| pod.node().is_none());
                 waits && !kept.contains(&object.key)
             };
             let lost: Vec<&ObjectRef> = waited.iter().filter(is_lost).collect();
