@@ -45,6 +45,7 @@ impl Update {
 
 impl State {
     /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].
+    #[must_use]
     pub fn replica(&mut self) -> State {
         self.noted = Some(Noted::default());
         self.snapshot()
