@@ -4,6 +4,7 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
+mod aside;
 mod awaited;
 mod ceilings;
 mod claims;
@@ -53,6 +54,8 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use aside::Aside;
+pub(crate) use aside::{Answered, Asked};
 use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
@@ -147,6 +150,8 @@ pub(crate) enum Input {
     Answered(Job, Box<Answer>),
     /// A look at the nodes is over.
     Found(Box<Found>),
+    /// What was asked elsewhere is answered; `None` where that broke off.
+    Solved(Option<Box<Answered>>),
     /// Time went by.
     Tick,
 }
@@ -202,6 +207,8 @@ pub(crate) struct Core {
     state: State,
     /// What it keeps between decisions.
     decider: Decider,
+    /// What is decided elsewhere; `None` where everything takes turns.
+    aside: Option<Aside>,
     /// Writes that the state assumes, by the job that waits for their outcome.
     assumed: Assumed,
     told_offers: Option<Told>,
@@ -287,6 +294,7 @@ impl Core {
             view: View::default(),
             state: State::new(options.convert.clone()),
             decider: Decider::new(),
+            aside: None,
             assumed: Assumed::new(),
             told_offers: None,
             asked_classes: BTreeSet::new(),
@@ -344,6 +352,7 @@ impl Core {
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),
             Input::Found(found) => self.found(*found, now),
+            Input::Solved(answered) => self.solved(answered.map(|answered| *answered), now),
             Input::Tick => {}
         }
     }

@@ -260,3 +260,5 @@ fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
     });
     assert_eq!(ends, [Some(early), Some(late), None]);
 }
+
+mod aside;
