@@ -37,6 +37,8 @@ impl Core {
     /// Asks the core.
     pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
         self.places.expire(now);
+        self.end_nominations(now);
+        self.end_avoiding(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
@@ -81,7 +83,7 @@ impl Core {
         }
         for nomination in &decision.nominations {
             if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
-                self.nominate(nomination);
+                self.nominate(nomination, now);
             } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
                 let (object, node) = (nomination.object.clone(), nomination.node.clone());
                 let daemon = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
@@ -135,9 +137,10 @@ impl Core {
         }
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, now: Timestamp) {
         let Some(uid) = nomination.object.uid.as_deref() else { return };
         let pod = pod_name(&nomination.object);
+        self.hold_for(&pod, uid, now);
         let node = nomination.node.key.name.clone();
         let known = self.state.get_as::<Pod>(&pod.namespace, &pod.name);
         let nominated = known.and_then(|pod| pod.status.as_ref()?.nominated_node_name.clone());
