@@ -7,7 +7,6 @@ use berth_decisions::quantities;
 use berth_model::{Cluster, Node, Resources};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 
 use super::Core;
 use crate::claim::conditions;
@@ -127,10 +126,9 @@ impl Core {
 
     fn pod_metrics(&self) -> Vec<Metric> {
         let (mut sums, mut waiting) = (Sums::new(), 0.0);
-        for pod in self.state.all::<Pod>() {
-            let status = pod.status.as_ref();
-            let phase = status.and_then(|status| status.phase.clone()).unwrap_or_else(|| "Pending".to_owned());
-            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+        for pod in self.state.pods() {
+            let phase = pod.phase().unwrap_or("Pending").to_owned();
+            let node = pod.node();
             waiting += f64::from(u8::from(node.is_none() && phase == "Pending"));
             let node = node.and_then(|name| self.view.nodes.get(&name.to_owned()));
             let known = node.and_then(|node| node.metadata.labels.as_ref());

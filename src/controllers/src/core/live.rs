@@ -1,5 +1,6 @@
 //! The live state: told what is observed and what became of writes, in the same order as the view.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus};
@@ -111,7 +112,7 @@ impl Core {
             Err(Refused { objects, touched }) => {
                 for object in objects {
                     tracing::warn!("{object}");
-                    let uid = self.state.observed(&object.key).and_then(|known| known.metadata().uid.clone());
+                    let uid = self.state.observed_uid(&object.key).map(Cow::into_owned);
                     if let Some(kind) = own_kind(object.key.kind) {
                         let key = NamedObject {
                             kind,

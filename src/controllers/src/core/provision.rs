@@ -7,9 +7,8 @@ use std::time::Duration;
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
 use berth_decisions::Launch;
 use berth_model::Money;
-use berth_state::{ObjectRef, Patch, State};
+use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rustc_hash::FxHasher;
 
@@ -245,15 +244,14 @@ impl Core {
 
     /// Whether another scheduler places a pod, and has not said yet that it cannot.
     fn is_left_to_another(&self, object: &ObjectRef) -> bool {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return true };
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return true };
         let Some(names) = &self.options.scheduler_names else { return false };
-        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let is_marked = conditions.iter().any(|condition| {
+        let is_marked = pod.conditions().iter().any(|condition| {
             condition.type_ == "PodScheduled"
                 && condition.status == "False"
                 && condition.reason.as_deref() == Some("Unschedulable")
         });
-        !names.contains(State::scheduler_of(pod)) && !is_marked
+        !names.contains(pod.scheduler_name()) && !is_marked
     }
 
     /// The creation of a NodeClaim was answered.

@@ -11,7 +11,7 @@ use berth_scheduling::reservation::lifecycle::{
 };
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -186,7 +186,7 @@ impl Core {
     /// What is seen of a Reservation's node and of the pods that draw from it.
     fn seen_of(&mut self, reservation: &Reservation, status: &Status, now: Timestamp) -> Seen {
         let Some(node) = status.node.as_deref() else { return Seen::default() };
-        let is_node_lost = self.state.get_as::<Node>("", node).is_none();
+        let is_node_lost = self.state.node(node).is_none();
         let name = reservation.metadata.name.as_deref().unwrap_or_default();
         let mut owners = Vec::new();
         let cluster = self.state.cluster(now);
@@ -205,9 +205,9 @@ impl Core {
         }
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
         let owners = owners.into_iter().map(|(namespace, name, requests)| {
-            let pod = self.state.get_as::<Pod>(&namespace, &name);
-            let uid = pod.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-            let started = pod.and_then(|pod| pod.status.as_ref()?.start_time.as_ref()).map(|time| time.0.as_second());
+            let pod = self.state.pod(&namespace, &name);
+            let uid = pod.and_then(|pod| pod.uid()).unwrap_or_default().into_owned();
+            let started = pod.and_then(|pod| pod.started()).map(Timestamp::as_second);
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
             SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
         });

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
-use berth_state::{ObjectRef, Patch, State};
+use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -142,9 +142,8 @@ impl Core {
         let pod = pod_name(&nomination.object);
         self.hold_for(&pod, uid, now);
         let node = nomination.node.key.name.clone();
-        let known = self.state.get_as::<Pod>(&pod.namespace, &pod.name);
-        let nominated = known.and_then(|pod| pod.status.as_ref()?.nominated_node_name.clone());
-        if nominated.as_deref() == Some(&*node) {
+        let known = self.state.pod(&pod.namespace, &pod.name);
+        if known.and_then(|pod| pod.nominated_node()) == Some(&*node) {
             return;
         }
         let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
@@ -239,15 +238,16 @@ impl Core {
     }
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name).cloned() else { return };
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return };
         // One whose node goes away is planned for, and runs still.
-        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+        if pod.node().is_some() {
             return;
         }
-        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(State::scheduler_of(&pod))) {
+        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(pod.scheduler_name())) {
             return;
         }
-        let mut all = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        let pod = pod.to_pod();
+        let mut all = pod.status.and_then(|status| status.conditions).unwrap_or_default();
         let known = all.iter().find(|condition| condition.type_ == "PodScheduled");
         let same = |known: &&PodCondition| known.status == "False" && known.message.as_deref() == Some(message);
         if known.is_some_and(|known| same(&known)) {

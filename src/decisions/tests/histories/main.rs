@@ -9,6 +9,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
 use berth_state::{Event, Kind, Object, State, Time};
@@ -76,9 +77,11 @@ pub(crate) fn difference(is: &str, expected: &str) -> String {
     format!("is:\n{}\nexpected:\n{}", around(is), around(expected))
 }
 
-/// A state that knows nothing yet.
+/// A state that knows nothing yet, each with another key of its hashes: no decision depends on it.
 pub(crate) fn fresh() -> State {
-    State::new(berth_state::Options { node_overlay: true, ..berth_state::Options::default() })
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let hash_key = [1, 2, 3, MADE.fetch_add(1, Ordering::Relaxed)];
+    State::new(berth_state::Options { node_overlay: true, hash_key, ..berth_state::Options::default() })
 }
 
 /// A state that was told what there is, kind by kind.
