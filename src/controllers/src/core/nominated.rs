@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use berth_state::Patch;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::{Core, Job};
@@ -31,14 +30,10 @@ impl Core {
 
     /// Takes up the nominations of an earlier process. When these began nobody knows: they have their whole time again.
     pub(super) fn recall_nominations(&mut self, now: Timestamp) {
-        let nominated = self.state.all::<Pod>().filter_map(|pod| {
-            let node = pod.status.as_ref()?.nominated_node_name.as_deref()?;
-            let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-            let name = || PodName {
-                namespace: pod.metadata.namespace.clone().unwrap_or_default(),
-                name: pod.metadata.name.clone().unwrap_or_default(),
-            };
-            (!node.is_empty() && !is_bound).then(|| Some((name(), pod.metadata.uid.clone()?)))?
+        let nominated = self.state.pods().filter_map(|pod| {
+            let waits = pod.node().is_none() && pod.nominated_node().is_some_and(|node| !node.is_empty());
+            let name = PodName { namespace: pod.namespace().to_owned(), name: pod.name().to_string() };
+            waits.then(|| Some((name, pod.uid()?.into_owned())))?
         });
         let nominated: Vec<(PodName, String)> = nominated.collect();
         for (pod, uid) in nominated {

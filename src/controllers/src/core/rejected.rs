@@ -19,6 +19,7 @@ use crate::notice::Notice;
 use crate::observed::{Object, Observed};
 use crate::view::PodName;
 
+const DAEMON_SET: &str = "DaemonSet";
 /// For how long a node is avoided that did not let a pod in.
 const AVOIDED_FOR: Duration = Duration::from_secs(5 * 60);
 
@@ -43,7 +44,7 @@ fn controller_of(pod: &Pod) -> Option<&str> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     // A daemon has its node, and no other.
-    (owner.kind != "DaemonSet").then_some(&*owner.uid)
+    (owner.kind != DAEMON_SET).then_some(&*owner.uid)
 }
 
 fn node_of(pod: &Pod) -> Option<&str> {
@@ -109,10 +110,14 @@ impl Core {
 
     /// The pods of a controller that wait are told to the state anew.
     fn tell_avoiding(&mut self, owner: &str, now: Timestamp) {
-        let waiting = self.state.all::<Pod>().filter(|pod| node_of(pod).is_none() && controller_of(pod) == Some(owner));
-        let waiting: Vec<Arc<Pod>> = waiting
-            .map(|pod| self.avoided.told.get(&name_of(pod)).cloned().unwrap_or_else(|| Arc::clone(pod)))
-            .collect();
+        let is_meant = |pod: &&Arc<berth_state::PodRecord>| {
+            pod.node().is_none() && pod.controller().is_some_and(|own| own.uid == owner && own.kind != DAEMON_SET)
+        };
+        let waiting = self.state.pods().filter(is_meant).map(|pod| {
+            let name = PodName { namespace: pod.namespace().to_owned(), name: pod.name().to_string() };
+            self.avoided.told.get(&name).cloned().unwrap_or_else(|| Arc::new(pod.to_pod()))
+        });
+        let waiting: Vec<Arc<Pod>> = waiting.collect();
         for pod in waiting {
             let object = self.as_avoiding(&Object::Pod(pod));
             if let Some(object) = object.for_state() {

@@ -305,8 +305,8 @@ fn owned(name: &str, version: u32, rejected_by: Option<&str>) -> Object {
 fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes() {
     let mut core = at_rest(2);
     let kept_off = |core: &Core, name: &str| {
-        let pod = core.state.get_as::<Pod>("default", name).unwrap();
-        let affinity = pod.spec.as_ref().unwrap().affinity.as_ref();
+        let pod = core.state.pod("default", name).unwrap();
+        let affinity = pod.spec().unwrap().affinity.as_ref();
         let required = affinity
             .and_then(|own| own.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref());
         let terms = required.into_iter().flat_map(|own| &own.node_selector_terms);
