@@ -155,12 +155,11 @@ impl Controllers {
                 }
                 Some(input) = outside.next() => input,
                 observed = events.recv() => match observed {
-                    Some((_, Observed::SetBack)) => return,
+                    Some((_, Observed::SetBack)) | None => return,
                     Some((at, observed)) => {
                         core.note_arrival(&observed, at);
                         Input::Observed(observed)
                     }
-                    None => return,
                 },
                 () = until(wake) => Input::Tick,
             };

@@ -133,16 +133,12 @@ impl Core {
             return object.clone();
         }
         let nodes = controller_of(pod).and_then(|owner| self.avoided.by_owner.get(owner));
-        match nodes.filter(|_| node_of(pod).is_none()) {
-            Some(nodes) => {
-                self.avoided.told.insert(name_of(pod), Arc::clone(pod));
-                Object::Pod(Arc::new(keeping_off(pod, nodes.keys())))
-            }
-            None => {
-                self.avoided.told.remove(&name_of(pod));
-                object.clone()
-            }
+        if let Some(nodes) = nodes.filter(|_| node_of(pod).is_none()) {
+            self.avoided.told.insert(name_of(pod), Arc::clone(pod));
+            return Object::Pod(Arc::new(keeping_off(pod, nodes.keys())));
         }
+        self.avoided.told.remove(&name_of(pod));
+        object.clone()
     }
 
     /// Nodes that were avoided for long enough are asked again.

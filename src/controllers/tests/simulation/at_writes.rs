@@ -103,7 +103,7 @@ async fn play(seed: u64) -> Table {
     let rates = Rates { at_writes: 8, ..Rates::default() };
     let mut world = World::with(seed, rates, cloud_faults(), scenarios::catalogue()).await;
     world.options.solve.effort = Effort::Low;
-    if seed % 2 == 0 {
+    if seed.is_multiple_of(2) {
         world.start_two();
     } else {
         world.start_controllers(true);

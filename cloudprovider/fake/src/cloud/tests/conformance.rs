@@ -111,6 +111,7 @@ fn lag() -> Duration {
 #[case::latency(CloudFaults { latency: lag(), ..CloudFaults::default() })]
 #[case::machines(CloudFaults { never_boots: 0.3, never_joins: 0.3, dies_within_an_hour: 0.5, ..CloudFaults::default() })]
 #[case::all(CloudFaults {
+    unauthorized: 0.0,
     throttled: 0.1, unavailable: 0.1, lost_request: 0.1, lost_answer: 0.2, late: 0.2, doubled: 0.2, lag: lag(),
     latency: lag(), never_boots: 0.1, never_joins: 0.1, dies_within_an_hour: 0.1, interrupted_within_an_hour: 0.1,
 })]
