@@ -80,12 +80,14 @@ impl Controllers {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         let Some(lease) = self.options.lease.clone() else {
-            tokio::select! {
-                biased;
-                () = &mut shutdown => {}
-                () = self.lead(Fence::open()) => {}
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => return,
+                    // What it knew does not hold any more.
+                    () = self.lead(Fence::open()) => {}
+                }
             }
-            return;
         };
         let fence = Fence::closed();
         let mut candidate = Candidate::new(self.client.clone(), self.clock.clone(), lease, fence.clone());
@@ -110,7 +112,8 @@ impl Controllers {
         }
     }
 
-    /// Watches, decides and writes while the fence is open.
+    /// Watches, decides and writes while the fence is open, until the server is set back to an earlier state: whoever leads
+    /// begins anew then, with nothing remembered.
     async fn lead(&self, fence: Fence) {
         let (sender, mut events) = mpsc::channel(CHANNEL);
         let mut watches = JoinSet::new();
@@ -158,11 +161,11 @@ impl Controllers {
                 }
                 Some(input) = outside.next() => input,
                 observed = events.recv() => match observed {
+                    Some((_, Observed::SetBack)) | None => return,
                     Some((at, observed)) => {
                         core.note_arrival(&observed, at);
                         Input::Observed(observed)
                     }
-                    None => return,
                 },
                 () = until(wake) => Input::Tick,
             };
@@ -176,6 +179,7 @@ impl Controllers {
             }
             for _ in 0..CHANNEL {
                 match events.try_recv() {
+                    Ok((_, Observed::SetBack)) => return,
                     Ok((at, observed)) => {
                         core.note_arrival(&observed, at);
                         take_in(&mut core, Input::Observed(observed), self.clock.now());

@@ -273,8 +273,8 @@ impl<'s> Since<'s> {
     }
 
     fn is_there(&self, node: &ObjectRef) -> bool {
-        self.state.has(&node.key)
-            && (node.uid.is_none() || node.uid.as_deref() == self.state.uid_of(&node.key).as_deref())
+        let has_uid = |uid: &str| self.state.uid_of(&node.key).as_deref() == Some(uid);
+        self.state.has(&node.key) && node.uid.as_deref().is_none_or(has_uid)
     }
 
     fn holds(&self, binding: &Binding, decided: &Decided<'_>) -> bool {

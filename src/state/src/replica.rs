@@ -115,14 +115,17 @@ impl State {
         let Update { entries, cloud, listed, next_assumption } = update;
         (self.listed, self.next_assumption) = (listed, next_assumption);
         for (key, entry) in entries {
-            let before = self.entries.remove(&key).unwrap_or_default();
+            let before = self.entries.get(&key).cloned().unwrap_or_default();
             for known in before.assumed() {
                 self.assumptions.remove(&known.id);
             }
             let entry = entry.unwrap_or_default();
             self.assumptions.extend(entry.assumed().iter().map(|known| (known.id, key.clone())));
             let counts = changes(before.counted(), entry.counted()) || before.refused() != entry.refused();
-            self.entries.insert_new(key.clone(), entry);
+            match self.entries.get_mut(&key) {
+                Some(known) => *known = entry,
+                None => self.entries.insert_new(key.clone(), entry),
+            }
             self.refreshed(&key, (before.counted().cloned(), before.current().cloned()), counts);
         }
         let Some(told) = cloud else { return };

@@ -17,16 +17,20 @@ mod gauges;
 mod interrupted;
 mod live;
 mod measure;
+mod nominated;
 mod offers;
 mod places;
 mod pools;
 mod provision;
 mod recall;
+mod registrations;
+mod rejected;
 mod relabel;
 mod replicas;
 mod reservations;
 mod rivals;
 mod schedule;
+mod slot_time;
 mod slow;
 mod told;
 mod volumes;
@@ -64,9 +68,13 @@ pub(crate) use disruption::Look;
 use disruption::{Disrupting, Found};
 use live::Assumed;
 use measure::disrupted;
+use nominated::Nominated;
 use places::Places;
 use provision::AllPlanned;
+use registrations::Registrations;
+use rejected::Avoided;
 use schedule::ExpectedNodes;
+use slot_time::SlotTime;
 use told::Told;
 
 /// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
@@ -229,6 +237,13 @@ pub(crate) struct Core {
     /// By name of the NodePool.
     uncreatable: BTreeMap<String, provision::Uncreatable>,
     expected_nodes: ExpectedNodes,
+    /// Pods for which others gave way.
+    nominated: Nominated,
+    /// Nodes that did not let pods in.
+    avoided: Avoided,
+    /// What became of NodeClaims.
+    registrations: Registrations,
+    slot_time: SlotTime,
     n_named: u64,
     /// Launches of the last hour.
     launches: Launches,
@@ -306,6 +321,10 @@ impl Core {
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
+            nominated: Nominated::default(),
+            avoided: Avoided::default(),
+            registrations: Registrations::default(),
+            slot_time: SlotTime::default(),
             n_named: 0,
             launches: Launches::new(),
             options,
@@ -345,6 +364,7 @@ impl Core {
                 self.count_observed(&observed, now);
                 self.watch_rivals(&observed, now);
                 self.suspect(&observed, now);
+                self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);

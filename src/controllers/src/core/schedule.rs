@@ -44,6 +44,8 @@ impl Core {
         now: Timestamp,
     ) -> (berth_decisions::Options, tracing::Span) {
         self.places.expire(now);
+        self.end_nominations(now);
+        self.end_avoiding(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
@@ -93,7 +95,7 @@ impl Core {
         }
         for nomination in &decision.nominations {
             if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
-                self.nominate(nomination);
+                self.nominate(nomination, now);
             } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
                 let (object, node) = (nomination.object.clone(), nomination.node.clone());
                 let daemon = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
@@ -147,9 +149,10 @@ impl Core {
         }
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, now: Timestamp) {
         let Some(uid) = nomination.object.uid.as_deref() else { return };
         let pod = pod_name(&nomination.object);
+        self.hold_for(&pod, uid, now);
         let node = nomination.node.key.name.clone();
         let known = self.state.pod(&pod.namespace, &pod.name);
         if known.and_then(|pod| pod.nominated_node()) == Some(&*node) {
