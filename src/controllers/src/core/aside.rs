@@ -40,6 +40,8 @@ pub(super) struct Aside {
     decision: Option<bool>,
     /// Commands whose next step is to be decided.
     steps: BTreeSet<u64>,
+    /// Whether a decision was made last: what else there is to ask comes first then.
+    has_decided: bool,
     /// How often in a row something of a decision did not hold any more.
     n_again: u32,
     /// Reservations, by name, that found no place when they were asked last.
@@ -112,6 +114,17 @@ impl Aside {
     /// Whether nobody is to be bound until a decision is made that events came between too often.
     fn holds_still(&self) -> bool {
         self.n_again >= PATIENCE && matches!(self.under_way, Some(UnderWay::Decision { .. }))
+    }
+
+    /// The decision that is to be made now. They take turns with the rest, so that none keeps others waiting for ever.
+    fn next_decision(&mut self, is_looking: bool) -> Option<bool> {
+        let has_others = !self.steps.is_empty() || is_looking;
+        if std::mem::take(&mut self.has_decided) && has_others {
+            return None;
+        }
+        let decision = self.decision.take();
+        self.has_decided = decision.is_some();
+        decision
     }
 
     /// Whether what is converted and looked at elsewhere is out of date again when it comes.
@@ -256,10 +269,8 @@ impl Core {
         if self.is_stale(now) {
             return Some(self.ask_replica(replica, Question::Refresh, UnderWay::Refresh, now));
         }
-        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.decision.take()) {
-            let (options, span) = self.begin_decision(launches, now);
-            let question = Question::Decision { options: Box::new(options), span };
-            return Some(self.ask_replica(replica, question, UnderWay::Decision { launches }, now));
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(is_looking)) {
+            return Some(self.ask_for_decision(replica, launches, now));
         }
         while let Some(id) = self.aside.as_mut().and_then(|aside| aside.steps.pop_first()) {
             if let Some(question) = self.step_to_decide(id, now) {
@@ -268,6 +279,10 @@ impl Core {
         }
         if is_looking {
             return Some(self.ask_replica(replica, Question::Copy, UnderWay::Copy, now));
+        }
+        // Where there was nothing to ask of the rest.
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(false)) {
+            return Some(self.ask_for_decision(replica, launches, now));
         }
         if !self.state.is_almost_told(TOLD_UNASKED) {
             return Some(self.tell_replica(replica, now));
@@ -292,6 +307,12 @@ impl Core {
         }
         let problem = replica.catch_up(&mut self.state, TOLD_AT_A_TIME);
         Box::new(Asked { problem, question: Question::Nothing, now })
+    }
+
+    fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
+        let (options, span) = self.begin_decision(launches, now);
+        let question = Question::Decision { options: Box::new(options), span };
+        self.ask_replica(replica, question, UnderWay::Decision { launches }, now)
     }
 
     fn ask_replica(&mut self, replica: Replica, question: Question, under_way: UnderWay, now: Timestamp) -> Box<Asked> {
@@ -381,6 +402,10 @@ impl Core {
             }
         };
         if let Some(aside) = &mut self.aside {
+            if aside.n_again >= PATIENCE {
+                // Nobody was bound meanwhile.
+                self.queue.add(Job::Schedule);
+            }
             aside.n_again = if again { aside.n_again.saturating_add(1) } else { 0 };
             if aside.asked != asked {
                 // Pods that waited for their turn have theirs.
