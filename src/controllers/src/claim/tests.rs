@@ -154,6 +154,7 @@ impl Scene {
             offers: self.offers.as_ref(),
             memory: &self.memory,
             interruption: self.interruption.as_ref(),
+            unplaced: std::collections::BTreeSet::new(),
             with_reserved: true,
             health: self.health,
             timings: &self.timings,
