@@ -7,6 +7,7 @@ use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
 use berth_controllers::{ConsolidationMethods, Options as Controllers};
 use berth_manifests::nearest;
 
+use crate::check::is_price;
 use crate::error::SimulateError;
 use crate::load::{Simulation, effort};
 use crate::outcome::Outcome;
@@ -122,8 +123,8 @@ impl Variation {
                 format!("seed={value}")
             }
             Setting::NodeCost => {
-                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| !money.is_negative());
-                let money = money.ok_or_else(|| expected("dollars an hour, 0 or more"))?;
+                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| is_price(*money));
+                let money = money.ok_or_else(|| expected("dollars an hour, 0 to 1000000"))?;
                 varied.controllers.solve.node_cost = money;
                 format!("nodeCost={value}")
             }
