@@ -1,6 +1,6 @@
 const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
-const dollars = (value) => "$" + (value >= 100 ? whole.format(Math.round(value)) : value.toFixed(value >= 10 ? 2 : 3));
+const dollars = (value) => "$" + (value === 0 ? "0" : value >= 100 ? whole.format(Math.round(value)) : value.toFixed(value >= 10 ? 2 : 3));
 // One digit after the point, where that is still something.
 const amount = (value) => (value >= 1000 ? whole.format(Math.round(value)) : value.toFixed(1));
 const percent = (part, of) => (of > 0 ? Math.round((100 * part) / of) + "%" : "–");
@@ -276,12 +276,13 @@ const plots = [];
 function drawPlots() {
   const host = byId("plots");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  PLOTS.forEach(([title, unit, lines], index) => {
-    if (!host.children[index]) {
-      const figure = element("figure");
-      figure.append(element("figcaption", title));
-      host.append(figure);
-    }
+  // All of them are there before any is measured: one alone is as wide as the page.
+  for (const [title] of PLOTS.slice(host.children.length)) {
+    const figure = element("figure");
+    figure.append(element("figcaption", title));
+    host.append(figure);
+  }
+  PLOTS.forEach(([, unit, lines], index) => {
     const figure = host.children[index];
     const width = Math.max(240, figure.clientWidth);
     const data = [state.history.map((now) => now.at / 1000), ...lines.map(([, , of]) => state.history.map(of))];
