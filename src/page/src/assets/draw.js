@@ -241,10 +241,21 @@ function drawTable(id, heads, rows, open) {
   if (focused !== null) [...table.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
 }
 
-// The node that a sentence is about, if it is there.
-function nodeIn(message) {
-  for (const word of message.split(/[\s,;:()]+/)) if (state.nodes.has(word)) return word;
-  return null;
+// A sentence, in which each thing that is there opens its details.
+function linked(message) {
+  const out = element("span");
+  for (const part of message.split(/([\s,;:()]+)/)) {
+    const open = state.nodes.has(part) ? openNode : state.slots.has(part) ? openSlots : state.rooms.has(part) ? openRoom : null;
+    if (!open) {
+      out.append(part);
+      continue;
+    }
+    const button = element("button", part, "said");
+    button.type = "button";
+    button.addEventListener("click", () => open(part));
+    out.append(button);
+  }
+  return out;
 }
 
 let saidLast;
@@ -255,13 +266,7 @@ function drawSaid() {
   saidLast = last;
   byId("said").replaceChildren(...state.said.toReversed().map((said) => {
     const item = element("li", undefined, BAD.has(said.event) ? "bad" : said.event);
-    const about = nodeIn(said.message);
-    const text = about ? element("button", said.message, "said") : element("span", said.message);
-    if (about) {
-      text.type = "button";
-      text.addEventListener("click", () => openNode(about));
-    }
-    item.append(element("time", time(said.at)), text);
+    item.append(element("time", time(said.at)), linked(said.message));
     return item;
   }));
 }
