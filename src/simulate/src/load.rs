@@ -21,6 +21,7 @@ use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
 use crate::trace;
+use crate::vary::Count;
 use crate::world::NEVER;
 
 /// What happens by itself does not happen more often.
@@ -43,7 +44,7 @@ pub struct Simulation {
     pub(crate) catalogue: Catalogue,
     pub(crate) reservation_prices: BTreeMap<String, Money>,
     /// Counts that take the place of those in catalogue and objects.
-    pub(crate) counts: BTreeMap<String, u32>,
+    pub(crate) counts: BTreeMap<String, Count>,
     pub(crate) cloud: CloudConfig,
     pub(crate) controllers: Controllers,
     pub(crate) consolidation: Consolidation,

@@ -239,7 +239,8 @@ impl<'s> World<'s> {
         })
         .await?;
         for (id, definition) in parts.cloud.reservation_definitions() {
-            if let Some(&total) = simulation.counts.get(&id) {
+            if let Some(count) = simulation.counts.get(&id) {
+                let total = count.instead_of(definition.total);
                 parts.cloud.set_reservation(&id, FakeReservation { total, ..definition });
             }
         }
