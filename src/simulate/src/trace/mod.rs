@@ -105,9 +105,10 @@ pub fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
 /// Whether a file is a trace, so that it can be simulated without a scenario.
 pub(crate) fn is_one(path: &Path) -> bool {
     // Its name says so: what is wrong with it is told of a trace.
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_suffix(".gz").unwrap_or(&name);
-    if (name.ends_with(".jsonl") || name.ends_with(".sktrace")) && path.is_file() {
+    let is_packed = path.extension().is_some_and(|extension| extension == "gz");
+    let unpacked = if is_packed { path.with_extension("") } else { path.to_owned() };
+    let is_called_so = unpacked.extension().is_some_and(|extension| extension == "jsonl" || extension == "sktrace");
+    if is_called_so && path.is_file() {
         return true;
     }
     let mut head = Vec::new();
