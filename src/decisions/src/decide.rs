@@ -8,7 +8,6 @@ use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Launching, Solution};
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, State, Time};
-use k8s_openapi::api::core::v1::Pod;
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
@@ -129,20 +128,20 @@ impl Answer<'_> {
     fn node(&self, index: usize) -> ObjectRef {
         let name = self.cluster.nodes.get(index).map_or("", |node| self.cluster.symbols.text(node.name));
         let node = self.reference(Kind::Node, "", name);
-        let is_claim = self.state.get(&node.key).is_none();
+        let is_claim = !self.state.has(&node.key);
         if is_claim { self.reference(Kind::NodeClaim, "", name) } else { node }
     }
 
     /// Whether a pod is on no node yet, and one of those that are bound here.
     fn is_bound_here(&self, object: &ObjectRef) -> bool {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return false };
-        self.options.scheduler_names.as_ref().is_none_or(|names| names.contains(State::scheduler_of(pod)))
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return false };
+        self.options.scheduler_names.as_ref().is_none_or(|names| names.contains(pod.scheduler_name()))
     }
 
     /// Whether a pod is on a node already: one that goes away, and it is planned as it will be made anew.
     fn is_yet_to_be_remade(&self, object: &ObjectRef) -> bool {
-        let pod = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name);
-        pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+        let pod = self.state.pod(&object.key.namespace, &object.key.name);
+        pod.is_some_and(|pod| pod.node().is_some())
     }
 
     /// What goes to nodes that are up, and who gives way there.
