@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use berth_catalogue::{MAX_PRICE, Money};
 use berth_manifests::{Object, nearest};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::act::keys;
 use crate::error::SimulateError;
@@ -54,24 +56,50 @@ pub(crate) fn reservation_id(object: &Object) -> Option<String> {
     }
 }
 
-/// A sentence for each object that is given more than once.
-pub(crate) fn repeated(objects: &[Object]) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    let mut told = BTreeSet::new();
-    for object in objects {
+/// Leaves the last of each object that is given more than once, as plans do; a sentence for each.
+pub(crate) fn drop_repeated(objects: &mut Vec<Object>) -> Vec<String> {
+    let name_of = |object: &Object| {
         let metadata = object.metadata();
-        let name = metadata.name.clone().unwrap_or_default();
-        let namespace = metadata.namespace.clone().unwrap_or_default();
-        let key = (object.kind(), if namespace == "default" { String::new() } else { namespace }, name);
-        if !seen.insert(key.clone()) {
-            told.insert(key);
+        let namespace = metadata.namespace.clone().filter(|namespace| namespace != "default").unwrap_or_default();
+        (object.kind(), namespace, metadata.name.clone().unwrap_or_default())
+    };
+    let (mut seen, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let mut kept: Vec<Object> = Vec::with_capacity(objects.len());
+    for object in objects.drain(..).rev() {
+        let name = name_of(&object);
+        // What has a name of the server's making is another one each time.
+        if name.2.is_empty() || seen.insert(name.clone()) {
+            kept.push(object);
+        } else {
+            told.insert(name);
         }
     }
+    kept.reverse();
+    *objects = kept;
     let sentence = |(kind, namespace, name): (&str, String, String)| {
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{kind} {namespace}{slash}{name}: given more than once; the last counts")
     };
     told.into_iter().map(sentence).collect()
+}
+
+/// The namespaces of pods of traces that no object makes, as objects.
+pub(crate) fn missing_namespaces(simulation: &Simulation) -> Vec<Object> {
+    let of_objects = simulation.objects.iter().filter(|object| object.kind() == "Namespace");
+    let mut known: BTreeSet<String> = of_objects.filter_map(|object| object.metadata().name.clone()).collect();
+    known.extend(["default", "kube-system"].map(str::to_owned));
+    let mut missing = Vec::new();
+    for step in &*simulation.steps {
+        if let Action::Pod(arrival) = &step.action
+            && !known.contains(&arrival.template.namespace)
+        {
+            let name = arrival.template.namespace.clone();
+            known.insert(name.clone());
+            let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+            missing.push(Object::from(Namespace { metadata, ..Namespace::default() }));
+        }
+    }
+    missing
 }
 
 /// Whether it is a price an hour as a catalogue has them.

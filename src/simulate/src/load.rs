@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::act::keys;
-use crate::check::{is_price, repeated, reservation_id};
+use crate::check::{drop_repeated, is_price, reservation_id};
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
@@ -209,7 +209,7 @@ impl Loader {
         if is_recorded {
             objects = objects_of_the_start(&mut steps);
         }
-        self.warnings.extend(repeated(&objects));
+        self.warnings.extend(drop_repeated(&mut objects));
         let cloud = self.cloud(scenario)?;
         let controllers = self.controllers(scenario)?;
         let mut simulation = Simulation {

@@ -23,6 +23,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::act;
+use crate::check::missing_namespaces;
 use crate::error::SimulateError;
 use crate::load::Simulation;
 use crate::lost;
@@ -251,6 +252,7 @@ impl<'s> World<'s> {
                 message: error.to_string(),
             })?;
         }
+        berth_sandbox::apply_objects(&parts.client, &missing_namespaces(simulation)).await?;
         let mut notes = Vec::new();
         for passed_over in begun.passed_over {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));

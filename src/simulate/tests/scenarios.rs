@@ -429,6 +429,24 @@ fn a_trace_alone_is_a_scenario() {
     assert!((outcome.hours - 1.0 / 3.0).abs() < 1e-6, "{}", outcome.hours);
 }
 
+/// The regression: the manual's own example ended with "namespaces not found", and with a ConfigMap that was not there.
+#[test]
+fn pods_of_traces_have_their_namespaces_and_what_was_passed_over_may_be_deleted() {
+    let folder = Folder::new("namespace");
+    let pod = "{\"metadata\":{\"namespace\":\"jobs\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}";
+    let map = "\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"";
+    let text = format!(
+        "{{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}}\n{{\"template\":\"a\",\"pod\":{pod}}}\n\
+         {{\"at\":1,\"create\":\"a\",\"name\":\"x\",\"runsFor\":60}}\n\
+         {{\"at\":2,\"apply\":{{{map},\"metadata\":{{\"name\":\"m\"}}}}}}\n\
+         {{\"at\":3,\"delete\":{{{map},\"namespace\":\"default\",\"name\":\"m\"}}}}\n{{\"at\":300,\"end\":true}}\n"
+    );
+    let simulation = Simulation::read(&folder.write("trace.jsonl", &text)).unwrap();
+    assert_eq!(simulation.warnings(), ["objects of kind ConfigMap are passed over: nothing here needs them"]);
+    let outcome = simulation.run().unwrap();
+    assert_eq!((outcome.pods.total, outcome.nodes.launched), (1, 1), "{outcome:?}");
+}
+
 /// In virtual time nobody is asked again and again what does not change by itself.
 #[test]
 fn nodes_drift_once_their_node_class_asks_for_something_else() {

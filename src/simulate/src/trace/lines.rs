@@ -156,6 +156,7 @@ pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mu
         created: BTreeMap::new(),
         ran: BTreeMap::new(),
         skipped: BTreeSet::new(),
+        kinds: berth_manifests::known_kinds().collect(),
         read: Read::default(),
         latest: 0,
         end: None,
@@ -205,6 +206,8 @@ struct Reading<'r> {
     /// How long pods of workloads ran, in milliseconds.
     ran: BTreeMap<Name, Vec<u64>>,
     skipped: BTreeSet<String>,
+    /// What is read, as API version and kind.
+    kinds: BTreeSet<(&'static str, &'static str)>,
     read: Read,
     /// When the latest thing happens so far.
     latest: u64,
@@ -270,6 +273,11 @@ impl Reading<'_> {
                 objects::read(&place, &value, &mut self.skipped).map_err(|error| format!("apply: {error}"))?;
             Action::Apply(Arc::new(objects))
         } else if let Some(delete) = line.delete {
+            if !self.kinds.contains(&(delete.api_version.as_str(), delete.kind.as_str())) {
+                // It was not made either.
+                self.skipped.insert(delete.kind);
+                return Ok(());
+            }
             Action::Delete {
                 api_version: delete.api_version.into(),
                 kind: delete.kind.into(),
