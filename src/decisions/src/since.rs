@@ -151,6 +151,15 @@ impl<'s> Since<'s> {
         let decided = Decided(decided.collect());
         let mut again = false;
         let mut kept = Decision::default();
+        // Who runs yet has the place where it comes next while both are there, whatever changes of them.
+        let moves = decision.moves.iter().filter(|moves| self.is_there(&moves.object));
+        for moves in moves {
+            if self.is_there(&moves.node) {
+                kept.moves.push(moves.clone());
+            } else {
+                again = true;
+            }
+        }
         let mut without_way: BTreeSet<Arc<str>> = BTreeSet::new();
         let makes_way = |nomination: &&Nomination| nomination.after_evictions;
         for nomination in decision.nominations.iter().filter(makes_way) {
