@@ -12,6 +12,7 @@ use crate::elsewhere::Finished;
 
 /// What has changed in a state since its replica was told all.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent kinds of changes")]
 pub struct Since<'s> {
     state: &'s State,
     changed: BTreeSet<&'s Key>,
@@ -71,13 +72,13 @@ impl<'s> Since<'s> {
         match key.kind {
             Kind::Pod => self.take_in_pod(before, key),
             Kind::Node | Kind::CSINode | Kind::Device | Kind::NodeResourceTopology => {
-                self.note(&key.name, OnNode::Other)
+                self.note(&key.name, OnNode::Other);
             }
             Kind::NodeClaim => {
                 let [was, is] = [before, state].map(|of| of.get_as::<NodeClaim>("", &key.name));
                 for claim in was.into_iter().chain(is) {
                     let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
-                    node.into_iter().for_each(|node| self.note(node, OnNode::Other));
+                    self.note_all(node, OnNode::Other);
                 }
                 self.note(&key.name, OnNode::Other);
                 let pool = is.filter(|_| was.is_none()).and_then(|claim| claim.metadata.labels.as_ref());
@@ -87,7 +88,7 @@ impl<'s> Since<'s> {
                 for of in [before, state] {
                     let known = of.get_as::<Reservation>("", &key.name).and_then(|known| known.status.as_ref());
                     let node = known.and_then(|status| status.node_name.as_deref());
-                    node.into_iter().for_each(|node| self.note(node, OnNode::Other));
+                    self.note_all(node, OnNode::Other);
                 }
             }
             Kind::PodDisruptionBudget => self.budgets = true,
@@ -110,14 +111,20 @@ impl<'s> Since<'s> {
         let [was, is] = [before, self.state].map(|of| of.pod(&key.namespace, &key.name));
         let [from, to] = [was, is].map(|pod| pod.and_then(|pod| pod.node()));
         if from == to {
-            from.into_iter().for_each(|node| self.note(node, OnNode::Other));
+            self.note_all(from, OnNode::Other);
         } else {
-            from.into_iter().for_each(|node| self.note(node, OnNode::Left));
-            to.into_iter().for_each(|node| self.note(node, OnNode::Came(key)));
+            self.note_all(from, OnNode::Left);
+            self.note_all(to, OnNode::Came(key));
         }
         if from.or(to).is_some() {
             self.moved.push(key);
             self.repels |= is.is_some_and(|pod| rules_of(pod).repels);
+        }
+    }
+
+    fn note_all(&mut self, node: Option<&str>, change: OnNode<'s>) {
+        if let Some(node) = node {
+            self.note(node, change);
         }
     }
 
@@ -144,6 +151,15 @@ impl<'s> Since<'s> {
         let decided = Decided(decided.collect());
         let mut again = false;
         let mut kept = Decision::default();
+        // Who runs yet has the place where it comes next while both are there, whatever changes of them.
+        let moves = decision.moves.iter().filter(|moves| self.is_there(&moves.object));
+        for moves in moves {
+            if self.is_there(&moves.node) {
+                kept.moves.push(moves.clone());
+            } else {
+                again = true;
+            }
+        }
         let mut without_way: BTreeSet<Arc<str>> = BTreeSet::new();
         let makes_way = |nomination: &&Nomination| nomination.after_evictions;
         for nomination in decision.nominations.iter().filter(makes_way) {
@@ -301,9 +317,8 @@ impl<'s> Since<'s> {
         if moved.peek().is_some() && (self.repels || rules.about_pods) {
             return false;
         }
-        !(rules.has_volumes && self.volumes)
-            && !(rules.about_pods && self.namespaces)
-            && !(rules.spreads && moved.any(|key| *key.namespace == *namespace))
+        let is_of_its_own = !(rules.has_volumes && self.volumes || rules.about_pods && self.namespaces);
+        is_of_its_own && !(rules.spreads && moved.any(|key| *key.namespace == *namespace))
     }
 
     // Whether an object has no node yet, as it is now.
@@ -364,6 +379,7 @@ fn take_slot(launch: &Launch, slots: &mut BTreeMap<&str, u32>) -> bool {
 
 /// What a pod's place depends on beside its node.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent rules")]
 struct Rules {
     /// Affinity or anti-affinity.
     about_pods: bool,

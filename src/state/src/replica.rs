@@ -14,19 +14,10 @@ use crate::{Key, Kind, State};
 pub(crate) struct Noted {
     /// The objects, and whether decisions depend on what changed.
     keys: BTreeMap<Key, bool>,
-    /// Those that were never told; `None` once all were.
-    untold: Option<Untold>,
     /// Whether the cloud said something else.
     cloud: bool,
     /// Whether it offers something else, counts aside.
     offers: bool,
-}
-
-/// The objects that a replica was never told.
-#[derive(Clone, Debug)]
-enum Untold {
-    All,
-    After(Key),
 }
 
 /// What a replica is told: see [`State::take_update`].
@@ -53,19 +44,16 @@ impl Update {
 }
 
 impl State {
-    /// A replica that knows nothing yet. From now on this state notes what changes, for [`State::take_update`].
+    /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].
+    #[must_use]
     pub fn replica(&mut self) -> State {
-        let (cloud, offers) = (true, true);
-        self.noted = Some(Noted { untold: Some(Untold::All), cloud, offers, ..Noted::default() });
-        State::new(self.options.clone())
+        self.noted = Some(Noted::default());
+        self.snapshot()
     }
 
     /// Whether so many objects at most are to be told to the replica.
     pub fn is_almost_told(&self, most: usize) -> bool {
-        self.noted.as_ref().is_some_and(|noted| match &noted.untold {
-            None => noted.keys.len() <= most,
-            Some(_) => noted.keys.len() + self.entries.iter().take(most + 1).count() <= most,
-        })
+        self.noted.as_ref().is_some_and(|noted| noted.keys.len() <= most)
     }
 
     /// What the replica does not know yet, so many objects at most: it costs as many steps. With the last of them the replica
@@ -78,24 +66,6 @@ impl State {
                 let Some((key, _)) = noted.keys.pop_first() else { break };
                 let entry = self.entries.get(&key).cloned();
                 entries.push((key, entry));
-            }
-            if let Some(from) = noted.untold.take() {
-                let left = most - entries.len();
-                let before = entries.len();
-                let told = |(key, entry): (&Key, &Entry)| (key.clone(), Some(entry.clone()));
-                match &from {
-                    Untold::All => entries.extend(self.entries.iter().take(left).map(told)),
-                    Untold::After(last) => {
-                        let rest = self.entries.from(last).filter(|(key, _)| *key != last);
-                        entries.extend(rest.take(left).map(told));
-                    }
-                }
-                let n_told = entries.len() - before;
-                noted.untold = match entries.last() {
-                    _ if n_told < left => None,
-                    Some((key, _)) if n_told > 0 => Some(Untold::After(key.clone())),
-                    _ => Some(from),
-                };
             }
             if std::mem::take(&mut noted.cloud) {
                 cloud = Some(self.cloud.said());
@@ -127,7 +97,7 @@ impl State {
             }
             let entry = entry.unwrap_or_default();
             self.assumptions.extend(entry.assumed().iter().map(|known| (known.id, key.clone())));
-            let counts = changes((before.counted(), entry.counted())) || before.refused() != entry.refused();
+            let counts = changes(before.counted(), entry.counted()) || before.refused() != entry.refused();
             match self.entries.get_mut(&key) {
                 Some(known) => *known = entry,
                 None => self.entries.insert_new(key.clone(), entry),
@@ -158,8 +128,8 @@ impl State {
     }
 }
 
-fn changes(of: (Option<&Kept>, Option<&Kept>)) -> bool {
-    match of {
+fn changes(before: Option<&Kept>, after: Option<&Kept>) -> bool {
+    match (before, after) {
         (Some(before), Some(after)) => !counts_alike(before, after),
         (before, after) => before.is_some() || after.is_some(),
     }

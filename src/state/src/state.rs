@@ -626,7 +626,7 @@ impl State {
         self.refreshed(key, known, changed)
     }
 
-    /// An entry is another one now: brings what depends on it up to date. `before` is what counted, and what was current.
+    /// An entry is another one now: brings what depends on it up to date. `before` is what counted, and `known` what was current.
     pub(crate) fn refreshed(
         &mut self,
         key: &Key,

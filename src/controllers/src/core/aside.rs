@@ -36,6 +36,8 @@ pub(super) struct Aside {
     decision: Option<bool>,
     /// Commands whose next step is to be decided.
     steps: BTreeSet<u64>,
+    /// Whether a decision was made last: what else there is to ask comes first then.
+    has_decided: bool,
     /// How often in a row something of a decision did not hold any more.
     n_again: u32,
     /// Reservations, by name, that found no place when they were asked last.
@@ -104,6 +106,17 @@ impl Aside {
     /// Whether nobody is to be bound until a decision is made that events came between too often.
     fn holds_still(&self) -> bool {
         self.n_again >= PATIENCE && matches!(self.under_way, Some(UnderWay::Decision { .. }))
+    }
+
+    /// The decision that is to be made now. They take turns with the rest, so that none keeps others waiting for ever.
+    fn next_decision(&mut self, is_looking: bool) -> Option<bool> {
+        let has_others = !self.steps.is_empty() || is_looking;
+        if std::mem::take(&mut self.has_decided) && has_others {
+            return None;
+        }
+        let decision = self.decision.take();
+        self.has_decided = decision.is_some();
+        decision
     }
 }
 
@@ -205,10 +218,8 @@ impl Core {
         if !self.state.is_almost_told(TOLD_AT_A_TIME) {
             return Some(self.tell_replica(replica, now));
         }
-        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.decision.take()) {
-            let (options, span) = self.begin_decision(launches, now);
-            let question = Question::Decision { options: Box::new(options), span };
-            return Some(self.ask_replica(replica, question, UnderWay::Decision { launches }, now));
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(is_looking)) {
+            return Some(self.ask_for_decision(replica, launches, now));
         }
         while let Some(id) = self.aside.as_mut().and_then(|aside| aside.steps.pop_first()) {
             if let Some(question) = self.step_to_decide(id, now) {
@@ -217,6 +228,10 @@ impl Core {
         }
         if is_looking {
             return Some(self.ask_replica(replica, Question::Copy, UnderWay::Copy, now));
+        }
+        // Where there was nothing to ask of the rest.
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(false)) {
+            return Some(self.ask_for_decision(replica, launches, now));
         }
         if !self.state.is_almost_told(TOLD_UNASKED) {
             return Some(self.tell_replica(replica, now));
@@ -231,6 +246,12 @@ impl Core {
         }
         let problem = replica.catch_up(&mut self.state, TOLD_AT_A_TIME);
         Box::new(Asked { problem, question: Question::Nothing, now })
+    }
+
+    fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
+        let (options, span) = self.begin_decision(launches, now);
+        let question = Question::Decision { options: Box::new(options), span };
+        self.ask_replica(replica, question, UnderWay::Decision { launches }, now)
     }
 
     fn ask_replica(&mut self, replica: Replica, question: Question, under_way: UnderWay, now: Timestamp) -> Box<Asked> {
@@ -267,8 +288,10 @@ impl Core {
             }
             Answer::Renewed(replica, step, renewed) => {
                 let since = replica.since(&mut self.state, now);
+                // Where it waits for its own slot nothing is launched yet.
+                let launches = step.method != Method::DriftInSlot;
                 let holds = step.nodes.iter().all(|node| since.has_no_more_on(&node.key.name))
-                    && !matches!(&renewed, Ok(Ok(renewed)) if !since.hold_launches(&renewed.launches));
+                    && !matches!(&renewed, Ok(Ok(renewed)) if launches && !since.hold_launches(&renewed.launches));
                 self.bring_home(replica);
                 self.was_renewed(step.id, renewed, holds, now);
             }
@@ -299,6 +322,10 @@ impl Core {
             }
         };
         if let Some(aside) = &mut self.aside {
+            if aside.n_again >= PATIENCE {
+                // Nobody was bound meanwhile.
+                self.queue.add(Job::Schedule);
+            }
             aside.n_again = if again { aside.n_again.saturating_add(1) } else { 0 };
             if aside.asked != asked {
                 // Pods that waited for their turn have theirs.

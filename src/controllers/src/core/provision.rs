@@ -89,7 +89,7 @@ impl Core {
                 n_put_off += 1;
             }
         }
-        self.hold_for_interrupted(&decision, now);
+        self.hold_for_interrupted(decision, now);
         self.explain(&decision.refusals, now);
         self.explain_slow(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);

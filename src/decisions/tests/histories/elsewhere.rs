@@ -25,12 +25,8 @@ fn events() -> impl Strategy<Value = Vec<(Kind, u8, u8, u8)>> {
     prop::collection::vec((kind, any::<u8>(), any::<u8>(), 1..=254_u8), 0..8)
 }
 
-fn uid_of(state: &State, key: &Key) -> Option<String> {
-    state.get(key)?.metadata().uid.clone()
-}
-
 fn is_there(state: &State, object: &ObjectRef) -> bool {
-    state.get(&object.key).is_some() && uid_of(state, &object.key).as_deref() == object.uid.as_deref()
+    state.has(&object.key) && state.uid_of(&object.key).as_deref() == object.uid.as_deref()
 }
 
 /// What is overdrawn: by node, the resources of which less than nothing is left.
