@@ -24,8 +24,13 @@ const LONGEST: Duration = Duration::from_secs(30);
 const PAGE: u32 = 500;
 /// A watch that the server does not end by then has lost its connection: it is asked to last 290 s.
 const LONGEST_SILENCE: Duration = Duration::from_secs(295);
+/// Where the server sends bookmarks it sends one a minute: a connection on which two are missing is lost, though nobody has
+/// closed it.
+const LONGEST_WITHOUT_BOOKMARK: Duration = Duration::from_secs(150);
 /// A watch that ends sooner, and told nothing, counts as failed, as client-go's.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// A watch that ends sooner, and needs a new list, counts as failed, whatever it told: lists of a large cluster are dear.
+const STEADY: Duration = Duration::from_secs(60);
 /// The failure in a row that is warned about.
 const WARNED_AT: u32 = 2;
 
@@ -39,15 +44,26 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
 
 /// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`], with its version; an object that
 /// cannot be read is told as such, too, and all others go on. With each comes when it was told. An optional kind that the server
-/// does not know counts as having no objects; any other is asked for until the server knows it.
+/// does not know counts as having no objects; any other is asked for until the server knows it. A server whose list is older
+/// than what it has told before was restored from a backup: that is told as [`Observed::SetBack`], and is the end.
 pub(crate) async fn watch<K>(client: Client, kind: Kind, clock: Clock, to: Sender<(Timestamp, Observed)>)
 where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
 {
     let api: Api<Guarded<K>> = Api::all(client);
-    let mut watch =
-        Watch { api, kind, clock, to, version: None, newest: 0, is_told: false, n_failures: 0, n_absent: 0 };
+    let mut watch = Watch {
+        api,
+        kind,
+        clock,
+        to,
+        version: None,
+        newest: 0,
+        is_told: false,
+        has_bookmarks: false,
+        n_failures: 0,
+        n_absent: 0,
+    };
     loop {
         let done = match watch.version.clone() {
             None => watch.list().await,
@@ -59,7 +75,7 @@ where
         let pause = delay(watch.n_failures, is_absent || is_left_out);
         watch.n_failures = watch.n_failures.saturating_add(1);
         let told = match stop {
-            Stop::Closed => return,
+            Stop::Closed | Stop::SetBack => return,
             _ if is_absent => watch.miss().await,
             stop if is_left_out && !watch.is_told => {
                 tracing::warn!(
@@ -95,6 +111,10 @@ enum Stop {
     NoVersion,
     #[error("the server ended the watch at once")]
     AtOnce,
+    #[error("the server told version {0} after a later one")]
+    Backwards(String),
+    #[error("the server was set back to an earlier state")]
+    SetBack,
     #[error(transparent)]
     Failed(#[from] kube::Error),
 }
@@ -127,6 +147,8 @@ struct Watch<K> {
     newest: u64,
     /// Whether a list was told.
     is_told: bool,
+    /// Whether the server sends bookmarks.
+    has_bookmarks: bool,
     /// How often it failed since a change was told, or a watch lasted.
     n_failures: u32,
     /// How often in a row the server did not know the kind.
@@ -177,12 +199,35 @@ where
         let version = version.filter(|version| !version.is_empty()).ok_or(Stop::NoVersion)?;
         self.n_absent = 0;
         let number = version.parse::<u64>().ok();
-        // Of a server that was restored from a backup nothing is newer than its list.
-        let is_set_back = number.is_some_and(|number| number < self.newest);
+        if number.is_some_and(|number| number < self.newest) {
+            return Err(self.set_back(&version).await);
+        }
         self.newest = number.unwrap_or_default();
-        let resource_version = (!is_set_back).then(|| version.clone());
+        let resource_version = Some(version.clone());
         self.version = Some(version);
         self.tell(Observed::Listed { kind: self.kind, objects, unreadable, resource_version }).await
+    }
+
+    /// The server has forgotten what it told. Lists are answered from what is agreed upon, so it was restored from a backup:
+    /// then objects have older versions than those that are known, and whoever compares them would never believe it.
+    async fn set_back(&mut self, version: &str) -> Stop {
+        let (kind, newest) = (self.kind.as_str(), self.newest);
+        tracing::warn!(kind, version, newest, "the server is older than what it has told: all is read anew");
+        match self.tell(Observed::SetBack).await {
+            Ok(()) => Stop::SetBack,
+            Err(stop) => stop,
+        }
+    }
+
+    /// A watch that told nothing, not even a bookmark, may be of a version that the server does not have any more: such a
+    /// watch is silent until the server has come so far again.
+    async fn look_whether_set_back(&mut self) -> Result<(), Stop> {
+        let one = self.api.list(&ListParams { limit: Some(1), ..ListParams::default() }).await?;
+        let version = one.metadata.resource_version.unwrap_or_default();
+        if version.parse::<u64>().is_ok_and(|number| number < self.newest) {
+            return Err(self.set_back(&version).await);
+        }
+        Ok(())
     }
 
     /// Tells changes from a version on, until the server ends the watch. A list alone is no success: where no watch lasts,
@@ -191,13 +236,20 @@ where
         let opened = Instant::now();
         let ended = self.tell_changes(version).await;
         let has_lasted = opened.elapsed() >= AT_ONCE;
-        if has_lasted {
+        let must_list = self.version.is_none();
+        if opened.elapsed() >= STEADY || (!must_list && (has_lasted || matches!(ended, Ok(true)))) {
             self.n_failures = 0;
         }
         match ended {
             Ok(false) if !has_lasted => Err(Stop::AtOnce),
+            Ok(false) => self.look_whether_set_back().await,
             ended => ended.map(|_| ()),
         }
+    }
+
+    /// How long a watch may say nothing.
+    fn patience(&self) -> Duration {
+        if self.has_bookmarks { LONGEST_WITHOUT_BOOKMARK } else { LONGEST_SILENCE }
     }
 
     /// Tells changes, and in the end whether there were any. A version that is too old is forgotten.
@@ -208,7 +260,7 @@ where
             Ok(stream) => Box::pin(stream),
             Err(stop) => return Err(self.forget_if_too_old(stop)),
         };
-        while let Ok(Some(event)) = tokio::time::timeout(LONGEST_SILENCE, stream.next()).await {
+        while let Ok(Some(event)) = tokio::time::timeout(self.patience(), stream.next()).await {
             let (metadata, told) = match event {
                 Ok(WatchEvent::Added(guard) | WatchEvent::Modified(guard)) => {
                     let version = guard.meta().resource_version.clone();
@@ -224,7 +276,10 @@ where
                     let metadata = guard.meta().clone();
                     (metadata.resource_version.clone(), Some(Observed::Deleted(self.kind, Box::new(metadata))))
                 }
-                Ok(WatchEvent::Bookmark(bookmark)) => (Some(bookmark.metadata.resource_version), None),
+                Ok(WatchEvent::Bookmark(bookmark)) => {
+                    self.has_bookmarks = true;
+                    (Some(bookmark.metadata.resource_version), None)
+                }
                 Ok(WatchEvent::Error(status)) => {
                     return Err(self.forget_if_too_old(Stop::Failed(kube::Error::Api(status))));
                 }
@@ -232,9 +287,13 @@ where
             };
             self.version = metadata.filter(|version| !version.is_empty());
             let Some(version) = &self.version else { return Err(Stop::NoVersion) };
-            self.newest = version.parse().map_or(self.newest, |version| self.newest.max(version));
+            // Of one kind they come in order: a list says what there is.
+            if version.parse::<u64>().is_ok_and(|number| number < self.newest) {
+                let version = self.version.take().unwrap_or_default();
+                return Err(Stop::Backwards(version));
+            }
+            self.newest = version.parse().unwrap_or(self.newest);
             has_told = true;
-            self.n_failures = 0;
             if let Some(told) = told {
                 self.tell(told).await?;
             }
@@ -257,6 +316,7 @@ mod tests {
 
     use berth_api::NodeOverlay;
     use berth_apiserver::{ApiServer, Config, RequestLog};
+    use http_body_util::BodyExt;
     use k8s_openapi::api::core::v1::Namespace;
     use kube::api::PostParams;
     use serde_json::json;
@@ -304,10 +364,36 @@ mod tests {
     struct Scripted {
         answer: Arc<Answer>,
         n_requests: Arc<AtomicUsize>,
+        /// Whether watches are left open, and say nothing more.
+        stalls: bool,
+    }
+
+    type Body = http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, std::convert::Infallible>;
+
+    /// A body that never ends.
+    fn stalled(text: Vec<u8>) -> Body {
+        let frame = Ok(http_body::Frame::data(bytes::Bytes::from(text)));
+        let frames = futures::stream::iter([frame]).chain(futures::stream::pending());
+        http_body_util::StreamBody::new(frames).boxed_unsync()
+    }
+
+    /// Events of a watch, a line each.
+    fn events(events: &[serde_json::Value]) -> (u16, serde_json::Value) {
+        (200, json!(events.iter().map(serde_json::Value::to_string).collect::<Vec<_>>().join("\n")))
+    }
+
+    fn added(version: &str) -> serde_json::Value {
+        json!({"type": "ADDED", "object": {"kind": "Namespace", "apiVersion": "v1",
+            "metadata": {"name": "b", "resourceVersion": version}}})
+    }
+
+    fn bookmark(version: &str) -> serde_json::Value {
+        json!({"type": "BOOKMARK", "object": {"kind": "Namespace", "apiVersion": "v1",
+            "metadata": {"resourceVersion": version, "creationTimestamp": null}}})
     }
 
     impl tower_service::Service<http::Request<kube::client::Body>> for Scripted {
-        type Response = http::Response<kube::client::Body>;
+        type Response = http::Response<Body>;
         type Error = std::convert::Infallible;
         type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
 
@@ -318,9 +404,19 @@ mod tests {
         fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
             let n = self.n_requests.fetch_add(1, Ordering::Relaxed);
             assert!(n < 1000, "no end of requests");
-            let (code, body) = (self.answer)(request.uri().query().unwrap_or_default(), n);
-            let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-            let mut response = http::Response::new(kube::client::Body::from(body));
+            let query = request.uri().query().unwrap_or_default();
+            let (code, body) = (self.answer)(query, n);
+            let body = match body {
+                serde_json::Value::Null => Vec::new(),
+                serde_json::Value::String(lines) => format!("{lines}\n").into_bytes(),
+                body => body.to_string().into_bytes(),
+            };
+            let body = if self.stalls && query.contains("watch=") && code == 200 {
+                stalled(body)
+            } else {
+                http_body_util::Full::from(body).boxed_unsync()
+            };
+            let mut response = http::Response::new(body);
             *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
             std::future::ready(Ok(response))
         }
@@ -336,18 +432,29 @@ mod tests {
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
         Object: From<K>,
     {
-        let server = Scripted { answer: Arc::new(answer), n_requests: Arc::default() };
+        let server = Scripted { answer: Arc::new(answer), n_requests: Arc::default(), stalls: false };
+        let (n_requests, lists, _) = watched_at::<K>(server, kind, seconds).await;
+        (n_requests, lists)
+    }
+
+    /// The same, of a server as it is, and whether it was said to be set back.
+    async fn watched_at<K>(server: Scripted, kind: Kind, seconds: u64) -> (usize, Vec<(usize, Option<String>)>, bool)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+        Object: From<K>,
+    {
         let (sender, mut receiver) = tokio::sync::mpsc::channel(1024);
         let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
         let watching = watch::<K>(Client::new(server.clone(), "default"), kind, clock, sender);
         drop(tokio::time::timeout(Duration::from_secs(seconds), watching).await);
-        let mut lists = Vec::new();
+        let (mut lists, mut is_set_back) = (Vec::new(), false);
         while let Ok((_, told)) = receiver.try_recv() {
+            is_set_back |= matches!(told, Observed::SetBack);
             if let Observed::Listed { objects, resource_version, .. } = told {
                 lists.push((objects.len(), resource_version));
             }
         }
-        (server.n_requests.load(Ordering::Relaxed), lists)
+        (server.n_requests.load(Ordering::Relaxed), lists, is_set_back)
     }
 
     fn page(names: &[&str], next: &str) -> (u16, serde_json::Value) {
@@ -379,6 +486,79 @@ mod tests {
             watched::<Namespace>(Kind::Namespace, 240, cut).await.0,
         ];
         assert!(n_requests.iter().all(|n| (10..40).contains(n)), "{n_requests:?}");
+    }
+
+    async fn stalling(
+        seconds: u64,
+        answer: impl Fn(&str, usize) -> (u16, serde_json::Value) + Send + Sync + 'static,
+    ) -> (usize, Vec<(usize, Option<String>)>, bool) {
+        let server = Scripted { answer: Arc::new(answer), n_requests: Arc::default(), stalls: true };
+        watched_at::<Namespace>(server, Kind::Namespace, seconds).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_stalls_is_given_up_sooner_where_bookmarks_are_missing() {
+        let n_watches = Arc::new(AtomicUsize::new(0));
+        let count = |n: &Arc<AtomicUsize>, first: serde_json::Value| {
+            let n = Arc::clone(n);
+            move |query: &str, _: usize| {
+                if !query.contains("watch=") {
+                    return page(&["a"], "");
+                }
+                n.fetch_add(1, Ordering::Relaxed);
+                events(std::slice::from_ref(&first))
+            }
+        };
+        stalling(1000, count(&n_watches, bookmark("7"))).await;
+        assert_eq!(n_watches.swap(0, Ordering::Relaxed), 7, "one each 150 s");
+        // A server that sends none may be silent for as long as it was asked to.
+        stalling(1000, count(&n_watches, added("7"))).await;
+        assert_eq!(n_watches.load(Ordering::Relaxed), 4, "one each 295 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_version_that_goes_backwards_brings_a_new_list_and_ever_later_ones() {
+        // The list is of version 5.
+        let answer =
+            |query: &str, _| if query.contains("watch=") { events(&[bookmark("4")]) } else { page(&["a"], "") };
+        let (n_requests, lists, is_set_back) = stalling(240, answer).await;
+        assert!((8..=16).contains(&lists.len()), "{} lists", lists.len());
+        assert_eq!((n_requests, is_set_back), (2 * lists.len(), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_too_old_again_and_again_is_listed_later_and_later_though_it_tells_much() {
+        let answer = |query: &str, n: usize| {
+            // Each list, and each change, is newer than all before.
+            let version = (7 + n).to_string();
+            if !query.contains("watch=") {
+                let (code, mut body) = page(&["a", "b"], "");
+                body["metadata"]["resourceVersion"] = json!(version);
+                return (code, body);
+            }
+            events(&[added(&version), json!({"type": "ERROR", "object": refusal(410).1})])
+        };
+        let n = watched::<Namespace>(Kind::Namespace, 240, answer).await.1.len();
+        assert!((8..=16).contains(&n), "{n} lists");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_set_back_is_noticed_though_its_watch_only_stalls() {
+        let answer = |query: &str, n| match n {
+            0 => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []})),
+            // Restored from a backup: the watch waits for versions that are yet to come.
+            _ if query.contains("watch=") => (200, serde_json::Value::Null),
+            _ => page(&["a"], ""),
+        };
+        let (n_requests, lists, is_set_back) = stalling(1000, answer).await;
+        assert_eq!((n_requests, lists, is_set_back), (3, vec![(0, Some("9".to_owned()))], true));
+        // And where its watch is refused, by the list that follows.
+        let answer = |query: &str, n| match n {
+            0 => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []})),
+            _ if query.contains("watch=") => refusal(410),
+            _ => page(&["a"], ""),
+        };
+        assert!(stalling(1000, answer).await.2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@
 //! repeat by a process that remembers nothing.
 
 pub(crate) mod conditions;
+mod consistent;
 mod consolidate;
 mod drain;
 pub(crate) mod drift;
@@ -21,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
-use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId};
+use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId, RepairPolicy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -65,8 +66,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) interruption: Option<&'a Interruption>,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
-    /// With the gate `NodeRepair`, and where its node is not ready: the nodes of its NodePool.
+    /// With the gate `NodeRepair`, and where its node is broken: the nodes of its NodePool.
     pub(crate) health: Option<repair::Health>,
+    /// Which conditions say that a node is broken.
+    pub(crate) repair_policies: &'a [RepairPolicy],
     pub(crate) timings: &'a Timings,
     /// How long the cloud may take to show a launch.
     pub(crate) lag: Duration,
@@ -193,7 +196,7 @@ fn live(facts: &Facts<'_>) -> Todo {
     if !conditions::is_true(&status.conditions, conditions::INITIALIZED) {
         return initialize::step(facts);
     }
-    let todo = consolidate::step(facts);
+    let todo = consistent::step(facts, consolidate::step(facts));
     if matches!(todo.next, Next::Write(_)) { todo } else { drift::step(facts, todo) }
 }
 

@@ -33,6 +33,8 @@ impl Core {
         all.extend(self.node_metrics(now));
         all.extend(self.pod_metrics());
         all.extend(self.slot_metrics());
+        self.count_slot_time(now);
+        all.extend(self.slot_time_metrics());
         all.retain(|metric| !metric.is_empty());
         all
     }
@@ -148,8 +150,9 @@ impl Core {
         ]
     }
 
-    fn slot_metrics(&self) -> Vec<Metric> {
-        let mut slots = Sums::new();
+    /// The slots of each reservation, as the cloud counted them and with what was launched since.
+    pub(super) fn slots_now(&self) -> Vec<SlotsNow> {
+        let mut slots = BTreeMap::new();
         let holders: Vec<(&str, &str)> = self
             .view
             .claims
@@ -164,14 +167,34 @@ impl Core {
             let includes = |id: &str| known.includes.iter().any(|own| own.0 == id);
             let unseen = holders.iter().filter(|(on, id)| *on == known.id && !includes(id)).count();
             let used = known.used.saturating_add(u32::try_from(unseen).unwrap_or(u32::MAX));
-            let idle = known.total.saturating_sub(used);
-            for (state, n) in [("total", known.total), ("used", used), ("idle", idle)] {
-                // Several node classes may know it, and it is one.
-                slots.insert(vec![("reservation_id", known.id.clone()), ("state", state.to_owned())], f64::from(n));
+            // Several node classes may know it, and it is one.
+            slots.insert(known.id.clone(), SlotsNow { id: known.id.clone(), total: known.total, used });
+        }
+        slots.into_values().collect()
+    }
+
+    fn slot_metrics(&self) -> Vec<Metric> {
+        let mut slots = Sums::new();
+        for SlotsNow { id, total, used } in self.slots_now() {
+            for (state, n) in [("total", total), ("used", used), ("idle", total.saturating_sub(used))] {
+                slots.insert(vec![("reservation_id", id.clone()), ("state", state.to_owned())], f64::from(n));
             }
         }
         vec![gauge("berth_reserved_slots", "Slots of capacity reservations", slots)]
     }
+}
+
+/// The slots of a reservation.
+pub(super) struct SlotsNow {
+    pub(super) id: String,
+    pub(super) total: u32,
+    /// More than `total` where the reservation was made smaller under its instances.
+    pub(super) used: u32,
+}
+
+/// A counter with these values.
+pub(super) fn count(name: &'static str, help: &'static str, values: Vec<(Labels, u64)>) -> Metric {
+    Metric { name, help, values: Values::Counter(values) }
 }
 
 /// How Karpenter names what a node is.

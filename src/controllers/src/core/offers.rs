@@ -87,6 +87,7 @@ impl Core {
         let is_first = self.asked_classes.insert(class.to_owned());
         match types {
             Ok(types) => {
+                self.count_slot_time(now);
                 // What is known to be empty is so for each node class.
                 let known = self.offers.values().flat_map(|offers| &offers.exhausted);
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));

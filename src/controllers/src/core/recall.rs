@@ -44,6 +44,7 @@ impl Core {
         for (uid, n_launches) in in_vain {
             self.planned.insert(uid, Planned { n_launches, ..Planned::none(now) });
         }
+        self.recall_nominations(now);
     }
 }
 

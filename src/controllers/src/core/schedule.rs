@@ -27,6 +27,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 impl Core {
     /// Binds what finds a node that is up.
     pub(super) fn schedule(&mut self, now: Timestamp) {
+        if self.decides_aside() {
+            return self.schedule_at_once(now);
+        }
         if let Some(decision) = self.decide(false, now) {
             let span = self.decision.clone();
             let _entered = span.enter();
@@ -34,9 +37,15 @@ impl Core {
         }
     }
 
-    /// Asks the core.
-    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+    /// How is decided now, and what the log says of it.
+    pub(super) fn begin_decision(
+        &mut self,
+        launches: bool,
+        now: Timestamp,
+    ) -> (berth_decisions::Options, tracing::Span) {
         self.places.expire(now);
+        self.end_nominations(now);
+        self.end_avoiding(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
@@ -44,7 +53,12 @@ impl Core {
             expected: self.expected_pods(now),
             drawers: self.expected_drawers(now),
         };
-        let span = tracing::info_span!("decision", launches, cause = self.take_cause());
+        (options, tracing::info_span!("decision", launches, cause = self.take_cause()))
+    }
+
+    /// Asks the core.
+    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+        let (options, span) = self.begin_decision(launches, now);
         self.decision = span.clone();
         let _entered = span.enter();
         self.decided = Some(self.decided.unwrap_or(false) || launches);
@@ -81,7 +95,7 @@ impl Core {
         }
         for nomination in &decision.nominations {
             if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
-                self.nominate(nomination);
+                self.nominate(nomination, now);
             } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
                 let (object, node) = (nomination.object.clone(), nomination.node.clone());
                 let daemon = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
@@ -135,9 +149,10 @@ impl Core {
         }
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, now: Timestamp) {
         let Some(uid) = nomination.object.uid.as_deref() else { return };
         let pod = pod_name(&nomination.object);
+        self.hold_for(&pod, uid, now);
         let node = nomination.node.key.name.clone();
         let known = self.state.pod(&pod.namespace, &pod.name);
         if known.and_then(|pod| pod.nominated_node()) == Some(&*node) {
