@@ -165,7 +165,7 @@ mod tests {
                 }
             }
             assert!(chunked.iter().eq(plain.iter()));
-            for i in 0..count * 2 + 1 {
+            for i in 0..=count * 2 {
                 assert_eq!(chunked.get(&i), plain.get(&i));
                 assert!(chunked.from(&i).take(3).eq(plain.range(i..).take(3)), "from {i}");
             }

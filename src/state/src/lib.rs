@@ -37,6 +37,7 @@ mod entry;
 mod event;
 mod fork;
 mod kept;
+mod known;
 mod links;
 mod node;
 mod object;

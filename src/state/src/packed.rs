@@ -70,7 +70,7 @@ fn canonical(text: &str) -> Option<[u8; 16]> {
             _ => return None,
         };
         let slot = bytes.get_mut(digits / 2)?;
-        *slot = *slot << 4 | digit;
+        *slot = (*slot << 4) | digit;
         digits += 1;
     }
     Some(bytes)

@@ -222,10 +222,8 @@ fn is_read(volume: &Volume) -> bool {
 /// What is read of a status. Of conditions of a pod on a node nobody reads when they came to be, nor their messages: with these
 /// each pod would have a status of its own.
 fn trimmed_status(status: PodStatus, is_bound: bool) -> PodStatus {
-    let conditions = status.conditions.map(|all| match is_bound {
-        true => all.into_iter().map(trimmed_condition).collect(),
-        false => all,
-    });
+    let conditions =
+        status.conditions.map(|all| if is_bound { all.into_iter().map(trimmed_condition).collect() } else { all });
     PodStatus {
         phase: status.phase,
         nominated_node_name: status.nominated_node_name,
