@@ -19,6 +19,7 @@ mod planted;
 mod refused;
 mod replicas;
 mod restart;
+mod restored;
 mod rooms;
 mod scenarios;
 mod sets;
