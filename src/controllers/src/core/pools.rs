@@ -129,7 +129,8 @@ impl Core {
     fn class_condition(&self, pool: &NodePool) -> (Status, String, String) {
         let class = pool.spec.template.spec.node_class_ref.as_ref();
         if let Some(class) = class.filter(|class| !self.provider.serves(class)) {
-            let message = format!("{} of {} is not served by the provider {}", class.kind, class.group, self.provider.name());
+            let message =
+                format!("{} of {} is not served by the provider {}", class.kind, class.group, self.provider.name());
             return (Status::False, "NodeClassNotServed".to_owned(), message);
         }
         match self.class_status.get(&class.map(class_key).unwrap_or_default()) {

@@ -115,7 +115,8 @@ impl Core {
         // Nodes of these are another autoscaler's to launch.
         let nothing = Arc::new(Catalogue::default());
         let classes = served.chain(self.foreign_classes().into_values().map(|class| (class, Arc::clone(&nothing))));
-        let told = Told::new(classes.collect(), counts(&self.offers, &self.ended, now)).beside(self.told_offers.as_ref());
+        let told =
+            Told::new(classes.collect(), counts(&self.offers, &self.ended, now)).beside(self.told_offers.as_ref());
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| !known.has_classes_of(&told)) {
                 self.state.set_class_catalogues(told.classes.clone());
