@@ -27,6 +27,10 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(295);
 /// Where the server sends bookmarks it sends one a minute: a connection on which two are missing is lost, though nobody has
 /// closed it.
 const LONGEST_WITHOUT_BOOKMARK: Duration = Duration::from_secs(150);
+/// How long a page of a list may take.
+const LONGEST_LIST: Duration = Duration::from_secs(60);
+/// The refusal in a row after which a version is given up, whatever it says: a list may get past what a watch does not.
+const LISTED_AFTER: u32 = 3;
 /// A watch that ends sooner, and told nothing, counts as failed, as client-go's.
 const AT_ONCE: Duration = Duration::from_secs(1);
 /// A watch that ends sooner, and needs a new list, counts as failed, whatever it told: lists of a large cluster are dear.
@@ -111,6 +115,8 @@ enum Stop {
     NoVersion,
     #[error("the server ended the watch at once")]
     AtOnce,
+    #[error("the server did not answer")]
+    NoAnswer,
     #[error("the server told version {0} after a later one")]
     Backwards(String),
     #[error("the server was set back to an earlier state")]
@@ -132,6 +138,23 @@ impl Stop {
 
     fn is_unknown_kind(&self) -> bool {
         self.has_code(404)
+    }
+
+    /// Whether a version cannot be gone on from: it is too old, or the server was restored from a backup and has not come to
+    /// it yet.
+    fn is_about_version(&self) -> bool {
+        let is_future = matches!(self, Stop::Failed(kube::Error::Api(status))
+            if status.code == 504 && status.message.contains("Too large resource version"));
+        self.has_code(410) || is_future
+    }
+
+    /// Whether the server answered, and will most likely answer alike again.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Stop::Failed(kube::Error::Api(status)) => !matches!(status.code, 429 | 503 | 504),
+            Stop::Failed(kube::Error::SerdeError(_)) => true,
+            _ => false,
+        }
     }
 }
 
@@ -178,13 +201,19 @@ where
         self.tell(Observed::nothing_of(self.kind)).await
     }
 
+    /// A page of a list. A connection that was lost without a word answers nothing.
+    async fn list_page(&mut self, params: &ListParams) -> Result<kube::api::ObjectList<Guarded<K>>, Stop> {
+        let answer = tokio::time::timeout(LONGEST_LIST, self.api.list(params)).await;
+        Ok(answer.map_err(|_| Stop::NoAnswer)??)
+    }
+
     /// Tells all objects, read page by page.
     async fn list(&mut self) -> Result<(), Stop> {
         let (mut objects, mut unreadable) = (Vec::new(), Vec::new());
         let mut next = None;
         let version = loop {
             let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
-            let page = self.api.list(&params).await?;
+            let page = self.list_page(&params).await?;
             for Guarded(item) in page.items {
                 match item {
                     Ok(object) => objects.push(Object::from(object)),
@@ -222,7 +251,7 @@ where
     /// A watch that told nothing, not even a bookmark, may be of a version that the server does not have any more: such a
     /// watch is silent until the server has come so far again.
     async fn look_whether_set_back(&mut self) -> Result<(), Stop> {
-        let one = self.api.list(&ListParams { limit: Some(1), ..ListParams::default() }).await?;
+        let one = self.list_page(&ListParams { limit: Some(1), ..ListParams::default() }).await?;
         let version = one.metadata.resource_version.unwrap_or_default();
         if version.parse::<u64>().is_ok_and(|number| number < self.newest) {
             return Err(self.set_back(&version).await);
@@ -255,10 +284,12 @@ where
     /// Tells changes, and in the end whether there were any. A version that is too old is forgotten.
     async fn tell_changes(&mut self, version: &str) -> Result<bool, Stop> {
         let mut has_told = false;
-        let opened = self.api.watch(&WatchParams::default(), version).await.map_err(Stop::from);
+        let params = WatchParams::default();
+        let opened = tokio::time::timeout(self.patience(), self.api.watch(&params, version)).await;
         let mut stream = match opened {
-            Ok(stream) => Box::pin(stream),
-            Err(stop) => return Err(self.forget_if_too_old(stop)),
+            Ok(Ok(stream)) => Box::pin(stream),
+            Ok(Err(error)) => return Err(self.forget_version_after(Stop::Failed(error))),
+            Err(_) => return Err(Stop::NoAnswer),
         };
         while let Ok(Some(event)) = tokio::time::timeout(self.patience(), stream.next()).await {
             let (metadata, told) = match event {
@@ -281,9 +312,9 @@ where
                     (Some(bookmark.metadata.resource_version), None)
                 }
                 Ok(WatchEvent::Error(status)) => {
-                    return Err(self.forget_if_too_old(Stop::Failed(kube::Error::Api(status))));
+                    return Err(self.forget_version_after(Stop::Failed(kube::Error::Api(status))));
                 }
-                Err(error) => return Err(Stop::Failed(error)),
+                Err(error) => return Err(self.forget_version_after(Stop::Failed(error))),
             };
             self.version = metadata.filter(|version| !version.is_empty());
             let Some(version) = &self.version else { return Err(Stop::NoVersion) };
@@ -301,8 +332,9 @@ where
         Ok(has_told)
     }
 
-    fn forget_if_too_old(&mut self, stop: Stop) -> Stop {
-        if stop.has_code(410) {
+    /// A list comes next where the version is what failed, or where the same was refused again and again.
+    fn forget_version_after(&mut self, stop: Stop) -> Stop {
+        if stop.is_about_version() || (stop.is_refusal() && self.n_failures.saturating_add(1) >= LISTED_AFTER) {
             self.version = None;
         }
         stop
@@ -379,7 +411,9 @@ mod tests {
 
     /// Events of a watch, a line each.
     fn events(events: &[serde_json::Value]) -> (u16, serde_json::Value) {
-        (200, json!(events.iter().map(serde_json::Value::to_string).collect::<Vec<_>>().join("\n")))
+        // As servers write them, whatever the order of this build's maps.
+        let line = |event: &serde_json::Value| format!(r#"{{"type":{},"object":{}}}"#, event["type"], event["object"]);
+        (200, json!(events.iter().map(line).collect::<Vec<_>>().join("\n")))
     }
 
     fn added(version: &str) -> serde_json::Value {
@@ -562,6 +596,61 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_set_back_is_noticed_where_its_watch_is_refused_as_of_the_future() {
+        let answer = |query: &str, n| match n {
+            0 => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []})),
+            _ if query.contains("watch=") => {
+                let mut refusal = refusal(504);
+                refusal.1["message"] = json!("Timeout: Too large resource version: 9, current: 5");
+                refusal
+            }
+            _ => page(&["a"], ""),
+        };
+        assert!(stalling(60, answer).await.2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_watch_cannot_get_past_is_read_by_a_list() {
+        let refused =
+            |code| move |query: &str, _: usize| if query.contains("watch=") { refusal(code) } else { page(&["a"], "") };
+        let lists = watched::<Namespace>(Kind::Namespace, 60, refused(500)).await.1;
+        assert!(lists.len() > 1, "{lists:?}");
+        // A server that has no time is not asked for more.
+        assert_eq!(watched::<Namespace>(Kind::Namespace, 60, refused(429)).await.1.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_not_answered_is_asked_for_again() {
+        #[derive(Clone)]
+        struct SilentAtFirst(ApiServer, Arc<AtomicUsize>);
+
+        impl tower_service::Service<http::Request<kube::client::Body>> for SilentAtFirst {
+            type Response = http::Response<berth_apiserver::Body>;
+            type Error = std::convert::Infallible;
+            type Future = futures::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+            fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+                std::task::Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
+                if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Box::pin(std::future::pending());
+                }
+                Box::pin(self.0.call(request))
+            }
+        }
+
+        let server = SilentAtFirst(ApiServer::new(Config::default()), Arc::default());
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(16);
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let watching = tokio::spawn(watch::<Namespace>(Client::new(server, "default"), Kind::Namespace, clock, sender));
+        let told = tokio::time::timeout(Duration::from_secs(120), receiver.recv()).await;
+        assert!(matches!(told, Ok(Some((_, Observed::Listed { .. })))), "{told:?}");
+        watching.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_a_cluster_must_have_is_not_taken_for_absent() {
         let answer = |query: &str, n| match n {
             0..8 => refusal(404),
@@ -569,7 +658,7 @@ mod tests {
             _ => page(&["a", "b"], ""),
         };
         let (_, lists) = watched::<Namespace>(Kind::Namespace, 240, answer).await;
-        assert_eq!(lists, [(2, Some("5".to_owned()))]);
+        assert!(!lists.is_empty() && lists.iter().all(|list| *list == (2, Some("5".to_owned()))), "{lists:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -477,7 +477,7 @@ impl Core {
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
                 }
-                Concerns::Pool(name) => self.pool_changed(&name),
+                Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::ClaimsOf(pool) => {
                     self.look_at_replicas(&pool, Some(after(now, COUNTED_EVERY)));
                     self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY));

@@ -20,10 +20,15 @@ impl Core {
         self.ask(Job::Offers(class), Question::Types(reference));
     }
 
-    pub(super) fn pool_changed(&mut self, name: &str) {
+    pub(super) fn pool_changed(&mut self, name: &str, now: Timestamp) {
         let class =
             self.view.pools.get(&name.to_owned()).and_then(|pool| pool.spec.template.spec.node_class_ref.clone());
-        let Some(class) = class.filter(|class| self.provider.serves(class)) else { return };
+        let Some(class) = class.filter(|class| self.provider.serves(class)) else {
+            if self.told_offers.is_some() || !self.awaits_offers() {
+                self.tell_offers(now);
+            }
+            return;
+        };
         let key = class_key(&class);
         if self.node_classes.insert(key.clone(), class).is_none() {
             self.queue.add(Job::Offers(key.clone()));

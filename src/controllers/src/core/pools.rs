@@ -127,8 +127,13 @@ impl Core {
     }
 
     fn class_condition(&self, pool: &NodePool) -> (Status, String, String) {
-        let class = pool.spec.template.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
-        match self.class_status.get(&class) {
+        let class = pool.spec.template.spec.node_class_ref.as_ref();
+        if let Some(class) = class.filter(|class| !self.provider.serves(class)) {
+            let message =
+                format!("{} of {} is not served by the provider {}", class.kind, class.group, self.provider.name());
+            return (Status::False, "NodeClassNotServed".to_owned(), message);
+        }
+        match self.class_status.get(&class.map(class_key).unwrap_or_default()) {
             None => (Status::Unknown, "AwaitingReconciliation".to_owned(), "the cloud was not asked yet".to_owned()),
             Some(Ok(NodeClassStatus::Ready { .. })) => (Status::True, NODE_CLASS_READY.to_owned(), String::new()),
             Some(Ok(NodeClassStatus::NotReady { reason, message })) => (Status::False, reason.clone(), message.clone()),

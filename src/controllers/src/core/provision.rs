@@ -158,7 +158,9 @@ impl Core {
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
             let labels = [("nodepool", &*pool_name), ("reason", "NodeClassNotReady")];
             self.counts.add(Counter::LaunchesPutOff, &labels);
-            return Err(format!("the node class of NodePool {pool_name} is not ready"));
+            return Err(self
+                .blamed_class(&pool_name)
+                .unwrap_or_else(|| "it is not valid, or being deleted".to_owned()));
         }
         if let Some(Uncreatable { until, why, .. }) = self.uncreatable.get(&pool_name)
             && *until > now

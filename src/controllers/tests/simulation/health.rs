@@ -116,3 +116,27 @@ async fn a_pod_of_two_budgets_holds_up_its_drain_and_says_why() {
     assert!(gone.await, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
+
+/// Two of three machines die within minutes, without a word, and stay as they are: what waits is launched after a while.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_come_back_do_not_hold_up_launches_for_ever() {
+    let world = world(CloudFaults::default()).await;
+    world.deploy(web(18)).await;
+    run(&world, 18).await;
+    let alive = world.alive();
+    assert!(alive.len() >= 3, "{}", state_of(&world).await);
+    let n_dead = alive.len() / 2 + 1;
+    for instance in &alive[..n_dead] {
+        world.cloud.kill(&instance.provider_id);
+    }
+    // Their nodes are tainted, and their pods are made anew.
+    tokio::time::sleep(Duration::from_secs(7 * 60)).await;
+    let told = events(&world, "DisruptionBlocked").await;
+    assert!(told.iter().any(|text| text.contains("nodes are neither removed nor launched")), "{told:?}");
+    assert_eq!(world.claims().await.len(), alive.len(), "that may pass: {}", state_of(&world).await);
+    let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    let is_alive = |pod: &Pod| runs(pod) && pod.metadata.deletion_timestamp.is_none();
+    let there = world.settles(20, async |world| world.pods().await.iter().filter(|pod| is_alive(pod)).count() == 18);
+    assert!(there.await, "{}", state_of(&world).await);
+    assert!(world.claims().await.len() > alive.len(), "{}", state_of(&world).await);
+}

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod at_writes;
+mod churn;
 mod classes;
 mod cloud;
 mod disruption;
@@ -19,6 +20,7 @@ mod planted;
 mod refused;
 mod replicas;
 mod restart;
+mod restored;
 mod rooms;
 mod scenarios;
 mod sets;

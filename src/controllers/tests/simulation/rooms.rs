@@ -254,3 +254,28 @@ async fn a_reservation_whose_room_is_taken_waits_and_is_planned_again() {
     assert_ne!(second, first, "{}", state_of(&world).await);
     assert_eq!(world.claims().await.len(), 2, "{}", state_of(&world).await);
 }
+
+/// What is launched for a room is not given to pods that come while it boots.
+#[tokio::test(start_paused = true)]
+async fn what_is_launched_for_a_room_is_kept_for_it() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    let mut large = pool("web", &["on-demand"]);
+    let types = json!(["m5.large", "m5.2xlarge"]);
+    let requirements = large["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap();
+    requirements.push(json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}));
+    world.create::<berth_api::NodePool>(large).await;
+    let of_another =
+        |room: &mut Value| room["spec"]["owners"] = json!([{"labelSelector": {"matchLabels": {"app": "x"}}}]);
+    world.create::<Reservation>(room("1", of_another)).await;
+    world.deploy(web(5)).await;
+    is(&world, ReservationPhase::Available).await;
+    run(&world, 5).await;
+    world.scale("web", 0).await;
+    let has_begun = world.settles(10, async |world| world.claims().await.len() == 2).await;
+    assert!(has_begun, "{}", state_of(&world).await);
+    world.scale("web", 1).await;
+    let is_done = world.settles(5, async |world| world.fleet() == fleet(&[("m5.large", "on-demand", 2)])).await;
+    assert!(is_done, "{:?} {}", events(&world, "DisruptionBlocked").await, state_of(&world).await);
+    assert_eq!(status(&world).await.unwrap().phase, ReservationPhase::Available);
+}

@@ -24,6 +24,7 @@ use berth_disruption::{Disruption, Method};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
@@ -43,6 +44,8 @@ const AT_REST_EVERY: Duration = Duration::from_secs(15 * 60);
 const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 /// A storm needs so many nodes at least: of two nodes one is half.
 const STORM_NODES: usize = 3;
+/// And lasts no longer after the last node that was lost in it: what is not ready by then does not come back by itself.
+const LONGEST_STORM: Duration = Duration::from_secs(15 * 60);
 /// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
 const PART: usize = 400_000;
 /// The fewest and the most what-ifs of one part.
@@ -456,7 +459,8 @@ impl Core {
         self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
     }
 
-    /// Whether most nodes are not ready at once: then the fault is elsewhere, and nothing is removed or launched.
+    /// Whether most nodes stopped being ready at once: then the fault is elsewhere, and nothing is removed or launched for a
+    /// while.
     pub(super) fn is_storm(&mut self, now: Timestamp) -> bool {
         // Where most are ready, those that are not say so by themselves.
         let lost = self.view.not_ready.iter().filter_map(|name| self.view.nodes.get(name));
@@ -465,13 +469,17 @@ impl Core {
             return false;
         }
         let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
-        let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(is_ready).collect();
-        let n_lost = nodes.iter().filter(|is_ready| !**is_ready).count();
+        let was_lost_lately =
+            |node: &Node| !is_ready(node) && ready_since(node).is_some_and(|since| elapsed(since, now) < LONGEST_STORM);
+        let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(was_lost_lately).collect();
+        let n_lost = nodes.iter().filter(|is_lost| **is_lost).count();
         let is_storm = nodes.len() >= STORM_NODES && n_lost * 2 > nodes.len();
         if is_storm {
             let message = format!(
-                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are",
-                nodes.len()
+                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes \
+                 at most",
+                nodes.len(),
+                LONGEST_STORM.as_secs() / 60
             );
             let pools: Vec<_> = self.view.pools.values().cloned().collect();
             for pool in pools {
@@ -499,6 +507,13 @@ impl Core {
         let status = claim.status.as_ref();
         status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INITIALIZED))
     }
+}
+
+/// When a node's readiness changed last.
+fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
 /// How much is saved, for whoever prints it.
