@@ -70,7 +70,7 @@ impl Planner<'_> {
                 left -= self.fill_bins(scope, left, pools, true);
             }
             // A large slot may take what many small nodes would.
-            if !self.strategy.spares_limits {
+            if !self.strategy.spares_limits && !self.strategy.slots_last {
                 for pools in levels.iter() {
                     left -= self.buy(scope, left, pools, true);
                 }
@@ -79,6 +79,11 @@ impl Planner<'_> {
         for pools in levels.iter() {
             left -= self.fill_bins(scope, left, pools, false);
             left -= self.buy(scope, left, pools, false);
+        }
+        if self.has_reserved && self.strategy.slots_last {
+            for pools in levels.iter() {
+                left -= self.buy(scope, left, pools, true);
+            }
         }
         wanted - left
     }
