@@ -94,6 +94,26 @@ pub(crate) mod consolidation {
     pub(crate) const MOST_CELLS: usize = 1_000_000;
     /// By how much a bound is lowered for errors of rounding, relative.
     pub(crate) const ROUNDED: f64 = 1e-9;
+
+    /// Better bounds by whole patterns.
+    pub(crate) mod patterns {
+        /// Sorts of bins above which it is not tried: of many bins, parts make little difference, and it would take long.
+        pub(crate) const MOST_SORTS: usize = 500;
+        /// Programs that are solved at most. Larger: closer bounds, and more work.
+        pub(crate) const ROUNDS: usize = 60;
+        /// Steps of a knapsack's quick search, and relaxations of its exact one.
+        pub(crate) const STEPS: u32 = 2_000;
+        pub(crate) const NODES: u32 = 0;
+        /// Patterns that are kept of a sort of bins.
+        pub(crate) const MOST_PATTERNS: usize = 60;
+        /// How far prices may go in a round, as a share of what they are, at most and at least.
+        pub(crate) const BOX: f64 = 0.5;
+        pub(crate) const LEAST_BOX: f64 = 0.01;
+        /// Prices are good where the program hopes for no more than this beside what is certain, relative.
+        pub(crate) const CLOSE: f64 = 2e-4;
+        /// How exactly its programs are solved.
+        pub(crate) const LP_TOLERANCE: f64 = 1e-6;
+    }
 }
 
 /// Groups of items that share dual prices.
