@@ -8,6 +8,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
+mod more;
 mod observer;
 #[path = "../common/process.rs"]
 mod process;
