@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::clock::Clock;
-use crate::core::{Answer, Core, Effect, Input, Job, Look};
+use crate::core::{Answer, Asked, Core, Effect, Input, Job, Look};
 use crate::dry::DryRun;
 use crate::fence::Fence;
 use crate::kind::NamedObject;
@@ -120,6 +120,9 @@ impl Controllers {
         watch_all(&self.client, &self.clock, &sender, &mut watches);
         drop(sender);
         let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
+        if has_threads() {
+            core.decide_aside();
+        }
         let writer = Writer::new(self.client.clone(), fence);
         let mut outside = Outside::new(writer, Arc::clone(&self.provider), self.dry.clone());
         let mut reporter = match &self.reporter {
@@ -136,8 +139,11 @@ impl Controllers {
             if let Some(launches) = core.take_decided() {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
-            if let Some(look) = core.take_look(has_threads()) {
+            if let Some(look) = core.take_look() {
                 outside.look(look);
+            }
+            if let Some(asked) = core.take_asked(self.clock.now()) {
+                outside.solve(asked);
             }
             outside.start();
             if let Some(reporter) = &reporter {
@@ -275,6 +281,14 @@ impl Outside {
         }));
     }
 
+    /// Answers what takes long, in a thread of its own.
+    fn solve(&mut self, asked: Box<Asked>) {
+        self.under_way.push(Box::pin(async move {
+            let answered = tokio::task::spawn_blocking(move || asked.answer()).await.ok().map(Box::new);
+            Done { input: Input::Solved(answered), seconds: 0.0, method: "" }
+        }));
+    }
+
     /// Starts what may go now.
     fn start(&mut self) {
         let mut would = Vec::new();
@@ -328,7 +342,7 @@ impl Outside {
                 }
                 self.calls.finish(job.clone());
             }
-            Input::Observed(_) | Input::Found(_) | Input::Tick => {}
+            Input::Observed(_) | Input::Found(_) | Input::Solved(_) | Input::Tick => {}
         }
         Some(input)
     }

@@ -46,6 +46,7 @@ mod patched;
 mod pod;
 mod rebuild;
 mod relevant;
+mod replica;
 mod shapes;
 mod slots;
 mod state;
@@ -61,6 +62,7 @@ pub use object::{Key, Kind, Object, ObjectRef, Typed, Whole};
 pub use patch::Patch;
 pub use pod::PodRecord;
 pub use rebuild::{Conversion, Tracked};
+pub use replica::Update;
 pub use state::State;
 
 /// A point in time, as the caller's clock has it.

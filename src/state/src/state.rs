@@ -17,6 +17,7 @@ use crate::kept::Kept;
 use crate::links::Links;
 use crate::object::version;
 use crate::rebuild::Built;
+use crate::replica::Noted;
 use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::{
@@ -38,12 +39,12 @@ pub struct State {
     /// Objects by the nodes that they belong to.
     pub(crate) links: Links,
     /// Kinds that were listed.
-    listed: BTreeSet<Kind>,
+    pub(crate) listed: BTreeSet<Kind>,
     /// By kind: how new its latest list was. What is older and was not in it is gone.
     pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
-    next_assumption: u64,
+    pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
@@ -55,6 +56,8 @@ pub struct State {
     pub(crate) forgotten: &'static str,
     /// What a conversion that failed leaves.
     empty: Cluster,
+    /// What a replica is to be told, where there is one.
+    pub(crate) noted: Option<Noted>,
 }
 
 // === impl State ===
@@ -78,6 +81,7 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
     }
 
@@ -104,6 +108,9 @@ impl State {
                 let same = same_types && self.cloud.seen == seen && self.cloud.counts.is_empty();
                 (self.cloud.catalogue, self.cloud.seen) = (Some(catalogue), seen);
                 self.cloud.counts.clear();
+                if !same {
+                    self.note_cloud(!same_types);
+                }
                 if !same && same_types {
                     self.supplies_changed();
                 } else if !same {
@@ -119,6 +126,7 @@ impl State {
                     self.cloud.counts.insert(count.reservation_id.clone(), count);
                 }
                 if touched.room {
+                    self.note_cloud(false);
                     self.supplies_changed();
                 }
                 touched
@@ -164,6 +172,7 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
     }
 
@@ -304,6 +313,7 @@ impl State {
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
         if self.cloud.classes != classes {
             self.cloud.classes = classes;
+            self.note_cloud(true);
             self.offers_changed();
         }
     }
@@ -610,8 +620,20 @@ impl State {
     fn refresh(&mut self, key: &Key) -> Touched {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
         // Of one that was observed for the first time nothing is known.
-        let (before, known) = (entry.counted().cloned(), entry.current().cloned());
+        let known = (entry.counted().cloned(), entry.current().cloned());
         let changed = entry.refresh(key, &self.options, &mut self.shapes);
+        self.note(key, changed);
+        self.refreshed(key, known, changed)
+    }
+
+    /// An entry is another one now: brings what depends on it up to date. `before` is what counted, and what was current.
+    pub(crate) fn refreshed(
+        &mut self,
+        key: &Key,
+        (before, known): (Option<Kept>, Option<Kept>),
+        changed: bool,
+    ) -> Touched {
+        let Some(entry) = self.entries.get(key) else { return Touched::default() };
         let after = entry.counted().cloned();
         let on_slot = if key.kind == Kind::NodeClaim { entry.on_slot().cloned() } else { None };
         self.links.changed(key, known.as_ref(), entry.current());

@@ -4,6 +4,7 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
+mod aside;
 mod awaited;
 mod ceilings;
 mod claims;
@@ -57,6 +58,8 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use aside::Aside;
+pub(crate) use aside::{Answered, Asked};
 use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
@@ -155,6 +158,8 @@ pub(crate) enum Input {
     Answered(Job, Box<Answer>),
     /// A look at the nodes is over.
     Found(Box<Found>),
+    /// What was asked elsewhere is answered; `None` where that broke off.
+    Solved(Option<Box<Answered>>),
     /// Time went by.
     Tick,
 }
@@ -210,6 +215,8 @@ pub(crate) struct Core {
     state: State,
     /// What it keeps between decisions.
     decider: Decider,
+    /// What is decided elsewhere; `None` where everything takes turns.
+    aside: Option<Aside>,
     /// Writes that the state assumes, by the job that waits for their outcome.
     assumed: Assumed,
     told_offers: Option<Told>,
@@ -253,6 +260,8 @@ pub(crate) struct Core {
     ended: BTreeSet<ProviderId>,
     /// Instances that the cloud will take back, by provider id.
     interrupted: BTreeMap<String, Interruption>,
+    /// When places were looked for last for whoever waits, and for pods on those instances.
+    looked_for_places: Option<Timestamp>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
@@ -302,6 +311,7 @@ impl Core {
             view: View::default(),
             state: State::new(options.convert.clone()),
             decider: Decider::new(),
+            aside: None,
             assumed: Assumed::new(),
             told_offers: None,
             asked_classes: BTreeSet::new(),
@@ -327,6 +337,7 @@ impl Core {
             offers: BTreeMap::new(),
             ended: BTreeSet::new(),
             interrupted: BTreeMap::new(),
+            looked_for_places: None,
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),
@@ -364,6 +375,7 @@ impl Core {
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),
             Input::Found(found) => self.found(*found, now),
+            Input::Solved(answered) => self.solved(answered.map(|answered| *answered), now),
             Input::Tick => {}
         }
     }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
-use berth_decisions::Launch;
+use berth_decisions::{Decision, Launch};
 use berth_model::Money;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
@@ -68,12 +68,20 @@ impl Core {
         if self.awaits_offers() {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         }
+        if self.want_decision(true) {
+            return;
+        }
         let Some(decision) = self.decide(true, now) else {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         };
         let span = self.decision.clone();
         let _entered = span.enter();
-        self.bind_all(&decision, now);
+        self.carry_out(&decision, now);
+    }
+
+    /// Does what was decided.
+    pub(super) fn carry_out(&mut self, decision: &Decision, now: Timestamp) {
+        self.bind_all(decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         for launch in &decision.launches {
@@ -81,16 +89,19 @@ impl Core {
                 n_put_off += 1;
             }
         }
+        self.hold_for_interrupted(&decision, now);
         self.explain(&decision.refusals, now);
         self.explain_slow(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
         self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
-        self.has_waiting =
-            !decision.refusals.is_empty() || !decision.nominations.is_empty() || !decision.launches.is_empty();
+        // Pods that run yet wait for nodes that come up as others do.
+        let awaits_any = !decision.nominations.is_empty()
+            || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));
+        self.has_waiting = !decision.refusals.is_empty() || awaits_any || !decision.launches.is_empty();
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
         }
-        if !decision.nominations.is_empty() {
+        if awaits_any {
             // Not all may come where they are expected.
             self.queue.add_at(Job::Provision, after(now, LOOK_AGAIN));
         }

@@ -27,6 +27,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 impl Core {
     /// Binds what finds a node that is up.
     pub(super) fn schedule(&mut self, now: Timestamp) {
+        if self.decides_aside() {
+            return self.schedule_at_once(now);
+        }
         if let Some(decision) = self.decide(false, now) {
             let span = self.decision.clone();
             let _entered = span.enter();
@@ -34,8 +37,12 @@ impl Core {
         }
     }
 
-    /// Asks the core.
-    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+    /// How is decided now, and what the log says of it.
+    pub(super) fn begin_decision(
+        &mut self,
+        launches: bool,
+        now: Timestamp,
+    ) -> (berth_decisions::Options, tracing::Span) {
         self.places.expire(now);
         self.end_nominations(now);
         self.end_avoiding(now);
@@ -46,7 +53,12 @@ impl Core {
             expected: self.expected_pods(now),
             drawers: self.expected_drawers(now),
         };
-        let span = tracing::info_span!("decision", launches, cause = self.take_cause());
+        (options, tracing::info_span!("decision", launches, cause = self.take_cause()))
+    }
+
+    /// Asks the core.
+    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+        let (options, span) = self.begin_decision(launches, now);
         self.decision = span.clone();
         let _entered = span.enter();
         self.decided = Some(self.decided.unwrap_or(false) || launches);

@@ -323,3 +323,5 @@ fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes
     core.end_avoiding(after(start(), Duration::from_secs(300)));
     assert_eq!((kept_off(&core, "early"), kept_off(&core, "late")), (Vec::new(), Vec::new()));
 }
+
+mod aside;

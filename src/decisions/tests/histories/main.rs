@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
+mod elsewhere;
 mod objects;
 mod seen;
 mod told;
@@ -19,7 +20,7 @@ use world::{Step, World};
 
 pub(crate) const NOW: Time = Time::UNIX_EPOCH;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
     Options { launches: true, solve, ..Options::default() }
 }
@@ -114,7 +115,7 @@ fn object() -> impl Strategy<Value = (usize, u8, u8)> {
     (kind.prop_map(position), any::<u8>(), any::<u8>())
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => object().prop_map(|(kind, name, variant)| Step::Put(Kind::ALL[kind], name, variant)),
         2 => object().prop_map(|(kind, name, _)| Step::Delete(Kind::ALL[kind], name)),
@@ -363,6 +364,6 @@ proptest! {
 }
 
 /// `PROPTEST_CASES`, or few enough for every build.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
 }

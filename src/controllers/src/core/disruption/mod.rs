@@ -22,7 +22,7 @@ use rest::{Looked, Rest};
 use berth_decisions::Launch;
 use berth_disruption::{Disruption, Method};
 use berth_model::Money;
-use berth_state::ObjectRef;
+use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 
 use super::{Core, Job};
@@ -59,6 +59,8 @@ pub(super) struct Disrupting {
     put_back: BTreeMap<String, PutBack>,
     /// A look that is to be had, and when that was decided.
     look: Option<Box<(berth_disruption::Options, Timestamp)>>,
+    /// The state that it is had of, where that is not this process's own.
+    copy: Option<Box<State>>,
     /// Whether one is to be had, or under way.
     is_looking: bool,
     /// Whether something changed since the last round began.
@@ -176,6 +178,38 @@ impl Disrupting {
         others.flat_map(|(_, command)| &command.nodes).map(|going| going.node.key.name.to_string()).collect()
     }
 
+    /// Whether a look waits for a copy of the state.
+    pub(super) fn wants_copy(&self) -> bool {
+        self.look.is_some() && self.copy.is_none()
+    }
+
+    /// The state as it is to be looked at.
+    pub(super) fn copied(&mut self, copy: Box<State>) {
+        self.copy = self.look.is_some().then_some(copy);
+    }
+
+    /// Nothing comes of a look.
+    pub(super) fn give_look_up(&mut self) {
+        self.look = None;
+        (self.is_looking, self.has_changed) = (false, true);
+    }
+
+    /// How often something changed.
+    pub(super) fn n_changes(&self) -> u64 {
+        self.n_changes
+    }
+
+    /// The nodes and the method of a command whose next step is to be decided, and whether that confirms that they may go.
+    pub(super) fn step_of(&self, id: u64) -> Option<(Vec<ObjectRef>, Method, bool)> {
+        let command = self.commands.get(&id)?;
+        let is_confirmed = match command.phase {
+            Phase::Settling(_) => false,
+            Phase::Waiting(..) => true,
+            Phase::Tainting | Phase::Leaving => return None,
+        };
+        Some((command.nodes.iter().map(|going| going.node.clone()).collect(), command.method, is_confirmed))
+    }
+
     fn is_due(&self, now: Timestamp) -> bool {
         let period = if self.is_at_rest { AT_REST_EVERY } else { AT_LEAST_EVERY };
         let is_long_ago = self.began.is_none_or(|began| elapsed(began, now) >= period);
@@ -221,14 +255,17 @@ impl Core {
         self.disrupting.look = Some(Box::new((options, now)));
     }
 
-    /// The look that is to be had now; what it finds is told by [`Core::found`]. `is_aside`: in another thread.
-    pub(crate) fn take_look(&mut self, is_aside: bool) -> Option<Box<Look>> {
+    /// The look that is to be had now; what it finds is told by [`Core::found`].
+    pub(crate) fn take_look(&mut self) -> Option<Box<Look>> {
+        let copy = self.disrupting.copy.take();
+        if copy.is_none() && self.decides_aside() {
+            return None;
+        }
         let (options, now) = *self.disrupting.look.take()?;
         self.disrupting.rest.only_empty = options.only_empty;
-        Some(Box::new(if is_aside {
-            Look::aside(&self.state, options, now)
-        } else {
-            Look::at_once(&mut self.state, &mut self.decider, &options, now)
+        Some(Box::new(match copy {
+            Some(copy) => Look::Aside(copy, Box::new(options), now),
+            None => Look::at_once(&mut self.state, &mut self.decider, &options, now),
         }))
     }
 
