@@ -21,8 +21,16 @@ use crate::world::World;
 
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
-/// One that waits for heartbeats to be missed.
-pub(crate) const SLOW: &str = "an instance vanishes";
+/// Those that wait: for heartbeats to be missed, for the next count of slots, for an end. They are played where they are asked for.
+pub(crate) const SLOW: [&str; 7] = [
+    "an instance vanishes",
+    "each capacity type, and where it falls back to",
+    "a Reservation expires",
+    "a stock-out, and its end",
+    "a volume of a zone",
+    "the gate off and on while reserved nodes run",
+    "a node never joins",
+];
 
 /// All of them, by name.
 pub(crate) const ALL: [(&str, Scenario); 24] = [
@@ -49,7 +57,7 @@ pub(crate) const ALL: [(&str, Scenario); 24] = [
     ("preemption waits for its victims", |world| preemption(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
-    (SLOW, |world| instance_vanishes(world).boxed_local()),
+    ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
 ];
 
 pub(crate) fn pool(name: &str, capacity_types: &[&str]) -> Value {
