@@ -158,8 +158,9 @@ fn play_all(range: Range<u64>) -> Table {
                     if seed >= range.end {
                         return;
                     }
-                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true);
-                    let befell = runtime.build().unwrap().block_on(play(seed));
+                    let mut builder = tokio::runtime::Builder::new_current_thread();
+                    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+                    let befell = runtime.block_on(play(seed));
                     let mut all = all.lock();
                     for (key, n) in befell {
                         *all.entry(key).or_default() += n;
