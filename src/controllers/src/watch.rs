@@ -409,21 +409,23 @@ mod tests {
         http_body_util::StreamBody::new(frames).boxed_unsync()
     }
 
-    /// Events of a watch, a line each.
-    fn events(events: &[serde_json::Value]) -> (u16, serde_json::Value) {
-        // As servers write them, whatever the order of this build's maps.
-        let line = |event: &serde_json::Value| format!(r#"{{"type":{},"object":{}}}"#, event["type"], event["object"]);
+    /// An event of a watch: its type and its object.
+    type WatchedEvent = (&'static str, serde_json::Value);
+
+    /// Events of a watch, a line each. A server tells the type first.
+    fn events(events: &[WatchedEvent]) -> (u16, serde_json::Value) {
+        let line = |(type_, object): &WatchedEvent| format!(r#"{{"type":"{type_}","object":{object}}}"#);
         (200, json!(events.iter().map(line).collect::<Vec<_>>().join("\n")))
     }
 
-    fn added(version: &str) -> serde_json::Value {
-        json!({"type": "ADDED", "object": {"kind": "Namespace", "apiVersion": "v1",
-            "metadata": {"name": "b", "resourceVersion": version}}})
+    fn added(version: &str) -> WatchedEvent {
+        let metadata = json!({"name": "b", "resourceVersion": version});
+        ("ADDED", json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}))
     }
 
-    fn bookmark(version: &str) -> serde_json::Value {
-        json!({"type": "BOOKMARK", "object": {"kind": "Namespace", "apiVersion": "v1",
-            "metadata": {"resourceVersion": version, "creationTimestamp": null}}})
+    fn bookmark(version: &str) -> WatchedEvent {
+        let metadata = json!({"resourceVersion": version, "creationTimestamp": null});
+        ("BOOKMARK", json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}))
     }
 
     impl tower_service::Service<http::Request<kube::client::Body>> for Scripted {
@@ -533,7 +535,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_stalls_is_given_up_sooner_where_bookmarks_are_missing() {
         let n_watches = Arc::new(AtomicUsize::new(0));
-        let count = |n: &Arc<AtomicUsize>, first: serde_json::Value| {
+        let count = |n: &Arc<AtomicUsize>, first: WatchedEvent| {
             let n = Arc::clone(n);
             move |query: &str, _: usize| {
                 if !query.contains("watch=") {
@@ -570,7 +572,7 @@ mod tests {
                 body["metadata"]["resourceVersion"] = json!(version);
                 return (code, body);
             }
-            events(&[added(&version), json!({"type": "ERROR", "object": refusal(410).1})])
+            events(&[added(&version), ("ERROR", refusal(410).1)])
         };
         let n = watched::<Namespace>(Kind::Namespace, 240, answer).await.1.len();
         assert!((8..=16).contains(&n), "{n} lists");
