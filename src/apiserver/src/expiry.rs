@@ -65,7 +65,7 @@ impl ApiServer {
         for expiry in self.inner.expiries.due(now) {
             let stored = self.inner.store.get(EVENTS, &expiry.key);
             if let Some(event) = stored.filter(|event| event.revision == expiry.revision) {
-                let last = crate::verbs::draft(&resource, event.value());
+                let last = crate::verbs::draft(&resource, &mut event.value());
                 // Refused only where another write came between, which gave the event a new time.
                 let _ = self.inner.store.delete(EVENTS, &expiry.key, expiry.revision, last);
             }

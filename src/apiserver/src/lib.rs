@@ -82,6 +82,7 @@ mod defaults;
 mod discovery;
 mod expiry;
 mod fault;
+mod impersonation;
 #[cfg(feature = "listener")]
 pub mod listener;
 mod meta;

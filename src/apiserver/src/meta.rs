@@ -47,6 +47,25 @@ pub(crate) fn owners(object: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten()
 }
 
+/// Leaves one of each owner that is named twice, and gives the UIDs of these.
+pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
+    let list = meta_mut(object).and_then(|meta| meta.get_mut("ownerReferences")).and_then(Value::as_array_mut);
+    let Some(list) = list.filter(|list| list.len() > 1) else { return Vec::new() };
+    let (mut kept, mut twice): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    for owner in list.drain(..) {
+        if !kept.contains(&owner) {
+            kept.push(owner);
+            continue;
+        }
+        let uid = text_at(&owner, &["uid"]);
+        if !twice.iter().any(|known| known == uid) {
+            twice.push(uid.to_owned());
+        }
+    }
+    *list = kept;
+    twice
+}
+
 pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     let list = object.get("metadata").and_then(|meta| meta.get("finalizers")).and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str)

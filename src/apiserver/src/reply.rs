@@ -113,7 +113,7 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
                 let value: Value = serde_json::from_slice(&body).unwrap_or_default();
                 json(code, text(&table.one(&resource, &value)))
             }
-            Output::PartialMetadata => json(code, text(&partial_of(&body))),
+            Output::PartialMetadata => json(code, partial_of(&body).into()),
         },
         Answer::List(list) => match output {
             Output::Json => {
@@ -128,7 +128,7 @@ pub(crate) fn respond(answer: Answer, output: Output, table: &crate::table::Prin
             }
             Output::Yaml => yaml(200, &serde_json::from_slice(&list.to_json()).unwrap_or_default()),
             Output::Table => json(200, text(&table.list(&list))),
-            Output::PartialMetadata => json(200, text(&list.to_partial())),
+            Output::PartialMetadata => json(200, list.to_partial()),
         },
         Answer::Value { code, value } => match output {
             Output::Yaml => yaml(code, &value),
@@ -184,14 +184,11 @@ pub(crate) fn partial(value: &Value) -> Value {
     only(value.get("metadata").cloned().unwrap_or_default())
 }
 
-/// The same of an object's text, of which nothing else is read.
-pub(crate) fn partial_of(body: &[u8]) -> Value {
-    #[derive(serde::Deserialize)]
-    struct Object {
-        #[serde(default)]
-        metadata: Value,
-    }
-    only(serde_json::from_slice::<Object>(body).map(|object| object.metadata).unwrap_or_default())
+/// The same of the text of a stored object, as a text. Nothing is read, but for where the metadata is.
+pub(crate) fn partial_of(body: &[u8]) -> Vec<u8> {
+    let metadata = crate::store::member(body, "metadata").unwrap_or(b"{}");
+    let head = br#"{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":"#;
+    [head.as_slice(), metadata, b"}"].concat()
 }
 
 fn only(metadata: Value) -> Value {
@@ -217,10 +214,18 @@ impl ListAnswer {
         Value::Object(metadata)
     }
 
-    fn to_partial(&self) -> Value {
-        let items: Vec<Value> = self.page.items.iter().map(|object| partial_of(&object.body)).collect();
-        serde_json::json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-                           "metadata": self.metadata(), "items": items})
+    fn to_partial(&self) -> Bytes {
+        let mut out = BytesMut::from(br#"{"apiVersion":"meta.k8s.io/v1","items":["#.as_slice());
+        for (n, object) in self.page.items.iter().enumerate() {
+            if n > 0 {
+                out.put_u8(b',');
+            }
+            out.put_slice(&partial_of(&object.body));
+        }
+        out.put_slice(br#"],"kind":"PartialObjectMetadataList","metadata":"#);
+        out.put_slice(self.metadata().to_string().as_bytes());
+        out.put_u8(b'}');
+        out.freeze()
     }
 
     /// What a list's text begins with.

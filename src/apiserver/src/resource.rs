@@ -210,11 +210,7 @@ impl Resource {
 
     /// The resource's kind with the package of its internal type, as conversion messages say it.
     pub(crate) fn internal_kind(&self) -> String {
-        let package = match self.group.split('.').next() {
-            None | Some("") => "core",
-            Some(package) => package,
-        };
-        format!("{package}.{}", self.kind)
+        format!("{}.{}", package_of(&self.group), self.kind)
     }
 
     /// The group as errors about invalid objects say it: all events are those of the old group.
@@ -268,6 +264,14 @@ impl Resource {
 /// `v1` or `apps/v1`.
 pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The package of the real server that has the types of a group.
+pub(crate) fn package_of(group: &str) -> &str {
+    match group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
+    }
 }
 
 /// The group and version of an `apiVersion`.

@@ -203,15 +203,18 @@ impl<'a> Parser<'a> {
             return Err(format!("found '{}' expected: '('", self.word()));
         }
         let mut values = vec![self.word().to_owned()];
-        loop {
-            if self.take(")") {
-                return Ok(values);
-            }
+        while !self.take(")") {
             if !self.take(",") {
                 return Err(format!("found '{}', expected: ',' or ')'", self.word()));
             }
             values.push(self.word().to_owned());
         }
+        for (index, value) in values.iter().enumerate() {
+            if let Some(why) = crate::validation::names::label_value(value) {
+                return Err(format!("values[{index}]: Invalid value: {value:?}: {why}"));
+            }
+        }
+        Ok(values)
     }
 }
 
@@ -233,7 +236,9 @@ impl FieldSelector {
                 let why = format!("invalid selector: '{text}'; can't understand '{term}'");
                 return Err(ApiError::bad_request(why));
             };
-            terms.push((field.to_owned(), equal, unescape(value)));
+            let value =
+                unescape(value).map_err(|why| ApiError::bad_request(format!("invalid field selector: {why}")))?;
+            terms.push((field.to_owned(), equal, value));
         }
         Ok(Self { terms })
     }
@@ -280,13 +285,22 @@ fn split_escaped(text: &str) -> Vec<String> {
     out
 }
 
-fn unescape(text: &str) -> String {
+/// The value that a text stands for, in which commas, equals signs and backslashes are escaped.
+fn unescape(text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        out.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
+        out.push(match c {
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => escaped,
+                Some(other) => return Err(format!("invalid escape sequence: \\{other}")),
+                None => return Err("invalid escape sequence: \\".to_owned()),
+            },
+            ',' | '=' => return Err(format!("unescaped character in value: {}", u32::from(c))),
+            c => c,
+        });
     }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -320,6 +334,8 @@ mod tests {
     #[case("-bad=x")]
     #[case("a=b c")]
     #[case("size>big")]
+    #[case("app notin (-)")]
+    #[case("app in (a, b/c)")]
     fn what_is_no_selector_is_refused(#[case] text: &str) {
         assert_eq!(LabelSelector::parse(text).unwrap_err().code(), 400);
     }
@@ -328,6 +344,8 @@ mod tests {
     fn field_selectors_unescape_values() {
         let selector = FieldSelector::parse(r"a.b=x\,y\=z,c!=d").unwrap();
         assert_eq!(selector.terms, [("a.b".into(), true, "x,y=z".into()), ("c".into(), false, "d".into())]);
-        assert!(FieldSelector::parse("nonsense").is_err());
+        for wrong in ["nonsense", "a=b=c", r"a=b\c", r"a=b\"] {
+            assert_eq!(FieldSelector::parse(wrong).unwrap_err().code(), 400, "{wrong}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The server as a `tower::Service`.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +11,12 @@ use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::observe::RequestLine;
-use crate::rbac::Attempt;
 use crate::reply::{Body, refuse, respond};
-use crate::request::{Options, Output, output};
+use crate::request::{Format, Options, Output, Parsed, output, parse_body};
 use crate::resource::Resource;
 use crate::server::{ApiServer, User};
 use crate::status::{ApiError, Result};
+use crate::store::Object;
 use crate::table::Printer;
 
 /// A request that was read.
@@ -32,6 +31,10 @@ pub(crate) struct Call {
     pub(crate) user_agent: String,
     pub(crate) user: User,
     pub(crate) body: Bytes,
+    /// What is in a large body of JSON, read beforehand; whoever asks first gets it.
+    pub(crate) ahead: parking_lot::Mutex<Option<Result<Parsed>>>,
+    /// The object that such a body replaces, read beforehand.
+    pub(crate) stored: parking_lot::Mutex<Option<(Arc<Object>, serde_json::Value)>>,
     /// The verb and the resource, once they are known.
     pub(crate) target: std::sync::OnceLock<(&'static str, Arc<Resource>)>,
     /// Told in headers of the answer.
@@ -64,26 +67,39 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let read = Limited::new(body, self.inner.config.max_body).collect();
+        let max = self.inner.config.max_body;
+        // What says that it is too large is not waited for.
+        if body.size_hint().lower() > u64::try_from(max).unwrap_or(u64::MAX) {
+            return refuse(&ApiError::too_large(max));
+        }
+        let read = Limited::new(body, max).collect();
         let Ok(read) = tokio::time::timeout(self.inner.config.body_timeout, read).await else {
             return refuse(&ApiError::timeout());
         };
         let body = match read {
             Ok(collected) => collected.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                return refuse(&ApiError::too_large(self.inner.config.max_body));
+                return refuse(&ApiError::too_large(max));
             }
             Err(error) => return refuse(&ApiError::bad_request(format!("unable to read the body: {error}"))),
         };
-        self.respond_to(&parts, body)
-    }
-
-    fn respond_to(&self, parts: &http::request::Parts, body: Bytes) -> Response<Body> {
-        let call = match self.read_call(parts, body) {
+        let call = match self.read_call(&parts, body) {
             Ok(call) => call,
             Err(error) => return refuse(&error),
         };
-        let response = self.answer(&call);
+        if call.reads_ahead() {
+            *call.ahead.lock() = Some(parse_body(&call.body, Format::Json));
+            tokio::task::yield_now().await;
+            if call.method == Method::PUT {
+                *call.stored.lock() = self.replaced(&call);
+                tokio::task::yield_now().await;
+            }
+        }
+        self.respond_to(&parts, &call)
+    }
+
+    fn respond_to(&self, parts: &http::request::Parts, call: &Call) -> Response<Body> {
+        let response = self.answer(call);
         let code = response.status().as_u16();
         let (verb, resource) = match call.target.get() {
             Some((verb, resource)) => (*verb, Some(resource)),
@@ -126,11 +142,7 @@ impl ApiServer {
         };
         let accept = text(header::ACCEPT);
         let known = parts.extensions.get::<User>().unwrap_or(&self.inner.config.user);
-        let user = impersonated(&parts.headers);
-        if let Some(other) = &user {
-            let asked = Attempt { verb: "impersonate", resource: "users", name: &other.name, ..Attempt::default() };
-            self.authorize(known, &asked)?;
-        }
+        let user = self.impersonate(known, &parts.headers)?;
         Ok(Call {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
@@ -139,29 +151,27 @@ impl ApiServer {
             accept,
             content_type: text(header::CONTENT_TYPE),
             user_agent: text(header::USER_AGENT),
-            user: user.unwrap_or_else(|| known.clone()),
+            user,
             body,
+            ahead: parking_lot::Mutex::default(),
+            stored: parking_lot::Mutex::default(),
             target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),
         })
     }
 }
 
-/// Whom a request impersonates, with the groups that such a user is in.
-fn impersonated(headers: &http::HeaderMap) -> Option<User> {
-    let text = |value: &header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
-    let name = text(headers.get("impersonate-user")?);
-    let mut groups: Vec<String> = headers.get_all("impersonate-group").iter().map(text).collect();
-    if let Some((namespace, _)) = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':')) {
-        groups.push("system:serviceaccounts".to_owned());
-        groups.push(format!("system:serviceaccounts:{namespace}"));
-    }
-    groups.push("system:authenticated".to_owned());
-    let uid = headers.get("impersonate-uid").map(text).unwrap_or_default();
-    Some(User { name, uid, groups, extra: BTreeMap::new() })
-}
+/// A body of so many bytes is read in a step of its own, and so is what it replaces, so that others have their turn before it
+/// is dealt with.
+const LARGE: usize = 32 * 1024;
 
 impl Call {
+    /// Whether the body is one that takes a while to be read, and will be.
+    fn reads_ahead(&self) -> bool {
+        let is_json = self.content_type.split(';').next().unwrap_or_default().trim() == "application/json";
+        self.body.len() >= LARGE && is_json && matches!(self.method, Method::POST | Method::PUT)
+    }
+
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.warnings.lock();
@@ -198,6 +208,8 @@ impl Call {
                 ..User::default()
             },
             body: Bytes::new(),
+            ahead: parking_lot::Mutex::default(),
+            stored: parking_lot::Mutex::default(),
             target: std::sync::OnceLock::new(),
             warnings: parking_lot::Mutex::default(),
         }

@@ -151,10 +151,10 @@ impl ApiServer {
     }
 
     fn restore_object(&self, line: &StoredAt, text: &str) -> Result<(), RestoreError> {
-        let value = serde_json::from_str(text).map_err(damaged)?;
+        let mut value = serde_json::from_str(text).map_err(damaged)?;
         let resource = self.resource_of(&line.collection);
         let resource = resource.ok_or_else(|| damaged(format!("nothing is known of {}", line.collection)))?;
-        let draft = crate::verbs::draft(&resource, value).of_form(line.form);
+        let draft = crate::verbs::stored_draft(&resource, &mut value).of_form(line.form);
         let stored = self.inner.store.put_back(&line.collection, &line.key, line.revision, draft);
         let stored = stored.ok_or_else(|| damaged(format!("{} {} is in it twice", line.collection, line.key)))?;
         if line.collection == DEFINITIONS {

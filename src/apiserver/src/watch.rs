@@ -245,7 +245,7 @@ impl Watcher {
             Pending::Plain(kind, object) => frame(kind, &object.body),
             // The metadata is the same in every version.
             Pending::Event(kind, object, 0) if self.output == Output::PartialMetadata => {
-                frame(kind, crate::reply::partial_of(&object.body).to_string().as_bytes())
+                frame(kind, &crate::reply::partial_of(&object.body))
             }
             Pending::Event(kind, object, revision) => {
                 let mut body = crate::convert::to_version(&self.resource, object);

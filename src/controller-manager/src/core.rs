@@ -187,23 +187,26 @@ impl Core {
         *self.metrics.0.last_error.lock() = Some(error.to_owned());
     }
 
-    /// Takes the next work and says what is to be done for it. Work that needs nothing done is done.
-    pub(crate) fn start(&mut self) -> Option<(Work, Effect)> {
-        let work = self.queue.take()?;
+    /// Takes the next work, if there is any, and says whether it is a summary, and what is to be done for it. Work that needs
+    /// nothing done is done.
+    pub(crate) fn start(&mut self, is_calm: bool) -> Option<(bool, Option<(Work, Effect)>)> {
+        let work = self.queue.take(is_calm)?;
+        let is_summary = work.is_summary();
         self.metrics.0.syncs.fetch_add(1, Ordering::Relaxed);
         self.metrics.0.depth.store(self.queue.len() as u64, Ordering::Relaxed);
         if self.unsynced > 0 && !self.is_synced(work.controller()) {
             self.queue.done(work.clone(), true);
             self.parked.push(work);
-            return None;
+            return Some((is_summary, None));
         }
-        match controllers::sync(self, &work) {
+        let started = match controllers::sync(self, &work) {
             Effect::Done => {
                 self.queue.done(work, true);
                 None
             }
             effect => Some((work, effect)),
-        }
+        };
+        Some((is_summary, started))
     }
 
     /// Adds the work again that waited for a cache.

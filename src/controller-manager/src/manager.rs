@@ -15,6 +15,11 @@ use crate::options::Options;
 
 /// Events that are being sent at a time. What becomes of them is nobody's concern.
 const TELLING: usize = 4;
+/// A summary is seen to when nothing else has come for so many turns of the other tasks: whoever has just changed something
+/// waits for several hops between tasks, and at none of them for a summary of something else.
+const CALM: usize = 16;
+/// Rounds after which a summary is seen to although there was no calm.
+const PATIENCE: usize = 128;
 /// Without anything due, something else is waited for.
 const FAR: std::time::Duration = std::time::Duration::from_secs(3600);
 
@@ -51,24 +56,29 @@ impl ControllerManager {
         let mut running = FuturesUnordered::new();
         // A request that sums up others may be a large one, so it is seen to when nothing else is there.
         let mut summing = FuturesUnordered::new();
-        let mut passed_over = 0;
+        // Turns in which nothing else came, and rounds that summaries have waited.
+        let (mut calm, mut waited) = (0, 0);
         let mut telling = FuturesUnordered::new();
         let mut batch = Vec::with_capacity(SLICE);
         loop {
             let due = core.queue.next_due().unwrap_or_else(|| Instant::now() + FAR);
             let under_way = running.len() + summing.len();
-            let can_start = core.queue.has_next() && under_way < limit;
-            passed_over = if summing.is_empty() { 0 } else { passed_over + 1 };
-            if passed_over > SLICE
+            let has_summary = core.queue.has_next_summary() && under_way < limit;
+            waited = if has_summary || !summing.is_empty() { waited + 1 } else { 0 };
+            if waited > PATIENCE
                 && let Some(Some((work, (written, failure)))) = summing.next().now_or_never()
             {
                 core.finish(work, written, failure);
-                passed_over = 0;
+                waited = 0;
             }
+            let is_calm = calm >= CALM || waited > PATIENCE;
+            let can_start = core.queue.has_next(is_calm) && under_way < limit;
+            let wants_calm = !is_calm && (has_summary || !summing.is_empty());
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
                 Some((work, (written, failure))) = running.next(), if !running.is_empty() => {
+                    calm = 0;
                     core.finish(work, written, failure);
                     // Whoever waits for this does not wait for a summary, too.
                     if !summing.is_empty() {
@@ -76,6 +86,7 @@ impl ControllerManager {
                     }
                 }
                 () = intake.next(&mut batch) => {
+                    calm = 0;
                     let is_full = batch.len() == SLICE;
                     for message in batch.drain(..) {
                         message(&mut core);
@@ -86,21 +97,29 @@ impl ControllerManager {
                 }
                 () = std::future::ready(()), if can_start => {
                     intake.others_had_a_turn();
+                    calm = 0;
                     for _ in 0..SLICE.min(limit.saturating_sub(under_way)) {
-                        let Some((work, effect)) = core.start() else { continue };
-                        let (is_summary, client) = (work.is_summary(), client.clone());
-                        let done = async move { (work, effect.carry_out(client).await) }.boxed();
+                        let Some((is_summary, started)) = core.start(is_calm) else { break };
+                        if let Some((work, effect)) = started {
+                            let client = client.clone();
+                            let done = async move { (work, effect.carry_out(client).await) }.boxed();
+                            if is_summary { summing.push(done) } else { running.push(done) }
+                        }
+                        // One at a time, even if there is nothing to write: to find that out takes as long as much else.
                         if is_summary {
-                            summing.push(done);
+                            waited = 0;
                             break;
                         }
-                        running.push(done);
                     }
                     tokio::task::yield_now().await;
                 }
                 () = std::future::ready(()), if intake.is_others_turn() => intake.others_had_a_turn(),
+                () = std::future::ready(()), if wants_calm => {
+                    calm += 1;
+                    tokio::task::yield_now().await;
+                }
                 Some((work, (written, failure))) = summing.next(), if !summing.is_empty() => {
-                    passed_over = 0;
+                    (calm, waited) = (0, 0);
                     core.finish(work, written, failure);
                     tokio::task::yield_now().await;
                 }

@@ -103,12 +103,13 @@ impl WorkQueue {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Whether there is work that can be taken now.
-    pub(crate) fn has_next(&self) -> bool {
-        !self.ready.is_empty() || self.has_next_summary()
+    /// Whether there is work that can be taken now; `is_calm` lets summaries be taken.
+    pub(crate) fn has_next(&self, is_calm: bool) -> bool {
+        !self.ready.is_empty() || (is_calm && self.has_next_summary())
     }
 
-    fn has_next_summary(&self) -> bool {
+    /// Whether there is a summary that may be processed.
+    pub(crate) fn has_next_summary(&self) -> bool {
         !self.summaries.is_empty() && self.summaries_processing < self.most_summaries
     }
 
@@ -116,9 +117,10 @@ impl WorkQueue {
         self.ready.len() + self.summaries.len()
     }
 
-    /// The next work, which is being processed from now on.
-    pub(crate) fn take(&mut self) -> Option<Work> {
-        let takes_summary = self.has_next_summary() && (self.ready.is_empty() || self.turns >= TURNS);
+    /// The next work, which is being processed from now on. A summary is taken in a calm, or when it has waited for its turn.
+    pub(crate) fn take(&mut self, is_calm: bool) -> Option<Work> {
+        let has_turn = self.turns >= TURNS || (is_calm && self.ready.is_empty());
+        let takes_summary = has_turn && self.has_next_summary();
         let work = if takes_summary {
             self.turns = 0;
             self.summaries_processing += 1;
@@ -174,13 +176,13 @@ mod tests {
         queue.add(work("a"));
         queue.add(work("a"));
         queue.add(work("b"));
-        assert_eq!(queue.take(), Some(work("a")));
+        assert_eq!(queue.take(true), Some(work("a")));
         queue.add(work("a"));
-        assert_eq!(queue.take(), Some(work("b")));
-        assert_eq!(queue.take(), None);
+        assert_eq!(queue.take(true), Some(work("b")));
+        assert_eq!(queue.take(true), None);
         queue.done(work("a"), true);
         queue.done(work("b"), true);
-        assert_eq!((queue.take(), queue.take()), (Some(work("a")), None));
+        assert_eq!((queue.take(true), queue.take(true)), (Some(work("a")), None));
     }
 
     #[test]
@@ -189,12 +191,14 @@ mod tests {
         let mut queue = queue();
         (0..3).for_each(|n| queue.add(endpoints(n)));
         (0..20).for_each(|n| queue.add(work(&n.to_string())));
-        let taken: Vec<Work> = std::iter::from_fn(|| queue.take()).collect();
+        let taken: Vec<Work> = std::iter::from_fn(|| queue.take(true)).collect();
         let at: Vec<usize> = (0..taken.len()).filter(|at| taken[*at].is_summary()).collect();
         // Two of three: no more may be processed at a time, so that other work is not held up by their requests.
-        assert_eq!((at, taken.len(), queue.has_next(), queue.len()), (vec![8, 17], 22, false, 1));
+        assert_eq!((at, taken.len(), queue.has_next(true), queue.len()), (vec![8, 17], 22, false, 1));
         queue.done(endpoints(0), true);
-        assert_eq!((queue.has_next(), queue.take()), (true, Some(endpoints(2))));
+        // Nothing else waits; still it is not taken before there is a calm.
+        assert_eq!((queue.has_next(false), queue.take(false)), (false, None));
+        assert_eq!((queue.has_next(true), queue.take(true)), (true, Some(endpoints(2))));
     }
 
     #[tokio::test(start_paused = true)]
@@ -203,7 +207,7 @@ mod tests {
         let mut waits = Vec::new();
         queue.add(work("a"));
         for _ in 0..10 {
-            queue.take().unwrap();
+            queue.take(true).unwrap();
             queue.done(work("a"), false);
             let due = queue.next_due().unwrap();
             waits.push((due - Instant::now()).as_millis());
@@ -211,10 +215,10 @@ mod tests {
             queue.wake(Instant::now());
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        queue.take().unwrap();
+        queue.take(true).unwrap();
         queue.done(work("a"), true);
         queue.add(work("a"));
-        queue.take().unwrap();
+        queue.take(true).unwrap();
         queue.done(work("a"), false);
         assert_eq!((queue.next_due().unwrap() - Instant::now()).as_millis(), 5);
     }
@@ -228,6 +232,6 @@ mod tests {
         queue.add_after(work("a"), Duration::from_secs(5));
         assert_eq!(queue.next_due(), Some(start + Duration::from_secs(3)));
         queue.wake(start + Duration::from_secs(3));
-        assert_eq!((queue.take(), queue.next_due()), (Some(work("a")), None));
+        assert_eq!((queue.take(true), queue.next_due()), (Some(work("a")), None));
     }
 }

@@ -74,6 +74,27 @@ async fn an_error_never_reads_as_no_objects() {
     }
 }
 
+/// The graph knows the UID, which is why nobody looked whether it is the owner that is meant.
+#[tokio::test(start_paused = true)]
+async fn an_owner_in_another_namespace_or_of_another_name_is_none() {
+    let world = World::new();
+    world.create("namespaces", &named("other")).await;
+    let owner = world.create("configmaps/default", &named("owner")).await;
+    world.settle().await;
+    let mut misnamed = owned_by(&owner, "misnamed", false);
+    misnamed["metadata"]["ownerReferences"][0]["name"] = "nobody".into();
+    world.create("secrets/other", &owned_by(&owner, "far", false)).await;
+    world.create("secrets/default", &misnamed).await;
+    world.create("secrets/default", &owned_by(&owner, "near", false)).await;
+    // One that is of no namespace cannot have it as its owner either; as upstream, nothing is deleted for that.
+    world.create("nodes", &owned_by(&owner, "node", false)).await;
+    world.settle().await;
+    let names = |list: Vec<Value>| list.iter().map(|object| name(object).to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(world.list("secrets/default").await), ["near"]);
+    assert!(world.list("secrets/other").await.is_empty());
+    assert_eq!(names(world.list("nodes").await), ["node"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn dependents_go_with_their_owner_in_the_background() {
     let world = World::new();

@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
 
-pub(crate) use quota::{Ledger, check as check_quota, may_grow};
+pub(crate) use quota::{Charge, Ledger, check as check_quota, may_grow};
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];

@@ -49,7 +49,7 @@ pub(crate) fn is_stored_form(resource: &Resource, object: &Object) -> bool {
     if !differs(resource) {
         return true;
     }
-    let has_form = resource.custom().is_none_or(|custom| custom.form == object.form);
+    let has_form = resource.custom().is_none_or(|custom| custom.stored_form == object.form);
     has_form && object.body.starts_with(resource.head().as_bytes())
 }
 
@@ -70,10 +70,10 @@ pub(crate) fn value_of(resource: &Resource, object: &Object) -> Value {
     if differs(resource) {
         set_version(&mut value, &resource.api_version());
     }
-    // What was written under another schema gets the defaults of this one, and loses what it does not know.
-    if let Some(custom) = resource.custom().filter(|custom| custom.form != object.form) {
-        custom.prune(&mut value);
-        custom.default(&mut value);
+    // What was written under another schema gets the defaults of the one in which it is stored now, and loses what that does
+    // not know.
+    if let Some(custom) = resource.custom() {
+        custom.show(&mut value, object.form);
     }
     value
 }
@@ -81,6 +81,7 @@ pub(crate) fn value_of(resource: &Resource, object: &Object) -> Value {
 /// A value of a resource in the version in which it is stored.
 pub(crate) fn to_storage(resource: &Resource, value: &mut Value) {
     if let Some(custom) = resource.custom() {
+        custom.store(value);
         set_version(value, &crate::resource::api_version(&custom.group, &custom.storage_version));
     }
     if is_old_autoscaler(resource) {

@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions themselves: defaults, validation, and what they establish.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use super::{CustomResource, ScalePaths, Served};
 use crate::meta::{self, list_at, text_at};
 use crate::schema::{Schemas, builtin};
 use crate::status::Cause;
+use crate::verbs::set_condition;
 
 /// Fills in the names that a definition leaves out.
 pub(crate) fn finish(crd: &mut Value) {
@@ -62,8 +64,19 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &Value::Array(versions.to_vec()), why));
     }
-    if list_at(crd, &["status", "storedVersions"]).iter().all(|version| version == "") {
+    let stored = list_at(crd, &["status", "storedVersions"]);
+    if stored.iter().all(|version| version == "") {
         causes.push(Cause::invalid("status.storedVersions", &json!([]), "must have at least one stored version"));
+    }
+    for (index, version) in stored.iter().enumerate() {
+        if !versions.iter().any(|known| known.get("name") == Some(version)) {
+            let name = version.as_str().unwrap_or_default();
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a \
+                 storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            causes.push(Cause::invalid(format!("status.storedVersions[{index}]"), version, &why));
+        }
     }
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
@@ -85,6 +98,27 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
             }
         }
     }
+    causes
+}
+
+/// What is wrong with the change of a definition: where its objects are stored, and what they are, stays.
+pub(crate) fn validate_change(crd: &Value, old: &Value) -> Vec<Cause> {
+    let is_established = is_established(old);
+    let paths: [(&[&str], bool); 4] = [
+        (&["spec", "scope"], is_established),
+        (&["spec", "names", "kind"], is_established),
+        (&["spec", "group"], true),
+        (&["spec", "names", "plural"], true),
+    ];
+    let changed = paths.into_iter().filter(|(path, stays)| *stays && meta::at(crd, path) != meta::at(old, path));
+    let mut causes: Vec<Cause> = changed
+        .map(|(path, _)| {
+            Cause::invalid(path.join("."), meta::at(crd, path).unwrap_or(&Value::Null), "field is immutable")
+        })
+        .collect();
+    // That the name is another's follows from that, and is not told.
+    let is_renamed = !causes.is_empty();
+    causes.splice(0..0, validate(crd).into_iter().filter(|cause| !is_renamed || cause.field != "metadata.name"));
     causes
 }
 
@@ -166,29 +200,85 @@ fn check_defaults(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Sets the status of a definition that is served: its names accepted, established.
-pub(crate) fn establish(crd: &mut Value, now: &str) {
-    let names = crd.pointer("/spec/names").cloned().unwrap_or_default();
-    let storage = storage_version(crd);
-    let mut conditions = list_at(crd, &["status", "conditions"]).to_vec();
-    for (kind, reason, message) in [
-        ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+/// The names that the other definitions of a group have.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// Plurals, singulars and short names.
+    names: BTreeSet<String>,
+    /// Kinds, and those of their lists.
+    kinds: BTreeSet<String>,
+}
+
+impl Taken {
+    pub(crate) fn by<'c>(others: impl Iterator<Item = &'c CustomResource>) -> Self {
+        let mut out = Self::default();
+        for other in others {
+            out.names.extend([&other.plural, &other.singular].into_iter().chain(&other.short_names).cloned());
+            out.kinds.extend([&other.kind, &other.list_kind].into_iter().cloned());
+        }
+        out
+    }
+}
+
+/// Sets the status of a definition: whether its names are accepted, and with that it is established and served. What was
+/// accepted stays so.
+pub(crate) fn establish(crd: &mut Value, taken: &Taken, now: &str) {
+    let mut accepted =
+        meta::at(crd, &["status", "acceptedNames"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let names = meta::at(crd, &["spec", "names"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut conflict = None;
+    for (field, reason, taken) in [
+        ("plural", "PluralConflict", &taken.names),
+        ("singular", "SingularConflict", &taken.names),
+        ("shortNames", "ShortNamesConflict", &taken.names),
+        ("kind", "KindConflict", &taken.kinds),
+        ("listKind", "ListKindConflict", &taken.kinds),
     ] {
-        if !conditions.iter().any(|condition| text_at(condition, &["type"]) == kind) {
-            conditions.push(json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}));
+        let asked = names.get(field);
+        let texts =
+            asked.into_iter().flat_map(|asked| asked.as_array().map_or(std::slice::from_ref(asked), Vec::as_slice));
+        let in_use = texts.filter_map(Value::as_str).find(|text| taken.contains(*text));
+        match in_use.filter(|_| accepted.get(field) != asked) {
+            Some(text) => conflict = Some((reason, format!("{text:?} is already in use"))),
+            None => match asked {
+                Some(asked) => drop(accepted.insert(field.to_owned(), asked.clone())),
+                None => drop(accepted.remove(field)),
+            },
         }
     }
+    match names.get("categories") {
+        Some(categories) => drop(accepted.insert("categories".to_owned(), categories.clone())),
+        None => drop(accepted.remove("categories")),
+    }
+    let is_accepted = conflict.is_none();
+    let (reason, message) = conflict.unwrap_or_else(|| ("NoConflicts", "no conflicts found".to_owned()));
+    let condition = |kind: &str, holds: bool, reason: &str, message: &str| {
+        let status = if holds { "True" } else { "False" };
+        json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})
+    };
     let mut stored = list_at(crd, &["status", "storedVersions"]).to_vec();
-    let storage = Value::from(storage);
+    let storage = Value::from(storage_version(crd));
     if !stored.contains(&storage) {
         stored.push(storage);
     }
+    let was_established = is_established(crd);
     if let Some(status) = meta::object_mut(crd, &["status"]) {
-        status.insert("acceptedNames".to_owned(), names);
-        status.insert("conditions".to_owned(), conditions.into());
+        status.insert("acceptedNames".to_owned(), accepted.into());
         status.insert("storedVersions".to_owned(), stored.into());
     }
+    set_condition(crd, &condition("NamesAccepted", is_accepted, reason, &message));
+    if is_accepted {
+        let message = "the initial names have been accepted";
+        set_condition(crd, &condition("Established", true, "InitialNamesAccepted", message));
+    } else if !was_established {
+        set_condition(crd, &condition("Established", false, "NotAccepted", "not all names are accepted"));
+    }
+}
+
+fn is_established(crd: &Value) -> bool {
+    list_at(crd, &["status", "conditions"])
+        .iter()
+        .any(|condition| text_at(condition, &["type"]) == "Established" && text_at(condition, &["status"]) == "True")
 }
 
 fn storage_version(crd: &Value) -> String {
@@ -206,9 +296,29 @@ fn form_of(version: &str, schema: &Value) -> u64 {
     hasher.finish() | 1
 }
 
-/// The resources of a definition's served versions.
+fn deprecation(crd: &Value, version: &Value) -> Option<String> {
+    (version.get("deprecated") == Some(&Value::Bool(true))).then_some(())?;
+    let own = version.get("deprecationWarning").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let usual = || {
+        let (group, kind) = (text_at(crd, &["spec", "group"]), text_at(crd, &["spec", "names", "kind"]));
+        format!("{group}/{} {kind} is deprecated", text_at(version, &["name"]))
+    };
+    Some(own.map_or_else(usual, str::to_owned))
+}
+
+/// The resources of a definition's served versions; none before it is established.
 pub(crate) fn resources(crd: &Value) -> Served {
+    if !is_established(crd) {
+        return Served::new();
+    }
     let storage_version = storage_version(crd);
+    let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").unwrap_or(&free).clone();
+    let all = list_at(crd, &["spec", "versions"]);
+    let stored = all.iter().find(|version| text_at(version, &["name"]) == storage_version).map(schema_of);
+    let stored = stored.unwrap_or_else(|| free.clone());
+    let stored_form = form_of(&storage_version, &stored);
+    let stored = Arc::new(Structural::read(&stored, true));
     let name = |field: &str| text_at(crd, &["spec", "names", field]).to_owned();
     let texts = |field: &str| -> Vec<String> {
         let list = list_at(crd, &["spec", "names", field]).iter();
@@ -219,8 +329,7 @@ pub(crate) fn resources(crd: &Value) -> Served {
     versions
         .map(|version| {
             let kind = name("kind");
-            let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-            let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(free);
+            let schema = schema_of(version);
             let mut applied = schema.clone();
             spread(&mut applied, false);
             let (schemas, root) = Schemas::from_custom_resource(&builtin().raw, &kind, &applied);
@@ -245,6 +354,9 @@ pub(crate) fn resources(crd: &Value) -> Served {
                 namespaced: text_at(crd, &["spec", "scope"]) == "Namespaced",
                 storage_version: storage_version.clone(),
                 form: form_of(text_at(version, &["name"]), &schema),
+                stored_form,
+                stored: (text_at(version, &["name"]) != storage_version).then(|| stored.clone()),
+                warning: deprecation(crd, version),
                 terminating: crate::verbs::is_terminating(crd),
                 has_status: version.pointer("/subresources/status").is_some(),
                 scale,

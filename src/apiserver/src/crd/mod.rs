@@ -11,7 +11,7 @@ use self::structural::Structural;
 use crate::schema::{SchemaId, Schemas, Typed};
 use crate::status::Cause;
 
-pub(crate) use definition::{establish, finish, resources, validate};
+pub(crate) use definition::{Taken, establish, finish, resources, validate, validate_change};
 
 /// One version of a custom resource.
 pub(crate) struct CustomResource {
@@ -25,8 +25,12 @@ pub(crate) struct CustomResource {
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
     pub(crate) storage_version: String,
-    /// A hash of the schema and its version, by which stored objects that were written under another are told.
+    /// A hash of the schema and its version.
     pub(crate) form: u64,
+    /// That of the version in which objects are stored, by which those that were written under another schema are told.
+    pub(crate) stored_form: u64,
+    /// What requests for the version are told, where it is on its way out.
+    pub(crate) warning: Option<String>,
     /// Whether the definition is being deleted, so that no more objects may come.
     pub(crate) terminating: bool,
     pub(crate) has_status: bool,
@@ -39,6 +43,8 @@ pub(crate) struct CustomResource {
     schemas: Schemas,
     root: SchemaId,
     structural: Structural,
+    /// The schema in which objects are stored, where it is another version's.
+    stored: Option<Arc<Structural>>,
 }
 
 /// Where the scale subresource reads and writes.
@@ -68,6 +74,31 @@ impl CustomResource {
         let metadata = self.typed().child("metadata");
         structural::prune(object, &self.structural, true, metadata, &mut String::new(), &mut unknown);
         unknown
+    }
+
+    /// Brings an object into the form in which it is stored: what the schema of the version that is stored does not know is
+    /// lost, as with the real server.
+    pub(crate) fn store(&self, object: &mut Value) {
+        if let Some(stored) = &self.stored {
+            self.shape(object, stored);
+        }
+    }
+
+    /// Makes of an object that is stored, written under a schema of this form, what this version shows of it.
+    pub(crate) fn show(&self, object: &mut Value, form: u64) {
+        if form != self.stored_form {
+            self.shape(object, self.stored.as_deref().unwrap_or(&self.structural));
+        }
+        if self.stored.is_some() {
+            self.prune(object);
+        }
+    }
+
+    fn shape(&self, object: &mut Value, schema: &Structural) {
+        let metadata = self.typed().child("metadata");
+        structural::prune(object, schema, true, metadata, &mut String::new(), &mut Vec::new());
+        structural::default(object, schema);
+        structural::drop_nulls(object, schema);
     }
 
     /// Fills in the defaults of the schema, and drops nulls of fields that may not be null.

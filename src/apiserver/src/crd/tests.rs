@@ -84,7 +84,8 @@ async fn each_version_shows_what_its_own_schema_knows() {
     assert_eq!(send(&server, "POST", DEFINITIONS, made).await.0, 201);
     send(&server, "POST", THINGS, thing("a", &json!({"a": 1, "both": 2}))).await;
     let (_, second) = send(&server, "GET", "/apis/example.com/v2/things/a", Value::Null).await;
-    assert_eq!((&second["apiVersion"], &second["spec"]), (&json!("example.com/v2"), &json!({"both": 2, "b": "x"})));
+    // Its default is not filled in: the real server does so with those of the version that is stored alone.
+    assert_eq!((&second["apiVersion"], &second["spec"]), (&json!("example.com/v2"), &json!({"both": 2})));
     let (_, first) = send(&server, "GET", &format!("{THINGS}/a"), Value::Null).await;
     assert_eq!(first["spec"], json!({"a": 1, "both": 2}));
 }

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
 use tokio::sync::watch;
 
+mod charges;
 mod frozen;
 mod object;
 #[cfg(test)]
 mod tests;
 mod texts;
 
+use charges::Charges;
 use frozen::Frozen;
-pub(crate) use object::{Draft, Object, text_of, without_type};
+pub(crate) use object::{Draft, Object, member, text_of, without_type};
 pub(crate) use texts::{FieldPaths, Fields};
 
 /// What happened to an object.
@@ -114,12 +116,13 @@ pub(crate) struct HistoryLimit {
     pub(crate) bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     revision: u64,
     /// No collection has a history up to this version.
     compacted: u64,
     collections: BTreeMap<String, Collection>,
+    charges: Charges,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +156,7 @@ fn after_all(prefix: &str) -> Option<String> {
 impl Store {
     /// An empty store.
     pub(crate) fn new(history_limit: HistoryLimit) -> Self {
-        let inner = Inner { revision: 1, compacted: 0, collections: BTreeMap::new() };
+        let inner = Inner { revision: 1, ..Inner::default() };
         Self { inner: RwLock::new(inner), history_limit }
     }
 
@@ -170,11 +173,11 @@ impl Store {
     pub(crate) fn create(&self, resource: &str, key: &str, draft: Draft) -> Result<Arc<Object>, Refused> {
         let mut inner = self.inner.write();
         let revision = inner.revision + 1;
-        let collection = inner.collection(resource);
+        let (collection, charges) = inner.collection(resource);
         if collection.objects.contains_key(key) {
             return Err(Refused::Exists);
         }
-        let object = Arc::new(draft.at(key, revision));
+        let object = Arc::new(draft.at(key, revision, |charge| charges.share(charge, None)));
         collection.objects.insert(key.to_owned(), object.clone());
         collection.record(ChangeKind::Added, object.clone(), None, self.history_limit);
         let latest = collection.latest.clone();
@@ -192,12 +195,12 @@ impl Store {
     ) -> Result<Arc<Object>, Refused> {
         let mut inner = self.inner.write();
         let revision = inner.revision + 1;
-        let collection = inner.collection(resource);
+        let (collection, charges) = inner.collection(resource);
         let slot = collection.objects.get_mut(key).ok_or(Refused::Missing)?;
         if slot.revision != expected {
             return Err(Refused::Moved);
         }
-        let object = Arc::new(draft.at(key, revision));
+        let object = Arc::new(draft.at(key, revision, |charge| charges.share(charge, slot.charge.as_ref())));
         let previous = std::mem::replace(slot, object.clone());
         collection.record(ChangeKind::Modified, object.clone(), Some(previous), self.history_limit);
         let latest = collection.latest.clone();
@@ -209,12 +212,13 @@ impl Store {
     pub(crate) fn delete(&self, resource: &str, key: &str, expected: u64, last: Draft) -> Result<Arc<Object>, Refused> {
         let mut inner = self.inner.write();
         let revision = inner.revision + 1;
-        let collection = inner.collection(resource);
-        if collection.objects.get(key).ok_or(Refused::Missing)?.revision != expected {
+        let (collection, charges) = inner.collection(resource);
+        let slot = collection.objects.get(key).ok_or(Refused::Missing)?;
+        if slot.revision != expected {
             return Err(Refused::Moved);
         }
+        let object = Arc::new(last.at(key, revision, |charge| charges.share(charge, slot.charge.as_ref())));
         let previous = collection.objects.remove(key);
-        let object = Arc::new(last.at(key, revision));
         collection.record(ChangeKind::Deleted, object.clone(), previous, self.history_limit);
         let latest = collection.latest.clone();
         Self::finish(inner, revision, &latest);
@@ -309,7 +313,7 @@ impl Store {
         if let Some(collection) = self.inner.read().collections.get(resource) {
             return collection.latest.subscribe();
         }
-        self.inner.write().collection(resource).latest.subscribe()
+        self.inner.write().collection(resource).0.latest.subscribe()
     }
 
     /// Forgets the history up to the present: a watch or a list from an older version is answered 410.
@@ -359,11 +363,11 @@ impl Store {
     /// Puts an object back as it was at a version, without a history; `None` if there is one already.
     pub(crate) fn put_back(&self, resource: &str, key: &str, revision: u64, draft: Draft) -> Option<Arc<Object>> {
         let mut inner = self.inner.write();
-        let collection = inner.collection(resource);
+        let (collection, charges) = inner.collection(resource);
         if collection.objects.contains_key(key) {
             return None;
         }
-        let object = Arc::new(draft.at(key, revision));
+        let object = Arc::new(draft.at(key, revision, |charge| charges.share(charge, None)));
         collection.objects.insert(key.to_owned(), object.clone());
         Some(object)
     }
@@ -382,10 +386,10 @@ impl Store {
 // === impl Inner ===
 
 impl Inner {
-    fn collection(&mut self, resource: &str) -> &mut Collection {
+    fn collection(&mut self, resource: &str) -> (&mut Collection, &mut Charges) {
         let compacted = self.compacted;
         let new = || Collection { compacted, ..Collection::default() };
-        self.collections.entry(resource.to_owned()).or_insert_with(new)
+        (self.collections.entry(resource.to_owned()).or_insert_with(new), &mut self.charges)
     }
 }
 

@@ -1,9 +1,12 @@
 //! A stored object: its JSON text, ready to be sent, and what selectors look at.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::texts::{Fields, Texts};
+use crate::admission::Charge;
 use crate::meta;
 
 /// An object at a version. Kept as text: it is sent far more often than it is changed.
@@ -15,6 +18,8 @@ pub(crate) struct Object {
     pub(crate) body: Bytes,
     /// Under which schema it was written: that of a custom resource may change.
     pub(crate) form: u64,
+    /// What it takes of quotas, of kinds whose objects differ in that.
+    pub(crate) charge: Option<Arc<Charge>>,
     pub(crate) selectable: Selectable,
 }
 
@@ -35,6 +40,7 @@ pub(crate) struct Draft {
     /// Where in the text the version goes.
     gap: usize,
     form: u64,
+    charge: Option<Charge>,
     selectable: Selectable,
 }
 
@@ -46,6 +52,56 @@ const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 /// A text of an object without the fields that say what it is, where it begins with them.
 pub(crate) fn without_type<'b>(body: &'b [u8], head: &[u8]) -> &'b [u8] {
     body.strip_prefix(head).unwrap_or(body.get(1..).unwrap_or_default())
+}
+
+/// The value of a field of an object's text, which is as it is written here: without spaces.
+pub(crate) fn member<'b>(body: &'b [u8], name: &str) -> Option<&'b [u8]> {
+    let mut rest = body.strip_prefix(b"{")?;
+    loop {
+        let key = end_of_value(rest)?;
+        let (key, after) = rest.split_at_checked(key)?;
+        let value = after.strip_prefix(b":")?;
+        let (value, after) = value.split_at_checked(end_of_value(value)?)?;
+        if key.strip_prefix(b"\"")?.strip_suffix(b"\"")? == name.as_bytes() {
+            return Some(value);
+        }
+        rest = after.strip_prefix(b",")?;
+    }
+}
+
+/// How long the value is that a text begins with.
+fn end_of_value(text: &[u8]) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    loop {
+        match text.get(at)? {
+            b'"' => {
+                at += 1;
+                // To the quotation mark that is not escaped.
+                loop {
+                    at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+                    if text.get(at) == Some(&b'"') {
+                        break;
+                    }
+                    at += 2;
+                }
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            // The end of what is around a number, which then ends before it.
+            b'}' | b']' | b',' if depth == 0 => return Some(at),
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
 }
 
 // === impl Object ===
@@ -95,7 +151,7 @@ impl Draft {
             });
         }
         let gap = gap.unwrap_or(text.len());
-        Self { text, gap, form: 0, selectable }
+        Self { text, gap, form: 0, charge: None, selectable }
     }
 
     /// The same, written under a schema.
@@ -103,7 +159,17 @@ impl Draft {
         Self { form, ..self }
     }
 
-    pub(super) fn at(self, key: &str, revision: u64) -> Object {
+    /// The same, which takes something of quotas.
+    pub(crate) fn charging(self, charge: Option<Charge>) -> Self {
+        Self { charge, ..self }
+    }
+
+    pub(crate) const fn charge(&self) -> Option<&Charge> {
+        self.charge.as_ref()
+    }
+
+    /// `share` gives the one that all who take the same have in common.
+    pub(super) fn at(self, key: &str, revision: u64, share: impl FnOnce(Charge) -> Arc<Charge>) -> Object {
         let (before, after) = self.text.split_at_checked(self.gap).unwrap_or((&self.text, &[]));
         let revision_text = revision.to_string();
         // What is kept is as large as it must be, and made once.
@@ -111,7 +177,8 @@ impl Draft {
         for part in [before, revision_text.as_bytes(), after] {
             body.extend_from_slice(part);
         }
-        Object { key: key.into(), revision, body: body.into(), form: self.form, selectable: self.selectable }
+        let charge = self.charge.map(share);
+        Object { key: key.into(), revision, body: body.into(), form: self.form, charge, selectable: self.selectable }
     }
 }
 
@@ -150,12 +217,12 @@ fn write_value(text: &mut Vec<u8>, value: &Value) {
 impl Draft {
     /// The object of a dry run that keeps its version.
     pub(crate) fn versioned(self, key: &str, revision: u64) -> Object {
-        self.at(key, revision)
+        self.at(key, revision, Arc::new)
     }
 
     /// The object of a dry run that was never stored, and has no version.
     pub(crate) fn unversioned(self, key: &str) -> Object {
-        let mut object = self.at(key, 0);
+        let mut object = self.at(key, 0, Arc::new);
         let mut value = object.value();
         meta::remove(&mut value, "resourceVersion");
         object.body = serde_json::to_vec(&value).unwrap_or_default().into();

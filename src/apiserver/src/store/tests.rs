@@ -171,3 +171,19 @@ fn what_comes_after_a_prefix_does_not_begin_with_it() {
     assert_eq!(after_all("a\u{d7ff}"), Some("a\u{e000}".to_owned()));
     assert_eq!((after_all(""), after_all(&max.to_string())), (None, None));
 }
+
+#[test]
+fn a_field_of_a_text_is_found_without_reading_the_others() {
+    let object = json!({"apiVersion": "v1", "kind": "X", "data": {"metadata": "{\"metadata\":1}", "a\\": "\\\"}"},
+        "metadata": {"name": "a", "labels": {"x": "}"}, "list": [1, [2, {"y": "]"}]]}, "n": -1.5e3, "last": null});
+    let text = text_of(&object);
+    for field in ["apiVersion", "data", "metadata", "n", "last"] {
+        let found = member(&text, field).map(|value| serde_json::from_slice::<Value>(value).unwrap());
+        assert_eq!(found.as_ref(), object.get(field), "{field}");
+    }
+    assert_eq!(member(&text, "name"), None);
+    // What is no object has no fields, and ends nothing.
+    for text in ["", "{", "{}", "{\"a", "{\"a\":", "{\"a\":1", "{\"a\":\"\\", "[1]", "{\"a\":}"] {
+        assert!(member(text.as_bytes(), "b").is_none(), "{text}");
+    }
+}

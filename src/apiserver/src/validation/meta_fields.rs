@@ -30,6 +30,11 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
         causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
     check_owners(object, causes);
+    if ["orphan", "foregroundDeletion"].iter().all(|finalizer| meta::has_finalizer(object, finalizer)) {
+        let list = object.pointer("/metadata/finalizers").cloned().unwrap_or_default();
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid("metadata.finalizers", &list, why));
+    }
     for (index, finalizer) in meta::finalizers(object).enumerate() {
         let is_known = ["orphan", "foregroundDeletion", "kubernetes"].contains(&finalizer);
         if !finalizer.contains('/') && !is_known {
@@ -42,19 +47,23 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
 }
 
 fn check_name(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
-    let name = meta::name(object);
-    if name.is_empty() {
-        causes.push(Cause::required("metadata.name", "name or generateName is required"));
-        return;
-    }
-    let wrong = match resource.storage.as_str() {
+    let wrong = |name: &str| match resource.storage.as_str() {
         "namespaces" if name.contains('.') => Some("must not contain dots".to_owned()),
         "namespaces" => names::label(name),
         "services" => names::label_1035(name),
         storage if storage.ends_with("rbac.authorization.k8s.io") => names::path_segment(name),
         _ => names::subdomain(name),
     };
-    if let Some(why) = wrong {
+    let base = meta::text(object, "generateName");
+    // It ends with what comes after it.
+    let begun = base.trim_end_matches('-');
+    if let Some(why) = wrong(begun).filter(|_| !begun.is_empty()) {
+        causes.push(Cause::invalid("metadata.generateName", &base.into(), &why));
+    }
+    let name = meta::name(object);
+    if name.is_empty() {
+        causes.push(Cause::required("metadata.name", "name or generateName is required"));
+    } else if let Some(why) = wrong(name) {
         causes.push(Cause::invalid("metadata.name", &name.into(), &why));
     }
 }
@@ -84,6 +93,11 @@ fn check_owners(object: &Value, causes: &mut Vec<Cause>) {
             if value.is_empty() {
                 causes.push(Cause::invalid(format!("metadata.ownerReferences.{field}"), &"".into(), why));
             }
+        }
+        let (of, kind) = (meta::text_at(owner, &["apiVersion"]), meta::text_at(owner, &["kind"]));
+        if (of, kind) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid("metadata.ownerReferences", owner, why));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             controllers.push(format!("{}/{}", meta::text_at(owner, &["kind"]), meta::text_at(owner, &["name"])));

@@ -54,6 +54,8 @@ pub(crate) fn update(resource: &Resource, subresource: &str, new: &Value, old: &
     meta_fields::check(resource, new, &mut causes);
     if resource.is("pods") {
         pod::check_change(new, old, &mut causes);
+    } else if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
+        causes.extend(crate::crd::validate_change(new, old));
     } else {
         own(resource, new, &mut causes);
         workload::check_change(resource, new, old, &mut causes);

@@ -69,6 +69,7 @@ impl Scope<'_> {
     /// Admits, completes, checks and stores an object whose fields have owners.
     pub(super) fn finish_create(&self, mut object: Value, now: &str) -> Result<Arc<Object>> {
         let (server, resource) = (self.server, &self.resource);
+        self.dedup_owners(&mut object);
         fill_system_fields(server, &mut object, now);
         admission::admit_create(self, &mut object)?;
         strategy::prepare_create(server, resource, &mut object);
@@ -77,11 +78,11 @@ impl Scope<'_> {
             return Err(ApiError::invalid(resource.group_of_errors(), &resource.kind, meta::name(&object), &causes));
         }
         validation::warn(resource, &object, None, self.call);
+        let draft = draft(resource, &mut object);
         let mut quota = server.inner.quota.lock();
-        admission::check_quota(self, &mut quota, &object, None)?;
+        admission::check_quota(self, &mut quota, &object, draft.charge(), None)?;
         let key = self.key(meta::name(&object));
         let name = meta::name(&object).to_owned();
-        let draft = draft(resource, object);
         if self.call.options.dry_run {
             if server.inner.store.get(&resource.storage, &key).is_some() {
                 return Err(self.exists(&key, &name));
@@ -143,14 +144,19 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value, now: &str) {
     meta::set(object, "resourceVersion", "");
 }
 
-/// What is stored of an object.
-pub(crate) fn draft(resource: &Resource, mut object: Value) -> Draft {
-    convert::to_storage(resource, &mut object);
+/// What is stored of an object, which is brought into the version in which it is stored.
+pub(crate) fn draft(resource: &Resource, object: &mut Value) -> Draft {
+    convert::to_storage(resource, object);
+    stored_draft(resource, object)
+}
+
+/// The same of an object that is in that version.
+pub(crate) fn stored_draft(resource: &Resource, object: &mut Value) -> Draft {
     // After the conversion, which drops empty fields: the store writes the version into this one.
-    meta::set(&mut object, "resourceVersion", "");
-    let fields = strategy::selectable_fields(resource, &object);
-    let form = resource.custom().map_or(0, |custom| custom.form);
-    Draft::new(&object, fields).of_form(form)
+    meta::set(object, "resourceVersion", "");
+    let fields = strategy::selectable_fields(resource, object);
+    let form = resource.custom().map_or(0, |custom| custom.stored_form);
+    Draft::new(object, fields).of_form(form).charging(admission::Charge::of(resource, object))
 }
 
 impl ApiServer {

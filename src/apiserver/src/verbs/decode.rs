@@ -26,7 +26,52 @@ impl Scope<'_> {
                 return Err(ApiError::unsupported_media_type(&accepted));
             }
         };
+        if format == Format::Json
+            && let Some(parsed) = self.call.ahead.lock().take()
+        {
+            return parsed;
+        }
         parse_body(&self.call.body, format)
+    }
+
+    /// A body of a built-in kind other than the resource's own, as what is posted to a subresource. It may leave out what it is,
+    /// and not be something else.
+    pub(super) fn body_of(&self, schema: &str, api_version: &str, kind: &str) -> Result<Value> {
+        let mut value = self.parse()?.value;
+        let given = |field: &str| meta::text_at(&value, &[field]);
+        let (version, own) = (given("apiVersion"), given("kind"));
+        let (group, short) = crate::resource::split_api_version(if version.is_empty() { api_version } else { version });
+        let refuse = |kind: &str, why: &str, short: &str, own: &str| {
+            ApiError::bad_request(format!("{own} in version {short:?} cannot be handled as a {kind}: {why}"))
+        };
+        if !own.is_empty() && own != kind {
+            let why = if builtin().kind(group, short, own).is_some() {
+                let package = crate::resource::package_of(crate::resource::split_api_version(api_version).0);
+                format!("converting ({short}.{own}) to ({package}.{kind}): unknown conversion")
+            } else {
+                unregistered(own, version)
+            };
+            return Err(refuse(kind, &why, short, own));
+        }
+        if !version.is_empty() && version != api_version {
+            return Err(if builtin().kind(group, short, kind).is_none() {
+                refuse(kind, &unregistered(kind, version), short, kind)
+            } else {
+                ApiError::bad_request(format!(
+                    "the API version in the data ({version}) does not match the expected API version ({api_version})"
+                ))
+            });
+        }
+        let Some(typed) = builtin().schemas.named(schema) else {
+            return Err(ApiError::internal(format!("no schema of {kind}")));
+        };
+        match decode::decode(&mut value, typed).error {
+            Some(error) => {
+                let short = crate::resource::split_api_version(api_version).1;
+                Err(refuse(kind, &error.json, short, kind))
+            }
+            None => Ok(value),
+        }
     }
 
     /// The object of a POST or PUT.

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::update::DEFINITIONS;
+use crate::crd::Taken;
 use crate::meta;
 use crate::request::Options;
 use crate::resource::Resource;
@@ -55,8 +56,37 @@ impl ApiServer {
         if resource.is(DEFINITIONS) {
             let storage = meta::name(object).to_owned();
             self.change_registry(|registry| registry.remove_custom(&storage));
+            self.accept_names(meta::text_at(object, &["spec", "group"]));
         } else if resource.custom().is_some_and(|custom| custom.terminating) {
             self.finish_definition(&resource.storage);
+        }
+    }
+
+    /// The names that a definition may not have, since another one of its group has them.
+    pub(super) fn taken_names(&self, definition: &Value) -> Taken {
+        let (group, name) = (meta::text_at(definition, &["spec", "group"]), meta::name(definition));
+        let registry = self.registry();
+        let others = registry.iter().filter(|other| other.group == group && other.storage != name);
+        Taken::by(others.filter_map(|other| other.custom().map(|custom| &**custom)))
+    }
+
+    /// Looks again at the definitions of a group that waited for a name.
+    fn accept_names(&self, group: &str) {
+        let Some(resource) = self.registry().by_storage(DEFINITIONS).cloned() else { return };
+        let store = &self.inner.store;
+        let page = store.list(DEFINITIONS, &Range::default()).unwrap_or_default();
+        for waiting in page.items.iter().filter(|object| object.says("\"NotAccepted\"")) {
+            let mut definition = waiting.value();
+            if meta::text_at(&definition, &["spec", "group"]) != group {
+                continue;
+            }
+            let taken = self.taken_names(&definition);
+            crate::crd::establish(&mut definition, &taken, &self.inner.clock.now_text());
+            let draft = super::draft(&resource, &mut definition);
+            // Refused where another write came between, which looked at its names, too.
+            if let Ok(changed) = store.update(DEFINITIONS, &waiting.key, waiting.revision, draft) {
+                self.serve_definition(&changed.value());
+            }
         }
     }
 
@@ -85,7 +115,7 @@ impl ApiServer {
                 return;
             }
             let is_over = is_empty && meta::finalizers(&definition).next().is_none();
-            let draft = super::draft(&resource, definition.clone());
+            let draft = super::draft(&resource, &mut definition.clone());
             let written = if is_over {
                 store.delete(DEFINITIONS, name, stored.revision, draft)
             } else {

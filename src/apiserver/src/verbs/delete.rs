@@ -10,11 +10,14 @@ use super::update::DEFINITIONS;
 use crate::reply::Answer;
 use crate::request::{Options, Propagation};
 use crate::resource::Resource;
+use crate::schema::builtin;
+use crate::schema::decode::decode;
 use crate::server::ApiServer;
 use crate::status::{ApiError, Result, success};
 use crate::store::{Object, Refused};
 use crate::{clock, convert, meta};
 
+const OPTIONS_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -30,10 +33,14 @@ impl Scope<'_> {
     fn delete_options(&self) -> Result<Options> {
         let mut options = self.call.options.clone();
         if !self.call.body.is_empty() {
-            let body = self.parse()?.value;
+            let mut body = self.parse()?.value;
             let (version, kind) = (meta::text_at(&body, &["apiVersion"]), meta::text_at(&body, &["kind"]));
             if !kind.is_empty() && kind != "DeleteOptions" {
                 return Err(ApiError::bad_request(super::decode::unregistered(kind, version)));
+            }
+            let typed = builtin().schemas.named(OPTIONS_SCHEMA);
+            if let Some(error) = typed.and_then(|typed| decode(&mut body, typed).error) {
+                return Err(ApiError::bad_request(error.json));
             }
             options.take_delete_options(&body);
         }
@@ -126,7 +133,7 @@ impl ApiServer {
             if (marks && !ends_definition) || resource.is("pods") {
                 self.mark(resource, &mut new, &old, grace);
             }
-            let draft = draft(resource, new);
+            let draft = draft(resource, &mut new);
             if options.dry_run {
                 let object = Arc::new(draft.versioned(&key, stored.revision));
                 return Ok(if marks { Deletion::Pending(object) } else { Deletion::Done(object) });

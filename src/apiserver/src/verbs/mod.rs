@@ -16,7 +16,9 @@ mod update;
 use std::sync::Arc;
 
 use http::Method;
+use serde_json::Value;
 
+use crate::convert;
 use crate::rbac::Attempt;
 use crate::reply::Answer;
 use crate::request::{Output, Target, target};
@@ -24,9 +26,11 @@ use crate::resource::{Resource, Subresource};
 use crate::server::ApiServer;
 use crate::service::Call;
 use crate::status::{ApiError, Result};
+use crate::store::Object;
 
-pub(crate) use create::draft;
+pub(crate) use create::{draft, stored_draft};
 pub(crate) use definitions::is_terminating;
+pub(crate) use subresource::set_condition;
 pub(crate) use update::DEFINITIONS;
 
 /// A request for one resource.
@@ -50,6 +54,16 @@ const OLD_KINDS: &[(&str, &str)] = &[
 ];
 
 impl ApiServer {
+    /// The object that a PUT would replace, if it is there.
+    pub(crate) fn replaced(&self, call: &Call) -> Option<(Arc<Object>, Value)> {
+        let target = target(&call.path)?;
+        let resource = self.registry().get(&target.group, &target.version, &target.resource).cloned()?;
+        let key = resource.key(target.namespace.as_deref().unwrap_or_default(), target.name.as_deref()?);
+        let stored = self.inner.store.get(&resource.storage, &key)?;
+        let value = convert::value_of(&resource, &stored);
+        Some((stored, value))
+    }
+
     pub(crate) fn dispatch(&self, call: &Call) -> Result<Answer> {
         self.expire_events();
         if let Some(answer) = self.discover(call)? {
@@ -78,6 +92,9 @@ impl ApiServer {
                 call.warn(*warning);
             }
         }
+        if let Some(warning) = resource.custom().and_then(|custom| custom.warning.as_ref()) {
+            call.warn(warning);
+        }
         let scope = Scope {
             server: self,
             call,
@@ -104,6 +121,18 @@ fn metric_verb(verb: &str) -> &'static str {
 }
 
 impl Scope<'_> {
+    /// Leaves one of each owner that is named twice, and tells so.
+    fn dedup_owners(&self, object: &mut Value) {
+        let twice = crate::meta::dedup_owners(object);
+        if !twice.is_empty() {
+            self.call.warn(format!(
+                ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+                 reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+                twice.join(", ")
+            ));
+        }
+    }
+
     fn answer(&self, target: &Target) -> Result<Answer> {
         let method = &self.call.method;
         if !self.subresource.is_empty() {

@@ -84,7 +84,8 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
     if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
         crate::crd::finish(object);
         let now = server.inner.clock.now_text();
-        crate::crd::establish(object, &now);
+        let taken = server.taken_names(object);
+        crate::crd::establish(object, &taken, &now);
     }
     // Puts back what a missing status leaves: `status: {}`. Of a pod nothing else can have changed.
     match object.get_mut("status").filter(|_| resource.is("pods")) {

@@ -7,7 +7,6 @@ use super::Scope;
 use crate::apply::{Writer, apply, own_scale, take_scale_owners, track_update};
 use crate::patch::Patch;
 use crate::reply::Answer;
-use crate::request::Parsed;
 use crate::resource::Subresource;
 use crate::schema::{builtin, decode};
 use crate::selector::LabelSelector;
@@ -57,7 +56,7 @@ impl Scope<'_> {
 
     /// Binds a pod to a node, as a scheduler does.
     fn bind(&self, name: &str) -> Result<Answer> {
-        let Parsed { value: binding, .. } = self.parse()?;
+        let binding = self.body_of("io.k8s.api.core.v1.Binding", "v1", "Binding")?;
         let target = meta::text_at(&binding, &["target", "name"]).to_owned();
         if meta::name(&binding) != name {
             return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
@@ -102,8 +101,8 @@ impl Scope<'_> {
         Ok(Answer::Value { code: 201, value: created_status() })
     }
 
-    /// Changes an object as the server's own hand: no owner is recorded.
-    fn change_quietly(&self, name: &str, produce: &mut dyn FnMut(&mut Value, &str) -> Result<()>) -> Result<()> {
+    /// Changes an object as the server's own hand: no owner is recorded. Gives its version since.
+    fn change_quietly(&self, name: &str, produce: &mut dyn FnMut(&mut Value, &str) -> Result<()>) -> Result<u64> {
         let store = &self.server.inner.store;
         let key = self.key(name);
         loop {
@@ -111,12 +110,12 @@ impl Scope<'_> {
             let mut value = stored.value();
             produce(&mut value, &self.server.inner.clock.now_text())?;
             decode::decode(&mut value, self.resource.typed());
-            let draft = super::create::draft(&self.resource, value);
+            let draft = super::create::draft(&self.resource, &mut value);
             if self.call.options.dry_run {
-                return Ok(());
+                return Ok(stored.revision);
             }
             match store.update(&self.resource.storage, &key, stored.revision, draft) {
-                Ok(_) => return Ok(()),
+                Ok(changed) => return Ok(changed.revision),
                 Err(crate::store::Refused::Missing) => return Err(self.not_found(name)),
                 Err(_) => {}
             }
@@ -125,7 +124,7 @@ impl Scope<'_> {
 
     /// Evicts a pod unless its PodDisruptionBudget forbids it now.
     fn evict(&self, name: &str) -> Result<Answer> {
-        let Parsed { value: eviction, .. } = self.parse()?;
+        let eviction = self.body_of("io.k8s.api.policy.v1.Eviction", "policy/v1", "Eviction")?;
         let own = meta::name(&eviction);
         if !own.is_empty() && own != name {
             return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
@@ -143,7 +142,7 @@ impl Scope<'_> {
             self.spend_budget(&pod, name, options.dry_run)?;
         }
         if !options.dry_run {
-            self.change_quietly(name, &mut |pod, now| {
+            let version = self.change_quietly(name, &mut |pod, now| {
                 super::delete::check_preconditions(&self.resource, name, pod, &options)?;
                 let message = "Eviction API: evicting";
                 set_condition(
@@ -153,6 +152,8 @@ impl Scope<'_> {
                 );
                 Ok(())
             })?;
+            // The version that was asked for is the one before this change.
+            options.version_precondition = options.version_precondition.map(|_| version.to_string());
         }
         self.server.delete_object(&self.resource, &self.namespace, name, &options)?;
         Ok(Answer::Value { code: 201, value: created_status() })
@@ -303,7 +304,7 @@ impl Scope<'_> {
             let none = crate::apply::FieldSet::default();
             let is_apply = kind == "application/apply-patch+yaml";
             let mut scale = if verb == "update" {
-                self.parse()?.value
+                self.body_of(SCALE_SCHEMA, api_version, "Scale")?
             } else if is_apply {
                 let config = crate::request::parse_body(&self.call.body, crate::request::Format::Yaml)?.value;
                 let force = self.call.options.force.unwrap_or(false);
@@ -362,7 +363,7 @@ fn created_status() -> Value {
 }
 
 /// Puts a condition in the place of the one of its type; the time stays where the status does.
-pub(super) fn set_condition(object: &mut Value, condition: &Value) {
+pub(crate) fn set_condition(object: &mut Value, condition: &Value) {
     let Some(status) = meta::object_mut(object, &["status"]) else { return };
     let list = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Value::Array(list) = list else { return };

@@ -98,7 +98,8 @@ impl Scope<'_> {
                 let object = produce(None, &now)?;
                 return Ok(Changed { object: self.finish_create(object, &now)?, created: true });
             };
-            let old = convert::value_of(resource, &stored);
+            let ahead = self.call.stored.lock().take().filter(|(known, _)| Arc::ptr_eq(known, &stored));
+            let old = ahead.map_or_else(|| convert::value_of(resource, &stored), |(_, value)| value);
             if !uid.is_empty() && uid != meta::text(&old, "uid") {
                 let has = meta::text(&old, "uid");
                 let path = resource.registry_path(&key);
@@ -127,7 +128,9 @@ impl Scope<'_> {
     ) -> Result<Arc<Object>, Option<ApiError>> {
         let (server, resource) = (self.server, &self.resource);
         match meta::revision(&new) {
-            None if resource.habits.needs_version && self.subresource.is_empty() => {
+            None if resource.habits.needs_version
+                && (self.subresource.is_empty() || (self.subresource == "status" && resource.custom().is_some())) =>
+            {
                 let cause = Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
                 return Err(Some(ApiError::invalid(&resource.group, &resource.plural, name, &[cause])));
             }
@@ -140,6 +143,7 @@ impl Scope<'_> {
             }
             _ => {}
         }
+        self.dedup_owners(&mut new);
         admission::admit_update(self, &mut new, old)?;
         strategy::prepare_update(resource, &self.subresource, &mut new, old);
         let causes = validation::update(resource, &self.subresource, &new, old);
@@ -155,20 +159,21 @@ impl Scope<'_> {
             && meta::number(old, "deletionGracePeriodSeconds").unwrap_or(0) == 0
             && !self.is_namespace_with_content(&new);
         // One that was written under another schema is written anew under this one.
-        let has_form = resource.custom().is_none_or(|custom| custom.form == stored.form);
+        let has_form = resource.custom().is_none_or(|custom| custom.stored_form == stored.form);
         if strategy::is_unchanged(&new, old) && !is_over && has_form {
             return Ok(stored.clone());
         }
         let is_definition = resource.is(DEFINITIONS);
         if is_definition {
-            crate::crd::establish(&mut new, &server.inner.clock.now_text());
+            let taken = server.taken_names(&new);
+            crate::crd::establish(&mut new, &taken, &server.inner.clock.now_text());
         }
+        let draft = draft(resource, &mut new);
         // Held until the change is stored.
         let mut quota = admission::may_grow(self).then(|| server.inner.quota.lock());
         if let Some(ledger) = quota.as_deref_mut().filter(|_| !is_over) {
-            admission::check_quota(self, ledger, &new, Some(old))?;
+            admission::check_quota(self, ledger, &new, draft.charge(), Some(stored))?;
         }
-        let draft = draft(resource, new);
         if self.call.options.dry_run {
             return Ok(Arc::new(draft.versioned(key, stored.revision)));
         }

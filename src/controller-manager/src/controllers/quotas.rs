@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use berth_quantity::Quantity;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceQuota, ResourceQuotaStatus, Service};
@@ -38,6 +39,13 @@ struct Scope {
 
 /// Takes in a change of a pod.
 pub(crate) fn pod_changed(core: &mut Core, key: &NamespacedName, old: Option<&Pod>, new: Option<&Pod>) {
+    // Most changes are of where a pod is and how it fares.
+    if let (Some(old), Some(new)) = (old, new)
+        && Arc::ptr_eq(&old.spec.template, &new.spec.template)
+        && old.has_ended() == new.has_ended()
+    {
+        return;
+    }
     let of = |pod: Option<&Pod>, scopes: &[Scope]| pod.map(|pod| pod_usage(pod, scopes)).unwrap_or_default();
     changed(core, key, &|scopes| (of(old, scopes), of(new, scopes)));
 }

@@ -57,6 +57,17 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Whether a dependent's reference says of it what it is. One that says something else may be to an object that is not
+    /// there: an owner in another namespace is none.
+    fn is_named_by(&self, owner: &OwnerReference, dependent: &View<'_>) -> bool {
+        *self.key.name == *owner.name
+            && *self.resource.kind == *owner.kind
+            && self.resource.api_version() == owner.api_version
+            && (self.key.namespace.is_empty() || *self.key.namespace == *dependent.namespace)
+    }
+}
+
 impl Graph {
     fn intern(&mut self, resource: &Resource) -> Arc<Resource> {
         if let Some(known) = self.resources.get(resource) {
@@ -153,7 +164,8 @@ impl Core {
                 let owner_uid = owner_uid.unwrap_or_else(|| owner.uid.as_str().into());
                 self.graph.dependents.entry(owner_uid.clone()).or_default().insert(uid.clone());
                 if is_known {
-                    has_news |= self.graph.nodes.get(&owner_uid).is_some_and(Node::is_waiting);
+                    let known = self.graph.nodes.get(&owner_uid);
+                    has_news |= known.is_some_and(|known| known.is_waiting() || !known.is_named_by(owner, view));
                 } else {
                     self.add(Work::MissingOwner(owner_uid));
                 }

@@ -1,25 +1,27 @@
-//! The ledger of quotas: what each object takes is noted once for each of its states, from the changes of the store.
+//! The ledger of quotas: what is used, kept from the changes of the store. What an object takes was noted when it was written,
+//! so no object is read again.
 //!
 //! It reads what changed since it was asked last, so a write costs what it changed and not what a namespace holds, and no
-//! way of writing is forgotten. Where the history does not reach back, a collection is counted anew.
+//! way of writing is forgotten. Where the history does not reach back, a collection is summed up anew.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use berth_quantity::Quantity;
-use rustc_hash::FxHashMap;
 use serde_json::Value;
 
-use super::usage::{Usage, collection_of, pod_total, usage_of};
+use super::usage::{Charge, Facts, collection_of};
 use crate::meta::{self, list_at, text_at};
-use crate::resource::Resource;
 use crate::server::ApiServer;
-use crate::store::{ChangeKind, Object, Range};
+use crate::store::{ChangeKind, Object, Range, Store};
 
 const QUOTAS: &str = "resourcequotas";
 /// Changes read at once.
 const BATCH: usize = 1024;
+
+/// Amounts by name.
+pub(super) type Usage = BTreeMap<String, Quantity>;
 
 /// What is used in every namespace that has a quota.
 #[derive(Debug, Default)]
@@ -38,26 +40,10 @@ struct Namespace {
 /// The objects of one collection in one namespace.
 #[derive(Debug, Default)]
 struct Collection {
-    /// Changes up to this version are counted.
-    seen: u64,
-    /// What each object takes, by its key.
-    taken: FxHashMap<Box<str>, Arc<Taken>>,
-}
-
-/// What one object takes, of which quotas.
-#[derive(Debug)]
-struct Taken {
-    usage: Usage,
-    facts: Option<Facts>,
-}
-
-/// What scopes ask of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Facts {
-    best_effort: bool,
-    terminating: bool,
-    crosses_namespaces: bool,
-    priority_class: String,
+    /// Changes up to this version are counted; none where all must be counted anew.
+    seen: Option<u64>,
+    /// What each of them takes, where they do not differ.
+    each: Option<Arc<Charge>>,
 }
 
 /// One quota.
@@ -106,18 +92,14 @@ impl Ledger {
     }
 
     fn take_quota(&mut self, object: &Object) {
-        let mut quota = Quota::read(&object.value());
+        let quota = Quota::read(&object.value());
         let namespace = self.namespaces.entry(object.namespace().to_owned()).or_default();
         if namespace.quotas.get(&object.key).is_some_and(|known| known.counts_as(&quota)) {
             return;
         }
         for name in quota.hard.keys() {
-            namespace.collections.entry(collection_of(name)).or_default();
-        }
-        for collection in namespace.collections.values() {
-            for taken in collection.taken.values() {
-                quota.add(taken);
-            }
+            // All of it, for every quota: that of this one cannot be told from changes.
+            namespace.collections.entry(collection_of(name).to_owned()).or_default().seen = None;
         }
         namespace.quotas.insert(object.key.clone(), quota);
     }
@@ -136,29 +118,15 @@ impl Ledger {
 impl Namespace {
     /// Takes in what changed since it was counted last.
     fn count(&mut self, server: &ApiServer, name: &str) {
-        let store = &server.inner.store;
         let prefix = format!("{name}/");
         for (storage, collection) in &mut self.collections {
             let Some(resource) = server.resource_of(storage) else { continue };
-            loop {
-                let Ok(changes) = store.changes_after(storage, collection.seen, BATCH) else {
-                    let range = Range { prefix: &prefix, ..Range::default() };
-                    let page = store.list(storage, &range).unwrap_or_default();
-                    for quota in self.quotas.values_mut() {
-                        collection.taken.values().for_each(|taken| quota.take_off(taken));
-                    }
-                    *collection = Collection { seen: page.revision, ..Collection::default() };
-                    for object in &page.items {
-                        collection.note(&mut self.quotas, &resource, object, true);
-                    }
-                    break;
-                };
-                let Some(last) = changes.last() else { break };
-                collection.seen = last.object.revision;
-                for change in changes.iter().filter(|change| change.object.key.starts_with(&prefix)) {
-                    let is_there = change.kind != ChangeKind::Deleted;
-                    collection.note(&mut self.quotas, &resource, &change.object, is_there);
-                }
+            let each = || Arc::new(Charge::of_each(&resource));
+            let each = collection.each.get_or_insert_with(each).clone();
+            let taken = |object: &Object| object.charge.clone().unwrap_or_else(|| each.clone());
+            let store = &server.inner.store;
+            if !collection.follow(store, storage, &prefix, &mut self.quotas, &taken) {
+                collection.count_anew(store, storage, &prefix, &mut self.quotas, &taken);
             }
         }
     }
@@ -167,57 +135,61 @@ impl Namespace {
 // === impl Collection ===
 
 impl Collection {
-    /// Counts an object as it is now in place of what it was.
-    fn note(&mut self, quotas: &mut BTreeMap<Box<str>, Quota>, resource: &Resource, object: &Object, is_there: bool) {
-        if let Some(before) = self.taken.remove(&object.key) {
-            for quota in quotas.values_mut() {
-                quota.take_off(&before);
+    /// Counts what changed; not where that is not known.
+    fn follow(
+        &mut self,
+        store: &Store,
+        storage: &str,
+        prefix: &str,
+        quotas: &mut BTreeMap<Box<str>, Quota>,
+        taken: &dyn Fn(&Object) -> Arc<Charge>,
+    ) -> bool {
+        let Some(mut seen) = self.seen else { return false };
+        loop {
+            let Ok(changes) = store.changes_after(storage, seen, BATCH) else { return false };
+            let Some(last) = changes.last() else { return true };
+            seen = last.object.revision;
+            self.seen = Some(seen);
+            for change in changes.iter().filter(|change| change.object.key.starts_with(prefix)) {
+                let before = change.previous.as_deref().map(taken);
+                let after = (change.kind != ChangeKind::Deleted).then(|| taken(&change.object));
+                // Most changes are of a status, and take what was taken before.
+                if before == after {
+                    continue;
+                }
+                for quota in quotas.values_mut() {
+                    if let Some(before) = &before {
+                        quota.change(before, Quantity::checked_sub);
+                    }
+                    if let Some(after) = &after {
+                        quota.change(after, Quantity::checked_add);
+                    }
+                }
             }
         }
-        if is_there {
-            let taken = Arc::new(Taken::of(resource, &object.value()));
+    }
+
+    /// Sums up all that is there.
+    fn count_anew(
+        &mut self,
+        store: &Store,
+        storage: &str,
+        prefix: &str,
+        quotas: &mut BTreeMap<Box<str>, Quota>,
+        taken: &dyn Fn(&Object) -> Arc<Charge>,
+    ) {
+        for quota in quotas.values_mut() {
+            let own = quota.used.iter_mut().filter(|(name, _)| collection_of(name) == storage);
+            own.for_each(|(_, sum)| *sum = Quantity::default());
+        }
+        let page = store.list(storage, &Range { prefix, ..Range::default() }).unwrap_or_default();
+        for object in &page.items {
+            let taken = taken(object);
             for quota in quotas.values_mut() {
-                quota.add(&taken);
+                quota.change(&taken, Quantity::checked_add);
             }
-            self.taken.insert(object.key.clone(), taken);
         }
-    }
-}
-
-// === impl Taken ===
-
-impl Taken {
-    fn of(resource: &Resource, object: &Value) -> Self {
-        Self { usage: usage_of(resource, object), facts: Facts::of(resource, object) }
-    }
-}
-
-// === impl Facts ===
-
-impl Facts {
-    /// Of a pod; scopes hold nothing else.
-    fn of(resource: &Resource, pod: &Value) -> Option<Self> {
-        if !resource.is("pods") {
-            return None;
-        }
-        let best_effort = text_at(pod, &["status", "qosClass"]) == "BestEffort"
-            || (pod_total(pod, "requests").is_empty() && pod_total(pod, "limits").is_empty());
-        let affinity = ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
-            let required = list_at(pod, &["spec", "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"]);
-            let preferred =
-                list_at(pod, &["spec", "affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution"]);
-            let terms = required.iter().chain(preferred.iter().filter_map(|term| term.get("podAffinityTerm")));
-            terms.into_iter().any(|term| {
-                !list_at(term, &["namespaces"]).is_empty()
-                    || term.get("namespaceSelector").is_some_and(|selector| !selector.is_null())
-            })
-        });
-        Some(Self {
-            best_effort,
-            terminating: meta::int_at(pod, &["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0),
-            crosses_namespaces: affinity,
-            priority_class: text_at(pod, &["spec", "priorityClassName"]).to_owned(),
-        })
+        self.seen = Some(page.revision);
     }
 }
 
@@ -247,47 +219,40 @@ impl Quota {
         self.hard == other.hard && self.scopes == other.scopes
     }
 
-    /// Whether an object counts.
-    pub(super) fn holds(&self, resource: &Resource, object: &Value) -> bool {
-        self.scopes.is_empty() || self.holds_facts(Facts::of(resource, object).as_ref())
+    /// Whether what is taken counts.
+    pub(super) fn holds(&self, taken: &Charge) -> bool {
+        let facts = taken.facts();
+        self.scopes.iter().all(|scope| facts.is_some_and(|facts| is_in(scope, facts)))
     }
 
-    fn holds_facts(&self, facts: Option<&Facts>) -> bool {
-        self.scopes.iter().all(|(name, operator, values)| {
-            let Some(facts) = facts else { return false };
-            match name.as_str() {
-                "BestEffort" => facts.best_effort,
-                "NotBestEffort" => !facts.best_effort,
-                "Terminating" => facts.terminating,
-                "NotTerminating" => !facts.terminating,
-                "CrossNamespacePodAffinity" => facts.crosses_namespaces,
-                "PriorityClass" => match operator.as_str() {
-                    "In" => values.contains(&facts.priority_class),
-                    "NotIn" => !values.contains(&facts.priority_class),
-                    "DoesNotExist" => facts.priority_class.is_empty(),
-                    _ => !facts.priority_class.is_empty(),
-                },
-                _ => false,
-            }
-        })
-    }
-
-    fn add(&mut self, taken: &Taken) {
-        self.change(taken, Quantity::checked_add);
-    }
-
-    fn take_off(&mut self, taken: &Taken) {
-        self.change(taken, Quantity::checked_sub);
-    }
-
-    fn change(&mut self, taken: &Taken, with: fn(Quantity, Quantity) -> Option<Quantity>) {
-        if !self.holds_facts(taken.facts.as_ref()) {
+    fn change(&mut self, taken: &Charge, with: fn(Quantity, Quantity) -> Option<Quantity>) {
+        if !self.holds(taken) {
             return;
         }
         for (name, sum) in &mut self.used {
-            if let Some(amount) = taken.usage.get(name) {
-                *sum = with(*sum, *amount).unwrap_or(*sum);
+            if let Some(amount) = taken.get(name) {
+                *sum = with(*sum, amount).unwrap_or(*sum);
             }
         }
+    }
+}
+
+fn is_in((name, operator, values): &(String, String, Vec<String>), facts: &Facts) -> bool {
+    match name.as_str() {
+        "BestEffort" => facts.best_effort,
+        "NotBestEffort" => !facts.best_effort,
+        "Terminating" => facts.terminating,
+        "NotTerminating" => !facts.terminating,
+        "CrossNamespacePodAffinity" => facts.crosses_namespaces,
+        "PriorityClass" => {
+            let is_listed = values.iter().any(|value| **value == *facts.priority_class);
+            match operator.as_str() {
+                "In" => is_listed,
+                "NotIn" => !is_listed,
+                "DoesNotExist" => facts.priority_class.is_empty(),
+                _ => !facts.priority_class.is_empty(),
+            }
+        }
+        _ => false,
     }
 }

@@ -5,42 +5,54 @@ mod ledger;
 mod tests;
 mod usage;
 
+use std::borrow::Cow;
+
+use berth_quantity::Quantity;
 use serde_json::Value;
 
 use crate::meta::{self, list_at, text_at};
 use crate::status::{ApiError, Result};
+use crate::store::Object;
 use crate::verbs::Scope;
 
 pub(crate) use ledger::Ledger;
-use ledger::Quota;
-use usage::{Usage, usage_of};
+use ledger::{Quota, Usage};
+pub(crate) use usage::Charge;
 
-/// Refuses a new object, or the change of one, that its namespace has no quota left for. The caller holds the ledger's lock
-/// until the object is stored.
-pub(crate) fn check(scope: &Scope<'_>, ledger: &mut Ledger, object: &Value, old: Option<&Value>) -> Result<()> {
+/// Refuses a new object, or the change of one, that its namespace has no quota left for. `charge` is what its draft takes. The
+/// caller holds the ledger's lock until the object is stored.
+pub(crate) fn check(
+    scope: &Scope<'_>,
+    ledger: &mut Ledger,
+    object: &Value,
+    charge: Option<&Charge>,
+    old: Option<&Object>,
+) -> Result<()> {
     let server = scope.server;
     if !server.inner.config.admission.resource_quota || !scope.resource.namespaced {
         return Ok(());
     }
-    for quota in ledger.quotas(server, &scope.namespace) {
-        let matches = quota.holds(&scope.resource, object);
-        if !matches {
+    let quotas = ledger.quotas(server, &scope.namespace);
+    if quotas.is_empty() {
+        return Ok(());
+    }
+    let taken = charge.map_or_else(|| Cow::Owned(Charge::of_each(&scope.resource)), Cow::Borrowed);
+    for quota in quotas {
+        if !quota.holds(&taken) {
             continue;
         }
-        let taken = usage_of(&scope.resource, object);
         if scope.resource.is("pods") && old.is_none() {
             require_amounts(scope, quota, &taken, object)?;
         }
-        let before = match old {
-            Some(old) if quota.holds(&scope.resource, old) => usage_of(&scope.resource, old),
-            _ => Usage::new(),
-        };
+        let before = old.and_then(|old| old.charge.as_deref()).filter(|before| quota.holds(before));
         // What a change leaves or gives back asks for nothing.
-        let delta: Usage = taken
-            .into_iter()
-            .filter_map(|(name, amount)| {
-                let more = amount.checked_sub(before.get(&name).copied().unwrap_or_default())?;
-                (more > berth_quantity::Quantity::default()).then_some((name, more))
+        let delta: Usage = quota
+            .hard
+            .keys()
+            .filter_map(|name| {
+                let was = before.and_then(|before| before.get(name)).unwrap_or_default();
+                let more = taken.get(name)?.checked_sub(was)?;
+                (more > Quantity::default()).then(|| (name.clone(), more))
             })
             .collect();
         let exceeded: Vec<&String> = quota
@@ -83,12 +95,12 @@ fn exceeds(scope: &Scope<'_>, quota: &Quota, exceeded: &[&String], delta: &Usage
     ApiError::forbidden(&scope.resource.group, &scope.resource.plural, meta::name(object), &why)
 }
 
-fn require_amounts(scope: &Scope<'_>, quota: &Quota, delta: &Usage, pod: &Value) -> Result<()> {
+fn require_amounts(scope: &Scope<'_>, quota: &Quota, taken: &Charge, pod: &Value) -> Result<()> {
     let of_compute = |name: &&String| {
         name.starts_with("requests.") || name.starts_with("limits.") || ["cpu", "memory"].contains(&name.as_str())
     };
     let missing: Vec<String> =
-        quota.hard.keys().filter(of_compute).filter(|name| !delta.contains_key(*name)).cloned().collect();
+        quota.hard.keys().filter(of_compute).filter(|name| taken.get(name).is_none()).cloned().collect();
     let missing: Vec<String> =
         missing.into_iter().filter(|name| ["cpu", "memory"].iter().any(|r| name.ends_with(r))).collect();
     if missing.is_empty() {

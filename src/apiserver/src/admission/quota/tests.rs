@@ -1,5 +1,7 @@
 //! Quotas through requests.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::server::{ApiServer, Config};
@@ -110,6 +112,43 @@ async fn a_forgotten_history_is_counted_anew() {
     let maps = "/api/v1/namespaces/default/configmaps";
     assert_eq!(send(&server, "POST", maps, map("a")).await.0, 201);
     assert_eq!(send(&server, "POST", maps, map("b")).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_quota_that_comes_later_or_changes_counts_what_is_there_beside_another() {
+    let server = with_quota(json!({"hard": {"pods": "9"}})).await;
+    send(&server, "POST", PODS, pod("a", "1")).await;
+    assert_eq!(used(&server, "pods"), "1");
+    send(&server, "POST", PODS, pod("b", "2")).await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let other = json!({"metadata": {"name": "other"}, "spec": {"hard": {"cpu": "3", "pods": "9"}}});
+    assert_eq!(send(&server, "POST", quotas, other).await.0, 201);
+    assert_eq!(send(&server, "POST", PODS, pod("c", "1")).await.0, 403);
+    assert_eq!(used(&server, "pods"), "2");
+    let more = json!({"spec": {"hard": {"cpu": "9"}}});
+    assert_eq!(send(&server, "PATCH", &format!("{quotas}/q"), more).await.0, 200);
+    assert_eq!(used(&server, "cpu"), "3");
+}
+
+#[tokio::test]
+async fn pods_that_take_the_same_share_what_is_kept_of_it_through_all_their_changes() {
+    let server = with_quota(json!({"hard": {"cpu": "9"}})).await;
+    for (name, cpu) in [("a", "1"), ("b", "1"), ("c", "2")] {
+        send(&server, "POST", PODS, pod(name, cpu)).await;
+    }
+    let charge = |name: &str| {
+        let pod = server.inner.store.get("pods", &format!("default/{name}")).unwrap();
+        pod.charge.clone().unwrap()
+    };
+    let first = charge("a");
+    send(&server, "PATCH", &format!("{PODS}/a/status"), json!({"status": {"phase": "Running"}})).await;
+    assert!(Arc::ptr_eq(&first, &charge("a")) && Arc::ptr_eq(&first, &charge("b")));
+    assert!(!Arc::ptr_eq(&first, &charge("c")));
+    send(&server, "PATCH", &format!("{PODS}/a/status"), json!({"status": {"phase": "Failed"}})).await;
+    assert_ne!(first, charge("a"));
+    // A server that continues from a snapshot knows them, too.
+    let again = ApiServer::restore(Config::default(), &server.snapshot()).unwrap();
+    assert_eq!(used(&again, "cpu"), "3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,6 +1,6 @@
 //! What objects take of the things that quotas count.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use berth_quantity::Quantity;
@@ -9,116 +9,207 @@ use serde_json::Value;
 use crate::meta::{self, list_at, text_at};
 use crate::resource::Resource;
 
-/// Amounts by the names that quotas have for them.
-pub(crate) type Usage = BTreeMap<String, Quantity>;
+/// An amount's name, as quotas have it.
+type Name = Cow<'static, str>;
 
-/// The collection that counts for a name of a quota's `hard`; of compute resources that is pods.
-pub(super) fn collection_of(name: &str) -> String {
-    const OWN: [&str; 6] =
-        ["services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"];
-    if let Some(counted) = name.strip_prefix("count/") {
-        return counted.to_owned();
-    }
-    if OWN.contains(&name) {
-        return name.to_owned();
-    }
-    if name.starts_with("services.") {
-        return "services".to_owned();
-    }
-    if name == "requests.storage" || name.contains(".storageclass.storage.k8s.io/") {
-        return "persistentvolumeclaims".to_owned();
-    }
-    "pods".to_owned()
+/// What one object takes, and what scopes ask of it. Objects that take the same share one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Charge {
+    /// In order of name.
+    amounts: Box<[(Name, Quantity)]>,
+    facts: Option<Facts>,
 }
 
-/// What one object takes. A pod that is over takes no more than its place.
-pub(super) fn usage_of(resource: &Resource, object: &Value) -> Usage {
-    let mut usage = Usage::new();
-    let one = Quantity::from_str("1").unwrap_or_default();
-    let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
-    usage.insert(format!("count/{}{group}", resource.plural), one);
-    if resource.is("pods") {
-        if ["Succeeded", "Failed"].contains(&text_at(object, &["status", "phase"])) {
-            return usage;
+/// What scopes ask of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Facts {
+    pub(super) best_effort: bool,
+    pub(super) terminating: bool,
+    pub(super) crosses_namespaces: bool,
+    pub(super) priority_class: Box<str>,
+}
+
+/// Kinds that quotas know by their plural alone.
+const OWN: [&str; 6] =
+    ["services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"];
+/// Of these kinds it depends on the object what it takes.
+const VARYING: [&str; 3] = ["pods", "services", "persistentvolumeclaims"];
+/// Resources that quotas know without `requests.`, too.
+const PLAIN: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+
+/// The collection that counts for a name of a quota's `hard`; of compute resources that is pods.
+pub(super) fn collection_of(name: &str) -> &str {
+    if let Some(counted) = name.strip_prefix("count/") {
+        return counted;
+    }
+    if OWN.contains(&name) {
+        return name;
+    }
+    if name.starts_with("services.") {
+        return "services";
+    }
+    if name == "requests.storage" || name.contains(".storageclass.storage.k8s.io/") {
+        return "persistentvolumeclaims";
+    }
+    "pods"
+}
+
+/// Whether objects of a kind differ in what they take, so that it is kept of each.
+fn varies(resource: &Resource) -> bool {
+    resource.custom().is_none() && VARYING.contains(&resource.storage.as_str())
+}
+
+// === impl Charge ===
+
+impl Charge {
+    /// What an object takes, of a kind whose objects differ in it. A pod that is over takes no more than its place.
+    pub(crate) fn of(resource: &Resource, object: &Value) -> Option<Self> {
+        varies(resource).then(|| Self::new(resource, object))
+    }
+
+    /// What each object of a kind takes whose objects do not differ in it.
+    pub(super) fn of_each(resource: &Resource) -> Self {
+        Self::new(resource, &Value::Null)
+    }
+
+    fn new(resource: &Resource, object: &Value) -> Self {
+        let one = Quantity::from_value(1);
+        let counted = match resource.storage.as_str() {
+            "pods" if resource.custom().is_none() => Name::Borrowed("count/pods"),
+            _ if resource.group.is_empty() => Name::Owned(format!("count/{}", resource.plural)),
+            _ => Name::Owned(format!("count/{}.{}", resource.plural, resource.group)),
+        };
+        let mut amounts = vec![(counted, one)];
+        if resource.custom().is_none() && OWN.contains(&resource.storage.as_str()) {
+            amounts.push((Name::Owned(resource.plural.clone()), one));
         }
-        usage.insert("pods".to_owned(), one);
-        for (of, prefix) in [("requests", "requests."), ("limits", "limits.")] {
-            for (name, amount) in pod_total(object, of) {
-                if of == "requests" && ["cpu", "memory", "ephemeral-storage"].contains(&name.as_str()) {
-                    usage.insert(name.clone(), amount);
+        let mut facts = None;
+        if resource.is("pods") {
+            let (requests, limits) = (pod_total(object, "requests"), pod_total(object, "limits"));
+            facts = Some(Facts::of(object, requests.is_empty() && limits.is_empty()));
+            if !["Succeeded", "Failed"].contains(&text_at(object, &["status", "phase"])) {
+                amounts.push((Name::Borrowed("pods"), one));
+                for (name, amount) in requests {
+                    if let Some(plain) = PLAIN.iter().find(|plain| **plain == name) {
+                        amounts.push((Name::Borrowed(plain), amount));
+                    }
+                    amounts.push((prefixed("requests.", name), amount));
                 }
-                usage.insert(format!("{prefix}{name}"), amount);
+                amounts.extend(limits.into_iter().map(|(name, amount)| (prefixed("limits.", name), amount)));
+            }
+        } else if resource.is("persistentvolumeclaims") {
+            let storage = text_at(object, &["spec", "resources", "requests", "storage"]);
+            if let Ok(amount) = Quantity::from_str(storage) {
+                amounts.push((Name::Borrowed("requests.storage"), amount));
+                let class = text_at(object, &["spec", "storageClassName"]);
+                if !class.is_empty() {
+                    let of_class = |name: &str| Name::Owned(format!("{class}.storageclass.storage.k8s.io/{name}"));
+                    amounts.push((of_class("requests.storage"), amount));
+                    amounts.push((of_class("persistentvolumeclaims"), one));
+                }
+            }
+        } else if resource.is("services") {
+            let kind = text_at(object, &["spec", "type"]);
+            if kind == "LoadBalancer" {
+                amounts.push((Name::Borrowed("services.loadbalancers"), one));
+            }
+            if ["NodePort", "LoadBalancer"].contains(&kind) {
+                amounts.push((Name::Borrowed("services.nodeports"), one));
             }
         }
-        return usage;
+        amounts.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        Self { amounts: amounts.into(), facts }
     }
-    let simple =
-        ["services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas"];
-    if resource.custom().is_none() && simple.contains(&resource.storage.as_str()) {
-        usage.insert(resource.plural.clone(), one);
+
+    /// How much it takes of something; `None` where the object says nothing of it.
+    pub(super) fn get(&self, name: &str) -> Option<Quantity> {
+        let at = self.amounts.binary_search_by(|(own, _)| (**own).cmp(name)).ok()?;
+        self.amounts.get(at).map(|(_, amount)| *amount)
     }
-    if resource.is("persistentvolumeclaims") {
-        let storage = text_at(object, &["spec", "resources", "requests", "storage"]);
-        if let Ok(amount) = Quantity::from_str(storage) {
-            usage.insert("requests.storage".to_owned(), amount);
-            let class = text_at(object, &["spec", "storageClassName"]);
-            if !class.is_empty() {
-                usage.insert(format!("{class}.storageclass.storage.k8s.io/requests.storage"), amount);
-                usage.insert(format!("{class}.storageclass.storage.k8s.io/persistentvolumeclaims"), one);
-            }
+
+    /// What scopes hold of a pod; they hold nothing else.
+    pub(super) const fn facts(&self) -> Option<&Facts> {
+        self.facts.as_ref()
+    }
+}
+
+fn prefixed(prefix: &'static str, name: &str) -> Name {
+    match (prefix, name) {
+        ("requests.", "cpu") => Name::Borrowed("requests.cpu"),
+        ("requests.", "memory") => Name::Borrowed("requests.memory"),
+        ("limits.", "cpu") => Name::Borrowed("limits.cpu"),
+        ("limits.", "memory") => Name::Borrowed("limits.memory"),
+        _ => Name::Owned(format!("{prefix}{name}")),
+    }
+}
+
+// === impl Facts ===
+
+impl Facts {
+    /// Of a pod that asks for nothing, or for something.
+    fn of(pod: &Value, asks_nothing: bool) -> Self {
+        let affinity = ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
+            let Some(terms) = meta::at(pod, &["spec", "affinity", kind]) else { return false };
+            let required = list_at(terms, &["requiredDuringSchedulingIgnoredDuringExecution"]);
+            let preferred = list_at(terms, &["preferredDuringSchedulingIgnoredDuringExecution"]);
+            let mut terms = required.iter().chain(preferred.iter().filter_map(|term| term.get("podAffinityTerm")));
+            terms.any(|term| {
+                !list_at(term, &["namespaces"]).is_empty()
+                    || term.get("namespaceSelector").is_some_and(|selector| !selector.is_null())
+            })
+        });
+        Self {
+            best_effort: asks_nothing || text_at(pod, &["status", "qosClass"]) == "BestEffort",
+            terminating: meta::int_at(pod, &["spec", "activeDeadlineSeconds"]).is_some_and(|seconds| seconds >= 0),
+            crosses_namespaces: affinity,
+            priority_class: text_at(pod, &["spec", "priorityClassName"]).into(),
         }
     }
-    if resource.is("services") {
-        let kind = text_at(object, &["spec", "type"]);
-        if kind == "LoadBalancer" {
-            usage.insert("services.loadbalancers".to_owned(), one);
-        }
-        if ["NodePort", "LoadBalancer"].contains(&kind) {
-            usage.insert("services.nodeports".to_owned(), one);
-        }
+}
+
+/// Amounts by resource: few, so that they are looked for one by one.
+type Amounts<'p> = Vec<(&'p str, Quantity)>;
+
+fn add<'p>(sum: &mut Amounts<'p>, name: &'p str, amount: Quantity) {
+    match sum.iter_mut().find(|(own, _)| *own == name) {
+        Some((_, sum)) => *sum = sum.checked_add(amount).unwrap_or(*sum),
+        None => sum.push((name, amount)),
     }
-    usage
 }
 
 /// The sum over containers, or what the largest init container needs, where that is more; with the overhead.
-pub(super) fn pod_total(pod: &Value, of: &str) -> Usage {
-    let amounts = |container: &Value| -> Usage {
-        let map = meta::at(container, &["resources", of]).and_then(Value::as_object);
-        map.into_iter()
-            .flatten()
-            .filter_map(|(name, value)| Some((name.clone(), Quantity::from_str(value.as_str()?).ok()?)))
-            .collect()
-    };
-    let add = |sum: &mut Usage, more: Usage| {
-        for (name, amount) in more {
-            let entry = sum.entry(name).or_default();
-            *entry = entry.checked_add(amount).unwrap_or(*entry);
-        }
-    };
-    let mut sum = Usage::new();
-    for container in list_at(pod, &["spec", "containers"]) {
-        add(&mut sum, amounts(container));
+fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
+    fn read(map: Option<&Value>) -> impl Iterator<Item = (&str, Quantity)> {
+        let map = map.and_then(Value::as_object).into_iter().flatten();
+        map.filter_map(|(name, value)| Some((name.as_str(), Quantity::from_str(value.as_str()?).ok()?)))
     }
-    let mut sidecars = Usage::new();
+    let mut sum = Amounts::new();
+    for container in list_at(pod, &["spec", "containers"]) {
+        for (name, amount) in read(meta::at(container, &["resources", of])) {
+            add(&mut sum, name, amount);
+        }
+    }
+    let mut sidecars = Amounts::new();
     for container in list_at(pod, &["spec", "initContainers"]) {
-        let own = amounts(container);
+        let own = read(meta::at(container, &["resources", of]));
         if text_at(container, &["restartPolicy"]) == "Always" {
-            add(&mut sum, own.clone());
-            add(&mut sidecars, own);
+            for (name, amount) in own {
+                add(&mut sum, name, amount);
+                add(&mut sidecars, name, amount);
+            }
             continue;
         }
         let mut while_it_runs = sidecars.clone();
-        add(&mut while_it_runs, own);
+        own.for_each(|(name, amount)| add(&mut while_it_runs, name, amount));
         for (name, amount) in while_it_runs {
-            let entry = sum.entry(name).or_insert(amount);
-            *entry = (*entry).max(amount);
+            match sum.iter_mut().find(|(own, _)| *own == name) {
+                Some((_, sum)) => *sum = (*sum).max(amount),
+                None => sum.push((name, amount)),
+            }
         }
     }
-    let overhead = meta::at(pod, &["spec", "overhead"]).and_then(Value::as_object);
-    for (name, value) in overhead.into_iter().flatten() {
-        if let Some(amount) = value.as_str().and_then(|text| Quantity::from_str(text).ok()) {
-            add(&mut sum, Usage::from([(name.clone(), amount)]));
-        }
+    for (name, amount) in read(meta::at(pod, &["spec", "overhead"])) {
+        add(&mut sum, name, amount);
     }
     sum
 }

@@ -1,0 +1,220 @@
+//! Requests that a stranger sends: what the real server does with them was tried beside it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use berth_apiserver::{ApiServer, Config};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+struct Answered {
+    code: u16,
+    body: Value,
+    warnings: Vec<String>,
+}
+
+async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> Answered {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+    let response = server.clone().call(request.body(Full::new(body)).unwrap()).await.unwrap();
+    let code = response.status().as_u16();
+    let warnings = response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned());
+    let warnings = warnings.collect();
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    Answered { code, body: serde_json::from_slice(&text).unwrap_or_default(), warnings }
+}
+
+async fn pod(server: &ApiServer) -> String {
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    let made = send(server, "POST", PODS, &pod).await;
+    made.body["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+fn eviction(options: &Value) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": options})
+}
+
+#[tokio::test]
+async fn an_eviction_on_condition_of_a_version_is_not_refused_for_its_own_condition() {
+    let server = ApiServer::new(Config::default());
+    let version = pod(&server).await;
+    let path = format!("{PODS}/p/eviction");
+    let on = |version: &str| eviction(&json!({"gracePeriodSeconds": 0, "preconditions": {"resourceVersion": version}}));
+    assert_eq!(send(&server, "POST", &path, &on("1")).await.code, 409);
+    assert_eq!(send(&server, "POST", &path, &on(&version)).await.code, 201);
+    assert_eq!(send(&server, "GET", &format!("{PODS}/p"), &Value::Null).await.code, 404);
+}
+
+#[tokio::test]
+async fn what_is_posted_to_a_subresource_must_be_of_its_kind() {
+    let server = ApiServer::new(Config::default());
+    pod(&server).await;
+    let other = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "target": {"name": "n"}});
+    for subresource in ["eviction", "binding"] {
+        let answered = send(&server, "POST", &format!("{PODS}/p/{subresource}"), &other).await;
+        assert_eq!(answered.code, 400, "{subresource}: {}", answered.body);
+    }
+    // Without a kind it is taken for the right one.
+    let bare = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": "0"}});
+    assert_eq!(send(&server, "POST", &format!("{PODS}/p/eviction"), &bare).await.code, 400);
+    let answered = send(&server, "DELETE", &format!("{PODS}/p"), &json!({"gracePeriodSeconds": "0"})).await;
+    assert_eq!(answered.code, 400, "{}", answered.body);
+    let bare = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    assert_eq!(send(&server, "POST", &format!("{PODS}/p/eviction"), &bare).await.code, 201);
+    let scale = "/apis/apps/v1/namespaces/default/deployments/d/scale";
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    send(&server, "POST", "/apis/apps/v1/namespaces/default/deployments", &deployment).await;
+    assert_eq!(send(&server, "PUT", scale, &deployment).await.code, 400);
+}
+
+fn definition() -> Value {
+    let version = |name: &str, is_stored: bool, field: &str| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "string"}}});
+        json!({"name": name, "served": true, "storage": is_stored, "deprecated": !is_stored,
+               "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+               "subresources": {"status": {}}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [version("v1", true, "a"), version("v2", false, "b")]}})
+}
+
+#[tokio::test]
+async fn a_definition_does_not_move_its_objects_out_of_reach() {
+    let server = ApiServer::new(Config::default());
+    assert_eq!(send(&server, "POST", DEFINITIONS, &definition()).await.code, 201);
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let thing =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "finalizers": ["a.b/c"]}});
+    assert_eq!(send(&server, "POST", things, &thing).await.code, 201);
+    let own = format!("{DEFINITIONS}/things.example.com");
+    for (field, change) in [
+        ("spec.scope", json!({"spec": {"scope": "Cluster"}})),
+        ("spec.names.kind", json!({"spec": {"names": {"kind": "Other", "listKind": "OtherList"}}})),
+        ("spec.group", json!({"spec": {"group": "other.com"}})),
+        ("spec.names.plural", json!({"spec": {"names": {"plural": "others"}}})),
+    ] {
+        let answered = send(&server, "PATCH", &own, &change).await;
+        assert_eq!(answered.code, 422, "{field}: {}", answered.body);
+        let causes = answered.body["details"]["causes"].as_array().unwrap().clone();
+        assert_eq!((causes.len(), &causes[0]["field"]), (1, &json!(field)), "{}", answered.body);
+    }
+    let mut without = send(&server, "GET", &own, &Value::Null).await.body;
+    without["spec"]["versions"].as_array_mut().unwrap().remove(0);
+    without["spec"]["versions"][0]["storage"] = true.into();
+    let answered = send(&server, "PUT", &own, &without).await;
+    assert_eq!(answered.code, 422, "a version that objects may be stored in goes");
+    assert_eq!(answered.body["details"]["causes"][0]["field"], "status.storedVersions[0]");
+    // Deleted, it goes with its object.
+    assert_eq!(send(&server, "DELETE", &own, &Value::Null).await.code, 200);
+    assert_eq!(
+        send(&server, "PATCH", &format!("{things}/a"), &json!({"metadata": {"finalizers": null}})).await.code,
+        200
+    );
+    assert_eq!(send(&server, "GET", &own, &Value::Null).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_definition_waits_for_names_that_another_one_has() {
+    let server = ApiServer::new(Config::default());
+    assert_eq!(send(&server, "POST", DEFINITIONS, &definition()).await.code, 201);
+    let mut second = definition();
+    second["metadata"]["name"] = "others.example.com".into();
+    second["spec"]["names"]["plural"] = "others".into();
+    let made = send(&server, "POST", DEFINITIONS, &second).await;
+    let conditions = |definition: &Value| -> Vec<String> {
+        let list = definition["status"]["conditions"].as_array().unwrap().clone();
+        let text = |of: &Value, field: &str| of[field].as_str().unwrap().to_owned();
+        list.iter().map(|one| [text(one, "type"), text(one, "status"), text(one, "reason")].join(" ")).collect()
+    };
+    assert_eq!(made.code, 201);
+    assert_eq!(conditions(&made.body), ["NamesAccepted False ListKindConflict", "Established False NotAccepted"]);
+    let others = "/apis/example.com/v1/others";
+    assert_eq!(send(&server, "GET", others, &Value::Null).await.code, 404);
+    assert_eq!(send(&server, "DELETE", &format!("{DEFINITIONS}/things.example.com"), &Value::Null).await.code, 200);
+    let waited = send(&server, "GET", &format!("{DEFINITIONS}/others.example.com"), &Value::Null).await;
+    assert_eq!(conditions(&waited.body), ["NamesAccepted True NoConflicts", "Established True InitialNamesAccepted"]);
+    assert_eq!(send(&server, "GET", others, &Value::Null).await.code, 200);
+}
+
+#[tokio::test]
+async fn what_the_version_that_is_stored_does_not_know_is_lost_as_the_other_writes() {
+    let server = ApiServer::new(Config::default());
+    let mut definition = definition();
+    let versions = &mut definition["spec"]["versions"];
+    versions[0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["c"] =
+        json!({"type": "string", "default": "one"});
+    versions[1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["d"] =
+        json!({"type": "string", "default": "two"});
+    assert_eq!(send(&server, "POST", DEFINITIONS, &definition).await.code, 201);
+    let things = |version: &str| format!("/apis/example.com/{version}/namespaces/default/things");
+    let thing = json!({"apiVersion": "example.com/v2", "kind": "Thing", "metadata": {"name": "x"},
+        "spec": {"a": "1", "b": "2"}});
+    let made = send(&server, "POST", &things("v2"), &thing).await;
+    assert_eq!((made.code, &made.body["spec"]), (201, &json!({})));
+    let path = |version: &str| format!("{}/x", things(version));
+    assert_eq!(send(&server, "GET", &path("v1"), &Value::Null).await.body["spec"], json!({"c": "one"}));
+    let change = json!({"spec": {"a": "5"}});
+    let changed = send(&server, "PATCH", &path("v1"), &change).await;
+    assert_eq!(changed.body["spec"], json!({"a": "5", "c": "one"}));
+    // Defaults are those of the version that is stored.
+    assert_eq!(send(&server, "GET", &path("v2"), &Value::Null).await.body["spec"], json!({}));
+    let again = ApiServer::restore(Config::default(), &server.snapshot()).unwrap();
+    assert_eq!(send(&again, "GET", &path("v1"), &Value::Null).await.body["spec"], json!({"a": "5", "c": "one"}));
+}
+
+#[tokio::test]
+async fn a_version_that_is_on_its_way_out_says_so_and_statuses_need_a_version() {
+    let server = ApiServer::new(Config::default());
+    send(&server, "POST", DEFINITIONS, &definition()).await;
+    let answered = send(&server, "GET", "/apis/example.com/v2/things", &Value::Null).await;
+    assert_eq!(
+        (answered.code, answered.warnings),
+        (200, vec!["299 - \"example.com/v2 Thing is deprecated\"".to_owned()])
+    );
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    send(&server, "POST", things, &thing).await;
+    assert_eq!(send(&server, "PUT", &format!("{things}/a/status"), &thing).await.code, 422);
+}
+
+#[tokio::test]
+async fn metadata_that_the_real_server_refuses_is_refused() {
+    let server = ApiServer::new(Config::default());
+    let owner = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "name": "o", "uid": "1"});
+    for metadata in [
+        json!({"generateName": "UPPER-"}),
+        json!({"generateName": "x".repeat(300)}),
+        json!({"name": "a", "finalizers": ["orphan", "foregroundDeletion"]}),
+        json!({"name": "a", "ownerReferences": [owner("Event")]}),
+    ] {
+        let answered = send(&server, "POST", MAPS, &json!({"metadata": metadata})).await;
+        assert_eq!(answered.code, 422, "{}", answered.body);
+    }
+    let twice = json!({"metadata": {"name": "a", "ownerReferences": [owner("Secret"), owner("Secret")]}});
+    let answered = send(&server, "POST", MAPS, &twice).await;
+    assert_eq!(answered.body["metadata"]["ownerReferences"], json!([owner("Secret")]));
+    assert!(answered.warnings[0].contains("duplicate UID(s) observed: 1"), "{:?}", answered.warnings);
+}
+
+#[tokio::test]
+async fn a_body_that_is_read_in_a_step_of_its_own_is_read_as_any_other() {
+    let server = ApiServer::new(Config::default());
+    let large = "x".repeat(100_000);
+    let map = |name: &str| json!({"metadata": {"name": name}, "data": {"a": large}});
+    assert_eq!(send(&server, "POST", MAPS, &map("a")).await.code, 201);
+    assert_eq!(send(&server, "PUT", &format!("{MAPS}/a"), &map("a")).await.code, 200);
+    assert_eq!(send(&server, "PUT", &format!("{MAPS}/a"), &map("b")).await.code, 400);
+    let request = http::Request::builder().method("POST").uri(MAPS).header("content-type", "application/json");
+    let cut = format!("{{\"metadata\": {{\"name\": \"c\"}}, \"data\": {{\"a\": \"{large}\"");
+    let response = server.clone().call(request.body(Full::new(Bytes::from(cut))).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 400);
+}
