@@ -157,12 +157,12 @@ impl Answer<'_> {
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
         let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
-        let settled = self.allocation.settled().iter().map(|(name, node)| Nomination {
-            object: self.member(kind(name), name),
-            node: self.node(*node),
-            after_evictions: false,
-        });
-        decision.nominations.extend(settled);
+        for (name, node) in self.allocation.settled() {
+            let object = self.member(kind(name), name);
+            let moves = object.key.kind == Kind::Pod && self.is_yet_to_be_remade(&object);
+            let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
+            of_kind.push(Nomination { object, node: self.node(*node), after_evictions: false });
+        }
         for (node, pods) in self.allocation.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
             decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));
@@ -189,10 +189,13 @@ impl Answer<'_> {
     ) -> Result<(), DecideError> {
         let object = self.member(placement.kind, &placement.name);
         let is_pod = placement.kind == MemberKind::Pod;
+        let node = self.node(node);
         if is_pod && self.is_yet_to_be_remade(&object) {
+            if !after_evictions {
+                decision.moves.push(Nomination { object, node, after_evictions });
+            }
             return Ok(());
         }
-        let node = self.node(node);
         let is_others = is_pod && !self.is_bound_here(&object);
         if after_evictions || is_others {
             decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
@@ -227,13 +230,12 @@ impl Answer<'_> {
         for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
             for share in shares {
                 let kind = assignment.kind(*share);
-                let waiting = assignment.members(*share).map(|member| self.member(kind, &member.to_string()));
-                let waiting = waiting.filter(|object| kind != MemberKind::Pod || !self.is_yet_to_be_remade(object));
-                decision.nominations.extend(waiting.map(|object| Nomination {
-                    object,
-                    node: self.node(entry.node),
-                    after_evictions: false,
-                }));
+                for member in assignment.members(*share) {
+                    let object = self.member(kind, &member.to_string());
+                    let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
+                    let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
+                    of_kind.push(Nomination { object, node: self.node(entry.node), after_evictions: false });
+                }
             }
         }
     }

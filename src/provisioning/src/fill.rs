@@ -93,7 +93,7 @@ impl Planner<'_> {
     // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
     // else the one with the most.
     fn fill_home(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
-        let nodes = scope.prepared.nodes(self);
+        let nodes = scope.prepared.nodes_at(self, scope.pins);
         let on_nodes = nodes.iter().map(|&node| (self.room_on_node_for_all(scope, node, count), node));
         let best_node = on_nodes.max_by_key(|&(pods, node)| (pods, std::cmp::Reverse(node)));
         if let Some((pods, node)) = best_node

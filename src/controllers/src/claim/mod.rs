@@ -18,6 +18,7 @@ pub(crate) mod repair;
 pub(crate) mod target;
 mod terminate;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) memory: &'a Memory,
     /// That the cloud will take its instance back, if it said so.
     pub(crate) interruption: Option<&'a Interruption>,
+    /// Where its instance will be taken back: pods of its node whose next place is not ready.
+    pub(crate) unplaced: BTreeSet<PodName>,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
     /// With the gate `NodeRepair`, and where its node is broken: the nodes of its NodePool.

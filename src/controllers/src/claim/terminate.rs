@@ -94,7 +94,8 @@ fn leave(facts: &Facts<'_>, node: &Node, deadline: Option<Timestamp>, id: &Provi
         return Some(Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch))));
     }
     let is_drained = conditions::is_true(&facts.status().conditions, conditions::DRAINED);
-    let drain = (!is_drained).then(|| drain(facts.pods.iter().map(|pod| &***pod), deadline, facts.now));
+    let drain =
+        (!is_drained).then(|| drain(facts.pods.iter().map(|pod| &***pod), &facts.unplaced, deadline, facts.now));
     let mut todo = match drain.filter(|drain| drain.n_waiting > 0) {
         Some(drain) => draining(facts, node, drain),
         None => match n_awaited_volumes(facts) {

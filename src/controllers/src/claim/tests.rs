@@ -156,6 +156,7 @@ impl Scene {
             offers: self.offers.as_ref(),
             memory: &self.memory,
             interruption: self.interruption.as_ref(),
+            unplaced: std::collections::BTreeSet::new(),
             with_reserved: true,
             health: self.health,
             repair_policies: &self.repair_policies,

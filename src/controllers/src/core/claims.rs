@@ -32,6 +32,8 @@ impl Core {
         let repair_policies =
             if self.options.convert.node_repair { self.provider.repair_policies() } else { Vec::new() };
         let health = self.health(&claim, &repair_policies);
+        let unplaced = self.unplaced(&claim);
+        self.look_for_places(&claim, &unplaced, now);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
@@ -48,6 +50,7 @@ impl Core {
             offers: self.offers.get(&class_name),
             memory,
             interruption: provider_id.and_then(|id| self.interrupted.get(id)),
+            unplaced,
             with_reserved: self.options.convert.reserved_capacity,
             health,
             repair_policies: &repair_policies,

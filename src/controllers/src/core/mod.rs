@@ -260,6 +260,8 @@ pub(crate) struct Core {
     ended: BTreeSet<ProviderId>,
     /// Instances that the cloud will take back, by provider id.
     interrupted: BTreeMap<String, Interruption>,
+    /// When places were looked for last for whoever waits, and for pods on those instances.
+    looked_for_places: Option<Timestamp>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
@@ -335,6 +337,7 @@ impl Core {
             offers: BTreeMap::new(),
             ended: BTreeSet::new(),
             interrupted: BTreeMap::new(),
+            looked_for_places: None,
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),

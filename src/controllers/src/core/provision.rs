@@ -89,16 +89,19 @@ impl Core {
                 n_put_off += 1;
             }
         }
+        self.hold_for_interrupted(&decision, now);
         self.explain(&decision.refusals, now);
         self.explain_slow(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
         self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
-        self.has_waiting =
-            !decision.refusals.is_empty() || !decision.nominations.is_empty() || !decision.launches.is_empty();
+        // Pods that run yet wait for nodes that come up as others do.
+        let awaits_any = !decision.nominations.is_empty()
+            || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));
+        self.has_waiting = !decision.refusals.is_empty() || awaits_any || !decision.launches.is_empty();
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
         }
-        if !decision.nominations.is_empty() {
+        if awaits_any {
             // Not all may come where they are expected.
             self.queue.add_at(Job::Provision, after(now, LOOK_AGAIN));
         }

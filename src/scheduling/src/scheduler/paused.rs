@@ -92,6 +92,7 @@ impl<'a> Scheduler<'a> {
             views: paused.views,
             sharers: paused.sharers,
             shares: paused.shares,
+            merges_cells: true,
             indexes: paused.indexes,
             entries: paused.entries,
             asked: paused.asked,
